@@ -1,0 +1,1 @@
+//! The dormouse command: dev, repl and the client's verbs.

@@ -1,0 +1,1 @@
+//! TypeScript cells to scripts that the engine evaluates. Pure.

@@ -1,0 +1,1 @@
+//! The only user of wasmtime: instances of engine.wasm, their pages, restore and delta.

@@ -1,0 +1,1 @@
+//! The pure decision core: session states, ownership, commit, placement. No I/O, clock or randomness.

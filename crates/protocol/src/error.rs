@@ -1,0 +1,159 @@
+//! The closed set of error codes, and the body that carries one.
+
+use serde::{Deserialize, Serialize};
+
+/// Every error that a client can meet. The name on the wire is the variant's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+pub enum ErrorCode {
+    /// The script threw and nothing caught it.
+    UncaughtException,
+    /// The cell ran longer than its wall-clock budget.
+    TimeoutError,
+    /// The cell used more interrupt ticks than its budget.
+    TickBudgetExceeded,
+    /// The session's heap limit was reached.
+    MemoryLimitError,
+    /// One allocation was larger than the heap limit.
+    NativeAllocLimitError,
+    /// A snapshot would be larger than what may be stored.
+    SizeAdmissionError,
+    /// The cell wrote more output than its limit.
+    OutputLimitError,
+    /// The script recursed deeper than the stack.
+    StackOverflow,
+    /// The cell was interrupted by request.
+    Interrupted,
+    /// The source could not be parsed.
+    SyntaxError,
+    /// The snapshot was made by an engine that this process does not have.
+    EngineMismatch,
+    /// There is no such session.
+    SessionNotFound,
+    /// The session is no longer where the request went.
+    SessionGone,
+    /// The session has too many requests waiting.
+    SessionBusy,
+    /// No kernel pod has a free slot.
+    CapacityExhausted,
+    /// A quota of the tenant is used up.
+    QuotaExceeded,
+    /// No valid credentials.
+    Unauthenticated,
+    /// The caller may not do this.
+    Forbidden,
+    /// The request cannot be understood.
+    InvalidRequest,
+    /// The object changed, or already exists.
+    Conflict,
+    /// The broker has no such tool.
+    ToolNotFound,
+    /// The arguments do not fit the tool's schema.
+    ToolArgsInvalid,
+    /// The result does not fit the tool's schema, or the service failed.
+    ToolResultInvalid,
+    /// The tool refused, or its approval was denied.
+    ToolDenied,
+    /// The address may not be reached.
+    EgressDenied,
+    /// The object store cannot be reached.
+    StorageUnavailable,
+    /// The object store does not keep conditional writes atomic.
+    StorageUnsafe,
+    /// Stored bytes do not verify.
+    SnapshotCorrupt,
+    /// The process is stopping.
+    ShuttingDown,
+    /// What was asked for is not built.
+    NotSupported,
+    /// A fault of ours.
+    Internal,
+}
+
+impl ErrorCode {
+    /// The HTTP status that carries this code when it is the service's own answer.
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        match self {
+            Self::InvalidRequest | Self::SyntaxError | Self::ToolArgsInvalid => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden | Self::ToolDenied | Self::EgressDenied => 403,
+            Self::SessionNotFound | Self::ToolNotFound => 404,
+            Self::TimeoutError => 408,
+            Self::Conflict => 409,
+            Self::SessionGone => 410,
+            Self::SizeAdmissionError | Self::OutputLimitError => 413,
+            Self::UncaughtException
+            | Self::TickBudgetExceeded
+            | Self::MemoryLimitError
+            | Self::NativeAllocLimitError
+            | Self::StackOverflow
+            | Self::Interrupted => 422,
+            Self::SessionBusy | Self::QuotaExceeded => 429,
+            Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
+            Self::NotSupported => 501,
+            Self::ToolResultInvalid => 502,
+            Self::CapacityExhausted | Self::StorageUnavailable | Self::StorageUnsafe | Self::ShuttingDown => 503,
+        }
+    }
+
+    /// Whether sending the same request again may succeed without anything else changing.
+    #[must_use]
+    pub fn retryable(self) -> bool {
+        matches!(
+            self,
+            Self::SessionGone
+                | Self::SessionBusy
+                | Self::CapacityExhausted
+                | Self::StorageUnavailable
+                | Self::ShuttingDown
+        )
+    }
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
+}
+
+/// An error as a client sees it. `message` says what to do about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[error("{code}: {message}")]
+pub struct ApiError {
+    /// Which error.
+    pub code: ErrorCode,
+    /// What happened and what to do about it.
+    pub message: String,
+    /// Facts for programs, by code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<serde_json::Value>,
+    /// See [`ErrorCode::retryable`].
+    pub retryable: bool,
+    /// The request's id, as in the log lines of every process it crossed. Empty until the gateway fills it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request_id: String,
+}
+
+impl ApiError {
+    /// An error of `code` with `message`.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: None, retryable: code.retryable(), request_id: String::new() }
+    }
+
+    /// The same error with `details`.
+    #[must_use]
+    pub fn with_details(mut self, details: serde_json::Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// The body of every answer that is not a success: `{"error": {…}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ErrorBody {
+    /// The error.
+    pub error: ApiError,
+}

@@ -1,0 +1,145 @@
+//! What a cell is asked with and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ErrorCode;
+
+/// The language of a cell's source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// TypeScript; every JavaScript cell is one too.
+    #[default]
+    Typescript,
+    /// JavaScript only: type annotations are a `SyntaxError`.
+    Javascript,
+}
+
+/// Body of `POST …/{name}/eval`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvalRequest {
+    /// The cell's source.
+    pub code: String,
+    /// The language of `code`.
+    #[serde(default)]
+    pub language: Language,
+    /// Wall-clock budget for running code in milliseconds; at most the session's `limits.evalTimeoutMs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// A retry with the same key gets the first answer and runs nothing. At most 128 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// The name that stack traces show; `cell-N.ts` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+}
+
+/// One console line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsoleLine {
+    /// `log`, `info`, `warn`, `error` or `debug`.
+    pub level: String,
+    /// The formatted text, without a trailing newline.
+    pub text: String,
+    /// Milliseconds since the cell began.
+    pub at_ms: f64,
+}
+
+/// One rich rendering.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Display {
+    /// Media type of `data`.
+    pub mime_type: String,
+    /// The text, or base64 for binary types.
+    pub data: String,
+}
+
+/// How a cell failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellError {
+    /// Which error.
+    pub code: ErrorCode,
+    /// The exception's `name`, such as `TypeError`; for the service's own errors the code again.
+    pub name: String,
+    /// The exception's message.
+    pub message: String,
+    /// The stack, with the user's lines only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stack: String,
+    /// Line in the user's source, from 1; 0 when unknown.
+    #[serde(default)]
+    pub line: u32,
+    /// Column in the user's source, from 1; 0 when unknown.
+    #[serde(default)]
+    pub column: u32,
+}
+
+/// Where the heap came from when a request found the session asleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Woke {
+    /// It was live.
+    #[default]
+    No,
+    /// From the pod's own copy.
+    Cache,
+    /// From object storage.
+    Storage,
+}
+
+/// What a cell cost.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalStats {
+    /// Wall-clock time of the cell, waiting included, in milliseconds.
+    pub duration_ms: f64,
+    /// Time that guest code ran, in milliseconds.
+    pub cpu_ms: f64,
+    /// Polls of the interrupt handler.
+    pub ticks: u64,
+    /// Bytes allocated in the JavaScript heap after the cell.
+    pub heap_bytes: u64,
+    /// Bytes that the cell's commits wrote to the store.
+    pub committed_bytes: u64,
+    /// Tool calls that the cell made.
+    pub tool_calls: u32,
+    /// Whether the session had to be woken.
+    pub woke: Woke,
+}
+
+/// The answer of a cell. A script's own failure is `ok: false`, not an HTTP error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalResult {
+    /// Whether the cell finished without an error.
+    pub ok: bool,
+    /// The value, when it is JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub value: Option<serde_json::Value>,
+    /// `typeof` of the value, or the class of an object: `number`, `Map`, `Promise`, …
+    pub value_type: String,
+    /// The value as a person reads it. Empty for `undefined` of a cell that failed.
+    pub preview: String,
+    /// Rich renderings, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub display: Vec<Display>,
+    /// Console output, in order.
+    #[serde(default)]
+    pub console: Vec<ConsoleLine>,
+    /// The failure, when `ok` is false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CellError>,
+    /// The cell's number in the session, from 1.
+    pub cell: u64,
+    /// The commit's sequence that holds the cell's effects.
+    pub sequence: u64,
+    /// Whether that commit is in the store.
+    pub durable: bool,
+    /// What it cost.
+    pub stats: EvalStats,
+}

@@ -1,0 +1,69 @@
+//! The streaming protocol, version 1: one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+
+/// The protocol version that every event carries.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// One event. `seq` strictly increases for the life of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Always [`PROTOCOL_VERSION`].
+    pub protocol_version: u32,
+    /// The session's id, `s_…`.
+    pub session_id: String,
+    /// Position in the session's event log.
+    pub seq: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// The `type` and `payload` of an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+pub enum EventBody {
+    /// A cell wrote text that is not a console line.
+    Stdout {
+        /// The text.
+        text: String,
+    },
+    /// A console line.
+    Log {
+        /// `log`, `info`, `warn`, `error` or `debug`.
+        level: String,
+        /// The text.
+        text: String,
+    },
+    /// A tool call left the session.
+    #[serde(rename_all = "camelCase")]
+    ToolCall {
+        /// The call's number in the session.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        #[schema(value_type = Object)]
+        args: serde_json::Value,
+    },
+    /// A tool's result reached the session.
+    #[serde(rename_all = "camelCase")]
+    ToolResultApplied {
+        /// The call's number in the session.
+        call_id: String,
+    },
+    /// The session changed state.
+    State {
+        /// The new state.
+        state: crate::session::State,
+    },
+    /// Nothing happened for a while.
+    Heartbeat {},
+    /// A cell ended.
+    Final {
+        /// Its answer.
+        #[serde(flatten)]
+        result: Box<crate::eval::EvalResult>,
+    },
+}

@@ -1,0 +1,145 @@
+//! What gateway and operator say to a kernel pod. JSON over HTTP, mTLS, port [`KERNEL_PORT`].
+//!
+//! | call | body | answer | caller |
+//! |---|---|---|---|
+//! | `GET /v1/info` | | [`PodInfo`] | gateway, operator |
+//! | `POST /v1/eval` | [`EvalCall`] | [`crate::eval::EvalResult`] | gateway |
+//! | `POST /v1/eval` with `Accept: application/x-ndjson` | [`EvalCall`] | [`crate::event::Event`] a line, ending in `final` | gateway |
+//! | `POST /v1/wake` | [`Assignment`] | [`SessionReport`] | gateway |
+//! | `POST /v1/hibernate` | [`Assignment`] | [`SessionReport`] once the head is stored | gateway |
+//! | `POST /v1/interrupt` | [`Assignment`] | 202 | gateway |
+//! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
+//! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
+//! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
+//!
+//! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
+//! read the status again and route anew.
+
+use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
+use serde::{Deserialize, Serialize};
+
+use crate::{eval::EvalRequest, session::State};
+
+/// Port of a kernel pod's mTLS server.
+pub const KERNEL_PORT: u16 = 7443;
+
+/// Who a session is, and by what right this pod may run it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Namespace, which is the tenant.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+    /// Object uid: the key in storage.
+    pub uid: String,
+    /// The epoch that status names for this pod. Starts at 1.
+    pub epoch: u64,
+    /// The process that status names. A pod whose own [`PodInfo::boot`] differs answers `SessionGone`.
+    pub boot: String,
+    /// `metadata.generation` of the spec.
+    pub generation: i64,
+    /// The spec.
+    pub spec: KernelSessionSpec,
+}
+
+/// Body of `POST /v1/eval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// The cell. The gateway always fills `idempotency_key`, so that it may send the cell again after a lost pod.
+    pub eval: EvalRequest,
+    /// The client's request id, for logs.
+    #[serde(default)]
+    pub request_id: String,
+}
+
+/// Body of `POST /v1/events`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// Only events with a greater `seq`.
+    pub after: u64,
+    /// Whether to go on with live events; else the answer ends after the replay.
+    pub follow: bool,
+}
+
+/// What a pod is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodInfo {
+    /// Pod name.
+    pub pod: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Random name of this process: a restarted container is a new one.
+    pub boot: String,
+    /// Live sessions that fit.
+    pub slots: u32,
+    /// Live sessions now.
+    pub used: u32,
+    /// Digest of the engine that new sessions get.
+    pub engine_digest: String,
+    /// No new sessions: the process is stopping.
+    pub draining: bool,
+}
+
+/// A session as its pod sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionReport {
+    /// Namespace.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+    /// Object uid.
+    pub uid: String,
+    /// The epoch under which it is, or was, live here.
+    pub epoch: u64,
+    /// What it is doing. `Hibernated` means: committed, and the slot is free.
+    pub state: State,
+    /// Why, when `state` is `Failed`: an [`crate::ErrorCode`] name, and a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<crate::ApiError>,
+    /// The generation of the spec in force.
+    pub generation: i64,
+    /// Bytes of the JavaScript heap; of the last known when hibernated.
+    pub heap_bytes: u64,
+    /// The last commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotStatus>,
+    /// RFC 3339, the end of the last request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_active_time: Option<String>,
+    /// RFC 3339, when a timer is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_wake_time: Option<String>,
+    /// Cells run in the session's life.
+    pub cells: u64,
+    /// Tool calls made in the session's life.
+    pub tool_calls: u64,
+}
+
+/// One line of `GET /v1/report`. The stream begins with `Pod` and every session, live or cached, then brings changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum ReportLine {
+    /// The pod itself; again whenever `draining` changes.
+    Pod(PodInfo),
+    /// A session, whole.
+    Session(Box<SessionReport>),
+    /// The pod no longer holds anything of this session: it moved away or was deleted.
+    #[serde(rename_all = "camelCase")]
+    Forgotten {
+        /// Object uid.
+        uid: String,
+        /// The epoch it had here.
+        epoch: u64,
+    },
+    /// Sent every few seconds when there is nothing else.
+    Alive,
+}

@@ -1,0 +1,1 @@
+//! What every process needs: telemetry, metrics, probes, TLS, shutdown.

@@ -1,0 +1,175 @@
+//! ToolBroker: what sessions may do to the world, and the secrets it takes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{KeyRef, condition::Condition};
+
+/// Desired state of a broker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(kube::CustomResource, schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "kubernetes",
+    kube(
+        group = "dormouse.dev",
+        version = "v1alpha1",
+        kind = "ToolBroker",
+        plural = "toolbrokers",
+        shortname = "tb",
+        namespaced,
+        status = "ToolBrokerStatus",
+        derive = "PartialEq",
+        printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+        printcolumn = r#"{"name":"Tools","type":"integer","jsonPath":".status.tools"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolBrokerSpec {
+    /// Broker pods.
+    #[serde(default = "default_replicas")]
+    pub replicas: u32,
+    /// HTTP services that tools call.
+    #[serde(default)]
+    pub services: Vec<Service>,
+    /// What a cell may call.
+    #[serde(default)]
+    pub tools: Vec<Tool>,
+}
+
+fn default_replicas() -> u32 {
+    1
+}
+
+/// An HTTP service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Service {
+    /// Name that tools refer to.
+    pub name: String,
+    /// `http` or `https` URL that paths are appended to.
+    pub base_url: String,
+    /// Credentials that the broker adds.
+    #[serde(default)]
+    pub auth: Auth,
+    /// HTTP methods that tools may use.
+    #[serde(default = "default_methods")]
+    pub allowed_methods: Vec<String>,
+    /// Paths that tools may reach; `*` matches any run of characters.
+    #[serde(default = "default_paths")]
+    pub allowed_paths: Vec<String>,
+    /// Largest request body.
+    #[serde(default = "default_request_bytes")]
+    pub request_bytes_max: u64,
+    /// Largest response body.
+    #[serde(default = "default_response_bytes")]
+    pub response_bytes_max: u64,
+}
+
+fn default_methods() -> Vec<String> {
+    vec!["GET".to_owned()]
+}
+
+fn default_paths() -> Vec<String> {
+    vec!["/*".to_owned()]
+}
+
+fn default_request_bytes() -> u64 {
+    1 << 20
+}
+
+fn default_response_bytes() -> u64 {
+    8 << 20
+}
+
+/// How the broker authenticates to a service.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Auth {
+    /// The scheme.
+    #[serde(rename = "type", default)]
+    pub type_: AuthType,
+    /// Where the credential is. `bearer` and `header` use `key`; `basic` uses the keys `user` and `password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<KeyRef>,
+    /// The header that `header` sets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_name: Option<String>,
+}
+
+/// Schemes of [`Auth`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum AuthType {
+    /// Nothing is added.
+    #[default]
+    None,
+    /// `Authorization: Bearer …`
+    Bearer,
+    /// A header of the service's own.
+    Header,
+    /// `Authorization: Basic …`
+    Basic,
+}
+
+/// Something that a cell may call by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tool {
+    /// Name: `callTool("NAME", …)`.
+    pub name: String,
+    /// What it does, for people and models.
+    #[serde(default)]
+    pub description: String,
+    /// The service that it calls.
+    pub service: String,
+    /// HTTP method.
+    #[serde(default = "default_method")]
+    pub method: String,
+    /// Path below the service's `baseUrl`; `{name}` is replaced by the argument of that name.
+    pub path: String,
+    /// JSON Schema of the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "json_schema"))]
+    pub input: Option<serde_json::Value>,
+    /// JSON Schema of the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "json_schema"))]
+    pub output: Option<serde_json::Value>,
+    /// Milliseconds that a call may take.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+}
+
+fn default_method() -> String {
+    "GET".to_owned()
+}
+
+fn default_timeout_ms() -> u64 {
+    10_000
+}
+
+#[cfg(feature = "kubernetes")]
+fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// Observed state of a broker.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct ToolBrokerStatus {
+    /// The generation that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
+    pub conditions: Vec<Condition>,
+    /// Number of tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<u32>,
+}

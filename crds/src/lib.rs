@@ -1,0 +1,50 @@
+//! The API objects of `dormouse.dev/v1alpha1`: their specs, statuses and the closed sets of their reasons.
+//!
+//! With the feature `kubernetes` each spec is also a kube resource ([`KernelSession`](session::KernelSession), …) with a schema; without
+//! it the same specs are plain data that `dormouse dev` reads from manifests. Nothing here talks to an API server.
+
+pub mod broker;
+pub mod condition;
+pub mod manifest;
+pub mod pool;
+pub mod session;
+
+/// API group.
+pub const GROUP: &str = "dormouse.dev";
+/// API version.
+pub const VERSION: &str = "v1alpha1";
+/// `GROUP/VERSION`.
+pub const API_VERSION: &str = "dormouse.dev/v1alpha1";
+
+/// Names that objects carry in a cluster.
+pub mod labels {
+    /// On pods, Deployments and Secrets that the operator makes: `kernel`, `broker`.
+    pub const COMPONENT: &str = "dormouse.dev/component";
+    /// On kernel pods and their Deployment: the KernelPool's name.
+    pub const POOL: &str = "dormouse.dev/pool";
+    /// On broker pods and their Deployment: the ToolBroker's name.
+    pub const BROKER: &str = "dormouse.dev/broker";
+    /// Finalizer of a KernelSession: its objects in storage are still there.
+    pub const STORAGE_FINALIZER: &str = "dormouse.dev/storage";
+}
+
+/// The name of an object in the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NameRef {
+    /// Name of the object.
+    pub name: String,
+}
+
+/// One key of a Secret or ConfigMap in the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct KeyRef {
+    /// Name of the object.
+    pub name: String,
+    /// Key in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}

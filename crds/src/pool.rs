@@ -1,0 +1,112 @@
+//! KernelPool: the pods that run a namespace's sessions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NameRef, condition::Condition};
+
+/// Desired state of a pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(kube::CustomResource, schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "kubernetes",
+    kube(
+        group = "dormouse.dev",
+        version = "v1alpha1",
+        kind = "KernelPool",
+        plural = "kernelpools",
+        shortname = "kp",
+        namespaced,
+        status = "KernelPoolStatus",
+        derive = "PartialEq",
+        printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+        printcolumn = r#"{"name":"Pods","type":"integer","jsonPath":".status.pods"}"#,
+        printcolumn = r#"{"name":"Sessions","type":"integer","jsonPath":".status.sessions"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )
+)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct KernelPoolSpec {
+    /// Image of the kernel pods; the operator's default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Live sessions that fit in one pod.
+    pub slots_per_pod: u32,
+    /// Pods that are kept even when no session is live.
+    pub warm_pods: u32,
+    /// The most pods there may be.
+    pub max_pods: u32,
+    /// RuntimeClass of the pods, such as gVisor or Kata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<String>,
+    /// Resources of each pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Where sessions sleep; the operator's default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
+}
+
+impl Default for KernelPoolSpec {
+    fn default() -> Self {
+        Self { image: None, slots_per_pod: 500, warm_pods: 1, max_pods: 10, runtime_class_name: None, resources: None, storage: None }
+    }
+}
+
+/// Resource requests and limits, as of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Resources {
+    /// What the scheduler sets aside.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, String>,
+    /// What the pod may not exceed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+}
+
+/// An S3-compatible bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Storage {
+    /// Bucket.
+    pub bucket: String,
+    /// URL of the service.
+    pub endpoint: String,
+    /// Region.
+    #[serde(default = "default_region")]
+    pub region: String,
+    /// Before every key.
+    #[serde(default)]
+    pub prefix: String,
+    /// Secret with the keys `accessKeyId` and `secretAccessKey`, scoped to this namespace's prefix by whoever made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_secret_ref: Option<NameRef>,
+}
+
+fn default_region() -> String {
+    "us-east-1".to_owned()
+}
+
+/// Observed state of a pool.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct KernelPoolStatus {
+    /// The generation that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
+    pub conditions: Vec<Condition>,
+    /// Ready pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<u32>,
+    /// Live sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u32>,
+}

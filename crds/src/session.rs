@@ -1,0 +1,232 @@
+//! KernelSession: a durable JavaScript/TypeScript REPL.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NameRef, condition::Condition};
+
+/// Whether the session may sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+pub enum OperatingMode {
+    /// Sleeps when idle, wakes when asked.
+    #[default]
+    Auto,
+    /// Always live.
+    Running,
+    /// Asleep; requests are refused until the mode changes.
+    Hibernated,
+}
+
+/// When a cell's effects are in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+pub enum Durability {
+    /// Before the answer.
+    #[default]
+    PerEval,
+    /// Within a bounded time.
+    Batched,
+    /// When the session goes to sleep.
+    OnIdle,
+}
+
+/// Desired state of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(kube::CustomResource, schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "kubernetes",
+    kube(
+        group = "dormouse.dev",
+        version = "v1alpha1",
+        kind = "KernelSession",
+        plural = "kernelsessions",
+        shortname = "ks",
+        namespaced,
+        status = "KernelSessionStatus",
+        derive = "PartialEq",
+        printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+        printcolumn = r#"{"name":"Mode","type":"string","jsonPath":".spec.operatingMode"}"#,
+        printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason","priority":1}"#,
+        printcolumn = r#"{"name":"Pod","type":"string","jsonPath":".status.placement.pod"}"#,
+        printcolumn = r#"{"name":"Heap","type":"string","jsonPath":".status.heap"}"#,
+        printcolumn = r#"{"name":"Snapshot","type":"integer","jsonPath":".status.snapshot.sequence"}"#,
+        printcolumn = r#"{"name":"Idle","type":"date","jsonPath":".status.lastActiveTime"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KernelSessionSpec {
+    /// Name of the KernelPool whose pods run the session.
+    #[serde(default = "default_pool")]
+    pub pool: String,
+    /// Whether the session may sleep.
+    #[serde(default)]
+    pub operating_mode: OperatingMode,
+    /// Seconds without a request after which the session goes to sleep.
+    #[serde(default = "default_idle_seconds")]
+    pub idle_seconds: u32,
+    /// When a cell's effects are in the store.
+    #[serde(default)]
+    pub durability: Durability,
+    /// Budgets of the session.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Fixed time and randomness; absent for the real ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub determinism: Option<Determinism>,
+    /// The ToolBroker that answers `callTool`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_broker_ref: Option<NameRef>,
+    /// Code that runs once, before the first cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<Bootstrap>,
+}
+
+impl Default for KernelSessionSpec {
+    fn default() -> Self {
+        Self {
+            pool: default_pool(),
+            operating_mode: OperatingMode::default(),
+            idle_seconds: default_idle_seconds(),
+            durability: Durability::default(),
+            limits: Limits::default(),
+            determinism: None,
+            tool_broker_ref: None,
+            bootstrap: None,
+        }
+    }
+}
+
+fn default_pool() -> String {
+    "default".to_owned()
+}
+
+fn default_idle_seconds() -> u32 {
+    300
+}
+
+/// Budgets of a session. Each has a typed error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes that the JavaScript heap may hold.
+    pub heap_bytes: u64,
+    /// Milliseconds that one stretch of a cell may run.
+    pub eval_timeout_ms: u64,
+    /// Interrupt ticks that a cell may use; 0 for no limit.
+    pub eval_ticks: u64,
+    /// Bytes of console and display output of a cell.
+    pub output_bytes: u64,
+    /// Tool calls of a cell.
+    pub tool_calls: u32,
+    /// Timers and calls that a session may have in flight.
+    pub pending_operations: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            heap_bytes: 64 << 20,
+            eval_timeout_ms: 30_000,
+            eval_ticks: 0,
+            output_bytes: 1 << 20,
+            tool_calls: 100,
+            pending_operations: 256,
+        }
+    }
+}
+
+/// Fixed sources of time and randomness: the same cells then give the same memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Determinism {
+    /// Seed of `Math.random` and of entropy.
+    pub seed: u64,
+    /// RFC 3339: where the session's clock begins.
+    #[serde(default = "default_determinism_epoch")]
+    pub epoch: String,
+}
+
+fn default_determinism_epoch() -> String {
+    "2026-01-01T00:00:00Z".to_owned()
+}
+
+/// Code that runs once, before the first cell.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bootstrap {
+    /// The source, TypeScript.
+    pub code: String,
+}
+
+/// Observed state of a session. The gateway writes `placement`, the operator all else.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct KernelSessionStatus {
+    /// The generation that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`, whose reason is the state, and `Hibernated`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
+    pub conditions: Vec<Condition>,
+    /// Which process may run the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// The highest epoch that was ever given out; kept when `placement` is cleared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_epoch: Option<u64>,
+    /// The last commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotStatus>,
+    /// Heap size as people read it, such as `1.4Mi`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap: Option<String>,
+    /// End of the last request, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_active_time: Option<String>,
+    /// When a timer of the sleeping session is due, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_wake_time: Option<String>,
+    /// Cells run in the session's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cells: Option<u64>,
+    /// Tool calls made in the session's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+}
+
+/// Which process may run a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// Pod name.
+    pub pod: String,
+    /// Pod uid.
+    #[serde(rename = "podUID")]
+    pub pod_uid: String,
+    /// Random name of the process.
+    pub boot: String,
+    /// Grows with every placement.
+    pub epoch: u64,
+}
+
+/// The last commit of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotStatus {
+    /// Grows with every commit.
+    pub sequence: u64,
+    /// Bytes in the store: head and the segments it names.
+    pub bytes: u64,
+    /// The engine that made the heap.
+    pub engine_digest: String,
+    /// When it was written, RFC 3339.
+    pub time: String,
+}

@@ -1,0 +1,1 @@
+//! The whole-cluster story, against a real Kubernetes.

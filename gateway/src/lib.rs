@@ -1,0 +1,1 @@
+//! The gateway: routes a session's name to its pod, authenticates, wakes.

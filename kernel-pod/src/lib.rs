@@ -1,0 +1,1 @@
+//! The kernel pod: many sessions in one process.

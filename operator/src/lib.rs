@@ -1,0 +1,1 @@
+//! The operator: KernelSession, ToolBroker and KernelPool objects to pods, policies, certificates, status.

@@ -1,0 +1,1 @@
+//! Generates and builds what the project needs.
