@@ -60,6 +60,13 @@ pub enum EventBody {
     },
     /// Nothing happened for a while.
     Heartbeat {},
+    /// The service failed while the cell ran; nothing follows. A script's own error is in `final`.
+    Error {
+        /// Which error.
+        code: crate::ErrorCode,
+        /// What happened and what to do about it.
+        message: String,
+    },
     /// A cell ended.
     Final {
         /// Its answer.
