@@ -1,1 +1,8 @@
 //! Real processes for tests: S3 server, API server; temp folders, fault injection.
+//!
+//! A product crate uses this only as a dev-dependency. Programs come from `cargo xtask tools`; a test that needs one which is
+//! not there fails and says so.
+
+pub mod apiserver;
+pub mod process;
+pub mod tools;

@@ -1,0 +1,152 @@
+//! A real kube-apiserver on a real etcd, on loopback, with RBAC, without any controller or node.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::{
+    process::{Process, free_port},
+    tools,
+};
+
+/// How long the two processes may take to answer.
+const START_SECONDS: u64 = 90;
+/// Pause between two looks at `/readyz`.
+const POLL_MILLISECONDS: u64 = 100;
+/// The bearer token of the cluster administrator.
+const ADMIN_TOKEN: &str = "testkit-admin";
+
+/// An API server of this test's own. Dropping it ends both processes and removes their files.
+#[derive(Debug)]
+pub struct ApiServer {
+    // Dropped in this order: the API server lets go of etcd before etcd ends.
+    apiserver: Process,
+    _etcd: Process,
+    url: String,
+    dir: TempDir,
+}
+
+impl ApiServer {
+    /// Starts both processes and waits until `/readyz` answers.
+    ///
+    /// # Errors
+    /// When a program was not built, or does not become ready.
+    pub async fn start() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("dormouse-apiserver-").tempdir()?;
+        let (client, peer, secure) = (free_port()?, free_port()?, free_port()?);
+        let etcd = start_etcd(dir.path(), client, peer)?;
+        let apiserver = start_apiserver(dir.path(), client, secure)?;
+        let mut server = Self { apiserver, _etcd: etcd, url: format!("https://127.0.0.1:{secure}"), dir };
+        server.wait_ready().await?;
+        std::fs::write(server.kubeconfig(), server.kubeconfig_text())?;
+        Ok(server)
+    }
+
+    /// `https://127.0.0.1:PORT`
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A kubeconfig file of the cluster administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    /// PEM of the certificate that the server shows.
+    #[must_use]
+    pub fn ca(&self) -> PathBuf {
+        self.dir.path().join("certs/apiserver.crt")
+    }
+
+    /// The administrator's bearer token.
+    #[must_use]
+    pub fn admin_token(&self) -> &str {
+        ADMIN_TOKEN
+    }
+
+    /// Runs kubectl as the administrator and returns what it prints.
+    ///
+    /// # Errors
+    /// When it exits with a failure; the error is what it wrote to stderr.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new(tools::path("kubectl")?).arg("--kubeconfig").arg(self.kubeconfig()).args(args).output()?;
+        ensure!(output.status.success(), "kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn kubeconfig_text(&self) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: testkit\n\
+             clusters: [{{name: testkit, cluster: {{server: \"{}\", certificate-authority: \"{}\"}}}}]\n\
+             contexts: [{{name: testkit, context: {{cluster: testkit, user: admin}}}}]\n\
+             users: [{{name: admin, user: {{token: {ADMIN_TOKEN}}}}}]\n",
+            self.url,
+            self.ca().display()
+        )
+    }
+
+    async fn wait_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
+        loop {
+            // curl and not a client of ours: the kit must work whatever TLS provider the test installs, or none.
+            let ready = Command::new("curl")
+                .args(["-sf", "--max-time", "2", "--cacert"])
+                .arg(self.ca())
+                .arg(format!("{}/readyz", self.url))
+                .output()
+                .context("run curl")?
+                .status
+                .success();
+            if ready {
+                return Ok(());
+            }
+            ensure!(self.apiserver.is_alive(), "kube-apiserver ended:\n{}", self.apiserver.output());
+            if Instant::now() > deadline {
+                bail!("kube-apiserver is not ready after {START_SECONDS} s:\n{}", self.apiserver.output());
+            }
+            tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
+        }
+    }
+}
+
+fn start_etcd(dir: &Path, client: u16, peer: u16) -> Result<Process> {
+    let mut command = Command::new(tools::path("etcd")?);
+    command
+        .arg(format!("--data-dir={}", dir.join("etcd").display()))
+        .arg(format!("--listen-client-urls=http://127.0.0.1:{client}"))
+        .arg(format!("--advertise-client-urls=http://127.0.0.1:{client}"))
+        .arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"))
+        .arg(format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"))
+        .arg(format!("--initial-cluster=default=http://127.0.0.1:{peer}"))
+        .args(["--unsafe-no-fsync", "--log-level=error"]);
+    Process::start(command, &dir.join("etcd.log"))
+}
+
+fn start_apiserver(dir: &Path, etcd: u16, secure: u16) -> Result<Process> {
+    let key = dir.join("sa.key");
+    let made = Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048").output().context("run openssl")?;
+    ensure!(made.status.success(), "openssl genrsa: {}", String::from_utf8_lossy(&made.stderr));
+    let tokens = dir.join("tokens.csv");
+    std::fs::write(&tokens, format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))?;
+    let mut command = Command::new(tools::path("kube-apiserver")?);
+    command
+        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(format!("--secure-port={secure}"))
+        .arg(format!("--cert-dir={}", dir.join("certs").display()))
+        .arg(format!("--token-auth-file={}", tokens.display()))
+        .args(["--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16"])
+        .arg("--service-account-issuer=https://kubernetes.default.svc.cluster.local")
+        .arg(format!("--service-account-signing-key-file={}", key.display()))
+        .arg(format!("--service-account-key-file={}", key.display()))
+        // Without a controller-manager no namespace has its default ServiceAccount, which this plug-in would wait for.
+        .arg("--disable-admission-plugins=ServiceAccount");
+    Process::start(command, &dir.join("kube-apiserver.log"))
+}

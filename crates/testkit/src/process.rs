@@ -1,0 +1,68 @@
+//! A child process of a test: its output in a file, ended when the value is dropped.
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result};
+
+/// A running child. Dropping it kills it and waits for its end.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`; what it writes goes to `log`.
+    ///
+    /// # Errors
+    /// When the program or the file cannot be opened.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let out = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let child = command.spawn().with_context(|| format!("start {command:?}"))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it has written so far.
+    #[must_use]
+    pub fn output(&self) -> String {
+        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// SIGKILL, and waits for the end. A process that has ended already is no error.
+    pub fn kill(&mut self) {
+        // Both fail only when the process is gone, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A loopback port that was free a moment ago, for programs that cannot bind port 0 themselves.
+///
+/// # Errors
+/// When no port is free.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
