@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "kubernetes")]
+use crate::rules;
 use crate::{KeyRef, condition::Condition};
 
 /// Desired state of a broker.
@@ -18,11 +20,14 @@ use crate::{KeyRef, condition::Condition};
         namespaced,
         status = "ToolBrokerStatus",
         derive = "PartialEq",
+        validation = kube::core::Rule::new("self.metadata.name.size() <= 40 && !self.metadata.name.contains('.')")
+            .message("metadata.name names the Service NAME-broker: write at most 40 characters of a-z, 0-9 and '-', without dots"),
         printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
         printcolumn = r#"{"name":"Tools","type":"integer","jsonPath":".status.tools"}"#,
         printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
     )
 )]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::broker())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolBrokerSpec {
     /// Broker pods.
@@ -30,9 +35,17 @@ pub struct ToolBrokerSpec {
     pub replicas: u32,
     /// HTTP services that tools call.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
     pub services: Vec<Service>,
     /// What a cell may call.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
     pub tools: Vec<Tool>,
 }
 
@@ -43,20 +56,25 @@ fn default_replicas() -> u32 {
 /// An HTTP service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::service())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Service {
     /// Name that tools refer to.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
     pub name: String,
     /// `http` or `https` URL that paths are appended to.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
     pub base_url: String,
     /// Credentials that the broker adds.
     #[serde(default)]
     pub auth: Auth,
     /// HTTP methods that tools may use.
     #[serde(default = "default_methods")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 8), inner(length(max = 16)), extend("x-kubernetes-list-type" = "set")))]
     pub allowed_methods: Vec<String>,
     /// Paths that tools may reach; `*` matches any run of characters.
     #[serde(default = "default_paths")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 1024))))]
     pub allowed_paths: Vec<String>,
     /// Largest request body.
     #[serde(default = "default_request_bytes")]
@@ -85,6 +103,7 @@ fn default_response_bytes() -> u64 {
 /// How the broker authenticates to a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::auth())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Auth {
     /// The scheme.
@@ -95,6 +114,7 @@ pub struct Auth {
     pub secret_ref: Option<KeyRef>,
     /// The header that `header` sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 128)))]
     pub header_name: Option<String>,
 }
 
@@ -117,19 +137,25 @@ pub enum AuthType {
 /// Something that a cell may call by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::tool())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Tool {
     /// Name: `callTool("NAME", …)`.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64)))]
     pub name: String,
     /// What it does, for people and models.
     #[serde(default)]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 4096)))]
     pub description: String,
     /// The service that it calls.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
     pub service: String,
     /// HTTP method.
     #[serde(default = "default_method")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 16)))]
     pub method: String,
     /// Path below the service's `baseUrl`; `{name}` is replaced by the argument of that name.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 1024)))]
     pub path: String,
     /// JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,14 @@ pub mod broker;
 pub mod condition;
 pub mod manifest;
 pub mod pool;
+#[cfg(feature = "kubernetes")]
+mod rules;
 pub mod session;
+#[cfg(feature = "kubernetes")]
+mod yaml;
+
+#[cfg(feature = "kubernetes")]
+pub use yaml::yaml;
 
 /// API group.
 pub const GROUP: &str = "dormouse.dev";
@@ -24,6 +31,10 @@ pub mod labels {
     pub const POOL: &str = "dormouse.dev/pool";
     /// On broker pods and their Deployment: the ToolBroker's name.
     pub const BROKER: &str = "dormouse.dev/broker";
+    /// On what the operator makes: [`MANAGER`].
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// Value of [`MANAGED_BY`].
+    pub const MANAGER: &str = "dormouse-operator";
     /// Finalizer of a KernelSession: its objects in storage are still there.
     pub const STORAGE_FINALIZER: &str = "dormouse.dev/storage";
 }
@@ -34,6 +45,7 @@ pub mod labels {
 #[serde(deny_unknown_fields)]
 pub struct NameRef {
     /// Name of the object.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 253)))]
     pub name: String,
 }
 
@@ -43,8 +55,10 @@ pub struct NameRef {
 #[serde(deny_unknown_fields)]
 pub struct KeyRef {
     /// Name of the object.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 253)))]
     pub name: String,
     /// Key in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 253)))]
     pub key: Option<String>,
 }

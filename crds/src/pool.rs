@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "kubernetes")]
+use crate::rules;
 use crate::{NameRef, condition::Condition};
 
 /// Desired state of a pool.
@@ -20,12 +22,15 @@ use crate::{NameRef, condition::Condition};
         namespaced,
         status = "KernelPoolStatus",
         derive = "PartialEq",
+        validation = kube::core::Rule::new("self.metadata.name.size() <= 30 && !self.metadata.name.contains('.')")
+            .message("metadata.name names the pods: write at most 30 characters of a-z, 0-9 and '-', without dots"),
         printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
         printcolumn = r#"{"name":"Pods","type":"integer","jsonPath":".status.pods"}"#,
         printcolumn = r#"{"name":"Sessions","type":"integer","jsonPath":".status.sessions"}"#,
         printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
     )
 )]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::pool())))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct KernelPoolSpec {
     /// Image of the kernel pods; the operator's default when absent.
@@ -70,17 +75,21 @@ pub struct Resources {
 /// An S3-compatible bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::storage())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Storage {
     /// Bucket.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 255)))]
     pub bucket: String,
     /// URL of the service.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
     pub endpoint: String,
     /// Region.
     #[serde(default = "default_region")]
     pub region: String,
-    /// Before every key.
+    /// Before every key; empty, or ending in `/`.
     #[serde(default)]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 512)))]
     pub prefix: String,
     /// Secret with the keys `accessKeyId` and `secretAccessKey`, scoped to this namespace's prefix by whoever made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "kubernetes")]
+use crate::rules;
 use crate::{NameRef, condition::Condition};
 
 /// Whether the session may sleep.
@@ -44,6 +46,8 @@ pub enum Durability {
         namespaced,
         status = "KernelSessionStatus",
         derive = "PartialEq",
+        validation = kube::core::Rule::new("self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')")
+            .message("metadata.name must be a DNS label: write at most 63 characters of a-z, 0-9 and '-', without dots"),
         printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
         printcolumn = r#"{"name":"Mode","type":"string","jsonPath":".spec.operatingMode"}"#,
         printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason","priority":1}"#,
@@ -54,10 +58,12 @@ pub enum Durability {
         printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
     )
 )]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::session())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KernelSessionSpec {
     /// Name of the KernelPool whose pods run the session.
     #[serde(default = "default_pool")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 253), extend("x-kubernetes-validations" = rules::pool_name())))]
     pub pool: String,
     /// Whether the session may sleep.
     #[serde(default)]
@@ -108,6 +114,7 @@ fn default_idle_seconds() -> u32 {
 /// Budgets of a session. Each has a typed error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::limits())))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes that the JavaScript heap may hold.
@@ -146,6 +153,7 @@ pub struct Determinism {
     pub seed: u64,
     /// RFC 3339: where the session's clock begins.
     #[serde(default = "default_determinism_epoch")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("format" = "date-time")))]
     pub epoch: String,
 }
 
@@ -159,6 +167,7 @@ fn default_determinism_epoch() -> String {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bootstrap {
     /// The source, TypeScript.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 262_144)))]
     pub code: String,
 }
 

@@ -1,0 +1,139 @@
+//! CEL rules of the schemas: what an API server refuses, and the sentence that says what to write instead.
+//!
+//! The bounds that rules count with (lengths of lists and strings) are set beside the fields, so that the API server can bound a rule's cost.
+
+use serde_json::{Value, json};
+
+/// Least heap of a session.
+pub(crate) const HEAP_BYTES_MIN: u64 = 8 << 20;
+/// Largest heap of a session.
+pub(crate) const HEAP_BYTES_MAX: u64 = 1 << 30;
+/// Longest stretch of a cell, milliseconds.
+pub(crate) const EVAL_TIMEOUT_MS_MAX: u64 = 3_600_000;
+/// Longest tool call, milliseconds.
+const TOOL_TIMEOUT_MS_MAX: u64 = 600_000;
+/// Longest wait before sleep, seconds: a year.
+const IDLE_SECONDS_MAX: u64 = 31_536_000;
+/// Most live sessions of one pod.
+const SLOTS_PER_POD_MAX: u64 = 100_000;
+/// Most pods of one pool.
+const PODS_MAX: u64 = 1_000;
+/// Most output of a cell, bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+/// Largest body that a broker holds, bytes.
+const BODY_BYTES_MAX: u64 = 256 << 20;
+
+/// Rules as the value of `x-kubernetes-validations`.
+fn rules<const N: usize>(list: [(String, String); N]) -> Value {
+    Value::Array(list.into_iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect())
+}
+
+/// One rule from literals.
+fn rule(rule: &str, message: &str) -> (String, String) {
+    (rule.to_owned(), message.to_owned())
+}
+
+/// `field` between two numbers, with the unit in the message.
+fn between(field: &str, min: u64, max: u64, unit: &str) -> (String, String) {
+    (format!("self.{field} >= {min} && self.{field} <= {max}"), format!("{field} is out of range: write {min} to {max} ({unit})"))
+}
+
+pub(crate) fn session() -> Value {
+    rules([
+        rule("self.durability == 'PerEval'", "durability: not supported yet: write PerEval"),
+        between("idleSeconds", 1, IDLE_SECONDS_MAX, "seconds"),
+    ])
+}
+
+pub(crate) fn pool_name() -> Value {
+    rules([rule(
+        "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.size() <= 30",
+        "pool is the name of a KernelPool in this namespace: write at most 30 characters of a-z, 0-9 and '-'",
+    )])
+}
+
+pub(crate) fn limits() -> Value {
+    rules([
+        between("heapBytes", HEAP_BYTES_MIN, HEAP_BYTES_MAX, "bytes; 8 MiB to 1 GiB"),
+        between("evalTimeoutMs", 1, EVAL_TIMEOUT_MS_MAX, "milliseconds; up to an hour"),
+        between("outputBytes", 0, OUTPUT_BYTES_MAX, "bytes; up to 64 MiB"),
+        between("pendingOperations", 1, 65_536, "operations"),
+        between("toolCalls", 0, 1_000_000, "calls of one cell"),
+    ])
+}
+
+pub(crate) fn pool() -> Value {
+    rules([
+        between("slotsPerPod", 1, SLOTS_PER_POD_MAX, "live sessions"),
+        between("maxPods", 1, PODS_MAX, "pods"),
+        rule("self.warmPods <= self.maxPods", "warmPods is greater than maxPods: write a warmPods of at most maxPods"),
+    ])
+}
+
+pub(crate) fn storage() -> Value {
+    rules([
+        rule("self.endpoint.matches('^https?://[^/]+')", "endpoint: write the URL of the object store, such as https://s3.example"),
+        rule("self.bucket.size() >= 3", "bucket: write the name of a bucket, at least 3 characters"),
+        rule(
+            "self.prefix == '' || (self.prefix.endsWith('/') && !self.prefix.startsWith('/'))",
+            "prefix: write nothing, or a prefix that ends in '/' and does not begin with it",
+        ),
+    ])
+}
+
+pub(crate) fn broker() -> Value {
+    rules([
+        between("replicas", 0, PODS_MAX, "pods"),
+        rule(
+            "self.tools.all(t, self.services.exists(s, s.name == t.service))",
+            "a tool's service does not exist: write the name of one of spec.services in tools[].service",
+        ),
+        rule(
+            "self.tools.all(t, self.services.all(s, s.name != t.service || t.method in s.allowedMethods))",
+            "a tool's method is not allowed by its service: write the method into the service's allowedMethods, or another tools[].method",
+        ),
+    ])
+}
+
+pub(crate) fn service() -> Value {
+    rules([
+        rule("self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", "name of a service: write at most 63 characters of a-z, 0-9 and '-'"),
+        rule("self.baseUrl.matches('^https?://[^/?#@]+')", "baseUrl: write an http:// or https:// URL, without user and password"),
+        rule(
+            "self.allowedMethods.all(m, m in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])",
+            "allowedMethods: write some of GET, HEAD, POST, PUT, PATCH, DELETE, in capitals",
+        ),
+        rule("self.allowedPaths.all(p, p.startsWith('/'))", "allowedPaths: write paths that begin with '/', such as /widgets/*"),
+        between("requestBytesMax", 0, BODY_BYTES_MAX, "bytes; up to 256 MiB"),
+        between("responseBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 256 MiB"),
+    ])
+}
+
+pub(crate) fn auth() -> Value {
+    rules([
+        rule(
+            "self.type == 'none' || has(self.secretRef)",
+            "auth needs its credential: write secretRef: {name: …, key: …} (basic: only name; the Secret has the keys user and password)",
+        ),
+        rule(
+            "!(self.type in ['bearer', 'header']) || !has(self.secretRef) || has(self.secretRef.key)",
+            "secretRef needs a key: write the key of the Secret that holds the credential",
+        ),
+        rule("self.type != 'header' || has(self.headerName)", "auth of type header needs headerName: write the name of the header to set"),
+        rule(
+            "!has(self.headerName) || self.headerName.matches('^[A-Za-z0-9-]+$')",
+            "headerName: write letters, digits and '-', such as X-Api-Key",
+        ),
+    ])
+}
+
+pub(crate) fn tool() -> Value {
+    rules([
+        rule(
+            "self.name.matches('^[A-Za-z_][A-Za-z0-9_.-]*$')",
+            "name of a tool: write a letter or '_', then letters, digits, '_', '.' and '-', such as getWidget",
+        ),
+        rule("self.path.startsWith('/')", "path: write a path below the service's baseUrl that begins with '/', such as /widgets/{id}"),
+        between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
+    ])
+}

@@ -1,0 +1,40 @@
+//! The committed CRDs are those of the types. `UPDATE=1` writes them.
+#![cfg(feature = "kubernetes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+const FOLDERS: [&str; 2] = ["yaml", "../charts/dormouse/crds"];
+
+#[test]
+fn the_committed_crds_are_those_of_the_types() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, content) in dormouse_crds::yaml().unwrap() {
+        for folder in FOLDERS {
+            let path = root.join(folder).join(&name);
+            if std::env::var_os("UPDATE").is_some() {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, &content).unwrap();
+            }
+            let committed = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(committed == content, "{} is stale: run `UPDATE=1 cargo test -p dormouse-crds --test drift`", path.display());
+        }
+    }
+}
+
+/// What an API server would refuse to take as a structural schema, or would warn of.
+#[test]
+fn the_schemas_are_structural_and_show_their_defaults() {
+    let all = dormouse_crds::yaml().unwrap();
+    assert_eq!(all.len(), 3);
+    for (name, content) in &all {
+        assert!(!content.contains("$ref"), "{name} has references");
+        assert!(!content.contains("format: uint"), "{name} has formats that Kubernetes does not know");
+        assert!(!content.contains("additionalProperties: false"), "{name} closes objects, which a structural schema may not");
+        assert!(content.contains("x-kubernetes-validations"), "{name} has no rules");
+    }
+    let sessions = &all.iter().find(|(name, _)| name == "kernelsessions.yaml").unwrap().1;
+    for default in ["default: PerEval", "default: Auto", "default: 300", "heapBytes: 67108864"] {
+        assert!(sessions.contains(default), "no `{default}`");
+    }
+}
