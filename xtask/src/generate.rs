@@ -1,0 +1,56 @@
+//! Generated files. Each is written by a test of the crate that owns its source, run with `UPDATE=1`; without it the same test
+//! compares, so that a file which was not generated again fails the tests of its owner.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{tools, workspace};
+
+/// Packages with a test target named `drift`.
+const OWNERS: [&str; 2] = ["dormouse-crds", "dormouse-gateway"];
+/// Where helm renders the chart to.
+const MANIFEST: &str = "deploy/dormouse.yaml";
+
+/// Flags of `generate`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Fail when a file differs from what is generated, and change nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes or checks all generated files.
+pub fn run(args: &Args) -> Result<()> {
+    // The same selection as `cargo xtask test`, so that nothing is compiled a second time with other features.
+    let mut command = workspace::cargo();
+    command.args(["test", "--release", "--workspace", "--test", "drift"]);
+    if !args.check {
+        command.env("UPDATE", "1");
+    }
+    workspace::run(&mut command).with_context(|| format!("the drift tests of {}", OWNERS.join(", ")))?;
+    manifest(args.check)
+}
+
+/// `deploy/dormouse.yaml`: the chart with its default values, for people without helm.
+fn manifest(check: bool) -> Result<()> {
+    tools::build()?;
+    let root = workspace::root();
+    let mut helm = Command::new(tools::home()?.join("bin/helm"));
+    helm.current_dir(&root);
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--include-crds"]);
+    let text = format!(
+        "# Rendered from charts/dormouse by `cargo xtask generate`; change the chart instead.\n\
+         apiVersion: v1\nkind: Namespace\nmetadata:\n  name: dormouse-system\n{}",
+        workspace::output(&mut helm)?
+    );
+    let path = root.join(MANIFEST);
+    if check {
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        ensure!(found == text, "{MANIFEST} is not what the chart renders to: run `cargo xtask generate`");
+        return Ok(());
+    }
+    fs::create_dir_all(root.join("deploy"))?;
+    fs::write(&path, text)?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The four OCI images, from the release binaries, without Docker: each holds one binary, the shared libraries that it names,
+//! and the certificates of public authorities. `deploy/docker` has Dockerfiles that make the same for people who have Docker.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace;
+
+/// Packages whose binary of the same name becomes `localhost/NAME:dev`.
+pub const PROCESSES: [&str; 4] = ["dormouse-operator", "dormouse-gateway", "dormouse-kernel", "dormouse-broker"];
+/// The user that the images run as.
+const USER: &str = "65532";
+/// Tag of the images.
+const TAG: &str = "dev";
+/// glibc looks up hosts by this file; without it DNS is asked before `/etc/hosts` or not at all.
+const NSSWITCH: &str = "hosts: files dns\n";
+/// Public certificate authorities.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Builds the binaries, then the images.
+pub fn run() -> Result<()> {
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--workspace", "--bins", "--tests"]);
+    workspace::run(&mut build)?;
+    let folder = pack()?;
+    eprintln!("xtask: images in {}", folder.display());
+    Ok(())
+}
+
+/// Packs the binaries that are in `target/release` into `target/images/*.tar`; returns that folder.
+pub fn pack() -> Result<PathBuf> {
+    let folder = workspace::target().join("images");
+    fs::create_dir_all(&folder)?;
+    let nsswitch = folder.join("nsswitch.conf");
+    fs::write(&nsswitch, NSSWITCH)?;
+    for process in PROCESSES {
+        pack_one(&folder, &workspace::target().join("release").join(process), &format!("localhost/{process}:{TAG}"), &nsswitch)?;
+    }
+    pack_one(&folder, &workspace::target().join("release/widgets"), "localhost/widgets:dev", &nsswitch)?;
+    Ok(folder)
+}
+
+fn pack_one(folder: &Path, binary: &Path, name: &str, nsswitch: &Path) -> Result<()> {
+    ensure!(binary.is_file(), "{} is not there: `cargo build --release --workspace --bins` makes it", binary.display());
+    let file = binary.file_name().context("a binary has a name")?.to_string_lossy();
+    let tar = folder.join(format!("{file}.tar"));
+    if is_newer(&tar, binary) {
+        return Ok(());
+    }
+    let entrypoint = format!("/usr/local/bin/{file}");
+    let mut command = Command::new("python3");
+    command.arg(workspace::root().join("e2e/cluster/images/mkimage.py"));
+    let new = folder.join(format!("{file}.new"));
+    command.arg(name).arg(&new).arg(&entrypoint);
+    command.arg(format!("{}:{entrypoint}", binary.display()));
+    command.arg(format!("{}:/etc/nsswitch.conf", nsswitch.display()));
+    command.arg(format!("{CERTIFICATES}:{CERTIFICATES}"));
+    for library in shared_libraries(binary)? {
+        command.arg(format!("{}:{library}", fs::canonicalize(&library)?.display()));
+    }
+    command.args(["--user", USER]);
+    workspace::output(&mut command)?;
+    fs::rename(&new, &tar)?;
+    Ok(())
+}
+
+fn is_newer(tar: &Path, binary: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    matches!((modified(tar), modified(binary)), (Some(tar), Some(binary)) if tar > binary)
+}
+
+/// The files that the dynamic loader maps for `binary`, the loader itself included.
+fn shared_libraries(binary: &Path) -> Result<Vec<String>> {
+    Ok(parse_ldd(&workspace::output(Command::new("ldd").arg(binary))?))
+}
+
+/// The paths in ldd's output: `name => PATH (address)` or `PATH (address)`.
+fn parse_ldd(text: &str) -> Vec<String> {
+    text.lines().flat_map(|line| line.split_whitespace().filter(|word| word.starts_with('/')).take(1)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_ldd;
+
+    #[test]
+    fn ldd_names_libraries_and_the_loader() {
+        let text = "\tlinux-vdso.so.1 (0x00007ffe)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        assert_eq!(parse_ldd(text), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+    }
+}

@@ -1,1 +1,0 @@
-//! Generates and builds what the project needs.

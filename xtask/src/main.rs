@@ -1,0 +1,46 @@
+//! `cargo xtask …`: generates and builds what the project needs, and runs all of its tests.
+//!
+//! It calls the programs that do the work (cargo, go, helm, python3) and links none of the product's crates, so that it is
+//! compiled in seconds.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod engine;
+mod generate;
+mod images;
+mod test;
+mod tools;
+mod workspace;
+
+/// Generates and builds what the project needs, and runs all of its tests.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Builds the programs that tests run: Kubernetes, etcd, containerd, CoreDNS, MinIO, helm. Once; then from the cache.
+    Tools,
+    /// Writes every generated file again: CRDs, chart, manifests, OpenAPI.
+    Generate(generate::Args),
+    /// Builds the release binaries and packs them as OCI images into target/images, without Docker.
+    Images,
+    /// Builds engine.wasm from crates/guest.
+    Engine(engine::Args),
+    /// Runs every test, the whole-cluster story included.
+    Test(test::Args),
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Task::Tools => tools::build(),
+        Task::Generate(args) => generate::run(&args),
+        Task::Images => images::run(),
+        Task::Engine(args) => engine::run(&args),
+        Task::Test(args) => test::run(&args),
+    }
+}

@@ -1,0 +1,99 @@
+//! Every test of the workspace, in one command, with one closing line.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{images, tools, workspace};
+
+/// Tells the tests where the programs are that they run.
+const TOOLS_DIR_ENV: &str = "DORMOUSE_TOOLS";
+/// Tells the story where the images are; it refuses to run without.
+const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
+
+/// Flags of `test`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only the whole-cluster story.
+    #[arg(long)]
+    story: bool,
+}
+
+/// What the test runner has counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+/// Tools, binaries, images, tests.
+pub fn run(args: &Args) -> Result<()> {
+    tools::build()?;
+    // One invocation makes the binaries of the images and the tests, so both have the same features and nothing is built twice.
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--workspace", "--bins", "--tests"]);
+    workspace::run(&mut build)?;
+    let images = images::pack()?;
+
+    let mut command = workspace::cargo();
+    command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+    if args.story {
+        command.args(["--test", "story"]);
+    }
+    command.env(TOOLS_DIR_ENV, tools::home()?.join("bin")).env(tools::HOME_ENV, tools::home()?).env(IMAGES_DIR_ENV, images);
+    eprintln!("xtask: {}", workspace::show(&command));
+    let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
+    let lines = BufReader::new(child.stdout.take().context("cargo's output")?);
+    let count = follow(lines)?;
+    let status = child.wait()?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{} passed, {} failed", count.passed, count.failed)?;
+    ensure!(status.success(), "cargo test: {status}");
+    ensure!(count.passed > 0, "no test ran");
+    Ok(())
+}
+
+/// Copies the runner's output and adds up its `test result:` lines.
+fn follow(lines: impl BufRead) -> Result<Count> {
+    let mut count = Count::default();
+    let mut out = std::io::stdout();
+    for line in lines.split(b'\n') {
+        let line = line?;
+        let text = String::from_utf8_lossy(&line);
+        writeln!(out, "{text}")?;
+        add(&mut count, &text);
+    }
+    Ok(count)
+}
+
+/// `test result: ok. 3 passed; 0 failed; …`
+fn add(count: &mut Count, line: &str) {
+    let Some(rest) = line.strip_prefix("test result: ") else { return };
+    let number = |word: &str| {
+        let before = rest.split(word).next()?.trim_end();
+        before.rsplit([' ', ';']).next()?.parse::<u64>().ok()
+    };
+    count.passed += number("passed").unwrap_or(0);
+    count.failed += number("failed").unwrap_or(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, add};
+
+    #[test]
+    fn adds_up_what_the_runner_says() {
+        let mut count = Count::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+            "test result: FAILED. 11 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+        ] {
+            add(&mut count, line);
+        }
+        assert_eq!(count, Count { passed: 14, failed: 2 });
+    }
+}

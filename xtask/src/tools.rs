@@ -1,0 +1,24 @@
+//! The programs that tests run, built once by `e2e/cluster/setup.sh` and cached outside the tree.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::workspace;
+
+/// Names the cache for `e2e/cluster/*.sh`.
+pub const HOME_ENV: &str = "CLUSTER_HOME";
+
+/// The cache: `bin/` and `images/` are in it.
+pub fn home() -> Result<PathBuf> {
+    if let Some(home) = std::env::var_os(HOME_ENV) {
+        return Ok(PathBuf::from(home));
+    }
+    let home = std::env::var_os("HOME").context("HOME is not set")?;
+    Ok(PathBuf::from(home).join(".cache/dormouse-cluster"))
+}
+
+/// Builds what is missing or has changed.
+pub fn build() -> Result<()> {
+    workspace::run(Command::new(workspace::root().join("e2e/cluster/setup.sh")).env(HOME_ENV, home()?))
+}
