@@ -1,1 +1,23 @@
-//! The only user of wasmtime: instances of engine.wasm, their pages, restore and delta.
+//! The only user of wasmtime: instances of `engine.wasm`, their pages, restore and delta.
+//!
+//! A session's whole state is its linear memory, a few globals and [`HostState`]; between two turns the wasm stack is empty. This crate turns
+//! cells and answers into turns, and memory into pages. It must not know storage, network, Kubernetes, or what a commit is.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+mod compiled;
+mod engine;
+mod error;
+mod host;
+mod instance;
+mod pages;
+mod track;
+mod turn;
+
+pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
+pub use error::EngineError;
+pub use host::{HostState, InterruptHandle};
+pub use instance::Instance;
+pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
+pub use turn::{
+    Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn,
+};

@@ -1,0 +1,24 @@
+//! Faults of the engine itself. A script's own failure is a [`crate::CellError`].
+
+/// Why an engine or an instance could not do its work. After one from a running instance, discard the instance.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// `engine.wasm` could not be compiled or linked.
+    #[error("the engine could not be loaded: {0}")]
+    Load(String),
+    /// An instance could not be made.
+    #[error("an instance could not be created: {0}")]
+    Create(String),
+    /// An image does not fit this engine: its sizes, page numbers or globals are impossible.
+    #[error("the image is not valid: {0}")]
+    Image(String),
+    /// The guest trapped. The instance is poisoned.
+    #[error("the guest trapped: {0}")]
+    Trap(String),
+    /// The guest said something that the host does not understand. The instance is poisoned.
+    #[error("the guest broke its protocol: {0}")]
+    Protocol(String),
+    /// An earlier turn ended in a fault, so this instance must not be used any more.
+    #[error("the instance is poisoned by an earlier fault")]
+    Poisoned,
+}
