@@ -1,1 +1,41 @@
-//! The pure decision core: session states, ownership, commit, placement. No I/O, clock or randomness.
+//! The pure decision core: what a session's stored form is, who may write it, and what to do when the store answers.
+//!
+//! Values go in, values come out. Nothing here does I/O, reads a clock, draws randomness or is async: times and put ids come from the
+//! caller, bytes and replies too. It must not know the engine (a [`Page`] is 4 KiB of anything), nor any store, process or Kubernetes object.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`keys`] | where a session's objects lie |
+//! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
+//! | [`commit`] | the steps of a commit, and what each reply of the store means |
+//! | [`acquire`] | whether a head that was read may be restored under an assignment |
+//! | [`image`] | the pages of a session out of head and segments |
+//! | [`placement`] | which pod runs a session |
+//! | [`sweep`] | what deletion and garbage collection may remove |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking"))]
+
+pub mod acquire;
+pub mod commit;
+pub mod head;
+pub mod image;
+pub mod keys;
+pub mod placement;
+pub mod segment;
+pub mod sweep;
+
+use std::sync::Arc;
+
+pub use acquire::Acquire;
+pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
+pub use head::{Head, SegmentRef};
+pub use image::assemble;
+pub use keys::SessionKey;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Pages in one page of WebAssembly memory (64 KiB), the unit of `memory_pages`.
+pub const PAGES_PER_MEMORY_PAGE: u32 = 16;
+
+/// One page of linear memory, shared between the pod's own copy, a delta and a commit under way.
+pub type Page = Arc<[u8; PAGE_BYTES]>;

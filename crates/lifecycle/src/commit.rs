@@ -1,0 +1,372 @@
+//! A commit as a machine: it says what to do next and is told what came of it.
+//!
+//! ```text
+//! begin ─► [PutSegment] ─► PutHead ─┬─ stored ────────────────────────────► Committed
+//!              │  ▲            │  ▲ └─ refused, conflicted ─► GetHead ─┬──► Committed   (put id is mine)
+//!              └──┘ Resend     └──┘ Resend (unknown outcome)           ├──► Deleted     (a tombstone, or the head is gone)
+//!                                                                      ├──► Zombie      (a higher epoch)
+//!                                                                      ├──► Superseded  (newer than what was restored, not by a higher epoch)
+//!                                                                      └──► PutHead     (unchanged: the same bytes again)
+//! ```
+//!
+//! The head is put under the condition that it still is what this process restored or last committed, and its bytes carry a put id that no
+//! other attempt has. So a head that reads back with that id *is* this commit, whatever replies were lost, and a repeated or late PUT of the
+//! same bytes either finds its condition broken or changes nothing.
+//!
+//! Only [`Step::Committed`] allows an ack and lets effects leave. After every other end nothing of this commit was acked. [`Step::Failed`] may leave
+//! either the old head or this commit's in the store; committing again from the same [`Owned`] is safe then, because it ends in
+//! [`Step::Superseded`] when this commit had landed after all.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    Head, Page, SegmentRef, SessionKey,
+    head::{FORMAT, HeadError, INLINE_BYTES_MAX},
+    segment::{self, SegmentError},
+};
+
+/// Segments after which a chain is rewritten as one: each is a GET on the path of a wake.
+pub const CHAIN_SEGMENTS_MAX: usize = 8;
+
+/// Bytes of later segments that are always tolerated, however small the first one is.
+pub const CHAIN_SLACK_BYTES: u64 = 256 << 10;
+
+/// Refusals of a condition that holds, as the head that was read shows, before the store is called broken.
+pub const REFUSALS_MAX: u32 = 5;
+
+/// What this process believes is stored, and by what right it writes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Owned {
+    /// Which session.
+    pub session: SessionKey,
+    /// The epoch of the assignment.
+    pub epoch: u64,
+    /// The head that was restored or last committed; `None` before the first commit of a new session.
+    pub head: Option<Arc<Head>>,
+    /// Its ETag.
+    pub etag: Option<String>,
+}
+
+/// What has changed since the head of the [`Owned`].
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Whether `pages` is the whole image (see [`wants_full_image`]) and not only what changed. A new session's first change is both.
+    pub full: bool,
+    /// The pages, ascending by number.
+    pub pages: Vec<(u32, Page)>,
+    /// Size of linear memory in pages of WebAssembly (64 KiB).
+    pub memory_pages: u32,
+    /// The engine's globals.
+    pub globals: serde_json::Value,
+    /// The kernel pod's own state of the session.
+    pub state: serde_json::Value,
+    /// Hex sha256 of the engine.
+    pub engine_digest: String,
+    /// RFC 3339, now.
+    pub time: String,
+}
+
+/// The condition of a PUT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Only if nothing is there (`If-None-Match: *`).
+    Absent,
+    /// Only if what is there has this ETag (`If-Match`).
+    Matches(String),
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Put this, which is absent unless an earlier attempt of this commit has put it. `Absent` or no condition are both right.
+    PutSegment {
+        /// Its key.
+        key: String,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// Put this under the condition.
+    PutHead {
+        /// Its key.
+        key: String,
+        /// Its bytes.
+        bytes: Bytes,
+        /// The condition.
+        condition: Condition,
+    },
+    /// Read the head and tell what is there.
+    GetHead {
+        /// Its key.
+        key: String,
+    },
+    /// Do the last step again, identically, after a pause.
+    Resend,
+    /// It is stored: ack, let effects leave, go on from here.
+    Committed(Owned),
+    /// A later assignment has committed: drop the instance, ack nothing.
+    Zombie {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// A predecessor's late write is newer than what was restored: drop the instance, restore, run the unacked cell again.
+    Superseded {
+        /// What is stored.
+        head: Arc<Head>,
+        /// Its ETag.
+        etag: String,
+    },
+    /// The session is deleted: drop the instance, ack nothing.
+    Deleted,
+    /// It cannot be done. See the module on what may be stored.
+    Failed(Failure),
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The PUT is done.
+    Stored {
+        /// The new ETag.
+        etag: String,
+    },
+    /// The condition does not hold (412; also 404 under `If-Match`).
+    Refused,
+    /// Another write was under way (409).
+    Conflicted,
+    /// A timeout, a lost connection or a 5xx: it may have happened or not, or may still.
+    Unknown,
+    /// What [`Step::GetHead`] found: the head and its ETag, or nothing.
+    Head(Option<(Arc<Head>, String)>),
+    /// It did certainly not happen, and would not if tried again: no permission, no bucket, a head that does not decode.
+    Failed(String),
+}
+
+/// Why a commit cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The new head cannot be made.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The new segment cannot be made.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The store said so.
+    #[error("the object store refused: {0}")]
+    Store(String),
+    /// The stored head is older than what this process knows was stored.
+    #[error("the object store went back from epoch {} sequence {} to epoch {} sequence {}", .known.0, .known.1, .found.0, .found.1)]
+    WentBackwards {
+        /// What was stored.
+        known: (u64, u64),
+        /// What is there now.
+        found: (u64, u64),
+    },
+    /// The store refuses a condition that holds.
+    #[error("the object store refused a conditional write {REFUSALS_MAX} times though its condition holds")]
+    RefusesTrue,
+    /// Another session's head lies at this session's key.
+    #[error("the head at this session's key belongs to session {uid}")]
+    Foreign {
+        /// The session that it names.
+        uid: String,
+    },
+    /// The driver told a reply that does not fit the step.
+    #[error("a reply that does not fit the step: {0}")]
+    Driver(&'static str),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Segment,
+    Head,
+    /// Reading the head; `refused` tells whether the PUT before was (else it was in conflict).
+    Resolve {
+        refused: bool,
+    },
+    Done,
+}
+
+/// A commit under way. The bytes of a step are shared, so a driver may keep them for a [`Step::Resend`].
+#[derive(Debug)]
+pub struct Commit {
+    owned: Owned,
+    head: Arc<Head>,
+    head_bytes: Bytes,
+    stage: Stage,
+    refusals: u32,
+}
+
+/// Whether the next [`Change`] should be the whole image: the chain of segments costs more than writing it anew. The first segment of a
+/// chain is a whole image, so later ones may grow to its size: every byte is then written twice at most.
+#[must_use]
+pub fn wants_full_image(owned: &Owned) -> bool {
+    let Some((first, later)) = owned.head.as_ref().and_then(|head| head.segments.split_first()) else { return false };
+    let later_bytes = later.iter().map(|s| s.bytes).fold(0, u64::saturating_add);
+    later.len() + 1 >= CHAIN_SEGMENTS_MAX || later_bytes > first.bytes.max(CHAIN_SLACK_BYTES)
+}
+
+impl Commit {
+    /// Begins. `put_id` is unique to this attempt. Compresses the pages, so a large change deserves a blocking thread.
+    #[must_use]
+    pub fn begin(owned: &Owned, change: Change, put_id: impl Into<String>) -> (Self, Step) {
+        let owned = owned.clone();
+        match prepare(&owned, change, put_id.into()) {
+            Ok((head, head_bytes, segment)) => {
+                let stage = if segment.is_some() { Stage::Segment } else { Stage::Head };
+                let commit = Self { owned, head: Arc::new(head), head_bytes, stage, refusals: 0 };
+                let step = match segment {
+                    Some((key, bytes)) => Step::PutSegment { key, bytes },
+                    None => commit.put_head(),
+                };
+                (commit, step)
+            }
+            Err(failure) => {
+                let head = Arc::new(crate::sweep::empty(&owned.session));
+                (Self { owned, head, head_bytes: Bytes::new(), stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
+            }
+        }
+    }
+
+    /// The next step after `reply`.
+    pub fn on(&mut self, reply: Reply) -> Step {
+        let step = match (self.stage, reply) {
+            (Stage::Done, _) => Step::Failed(Failure::Driver("the commit has ended")),
+            (_, Reply::Failed(reason)) => Step::Failed(Failure::Store(reason)),
+            (_, Reply::Unknown) | (Stage::Segment, Reply::Conflicted) => Step::Resend,
+            // A segment's key holds the hash of its bytes: what is there already is what was to be put.
+            (Stage::Segment, Reply::Stored { .. } | Reply::Refused) => {
+                self.stage = Stage::Head;
+                self.put_head()
+            }
+            (Stage::Head, Reply::Stored { etag }) => self.committed(etag),
+            (Stage::Head, Reply::Refused) => self.get_head(true),
+            (Stage::Head, Reply::Conflicted) => self.get_head(false),
+            (Stage::Resolve { refused }, Reply::Head(found)) => self.resolve(refused, found),
+            (Stage::Segment | Stage::Head, Reply::Head(_)) => Step::Failed(Failure::Driver("a head where none was asked for")),
+            (Stage::Resolve { .. }, Reply::Stored { .. } | Reply::Refused | Reply::Conflicted) => {
+                Step::Failed(Failure::Driver("a PUT's reply to a GET"))
+            }
+        };
+        if !matches!(step, Step::PutSegment { .. } | Step::PutHead { .. } | Step::GetHead { .. } | Step::Resend) {
+            self.stage = Stage::Done;
+        }
+        step
+    }
+
+    fn put_head(&self) -> Step {
+        let condition = match &self.owned.etag {
+            Some(etag) => Condition::Matches(etag.clone()),
+            None => Condition::Absent,
+        };
+        Step::PutHead { key: self.owned.session.head(), bytes: self.head_bytes.clone(), condition }
+    }
+
+    fn get_head(&mut self, refused: bool) -> Step {
+        self.stage = Stage::Resolve { refused };
+        Step::GetHead { key: self.owned.session.head() }
+    }
+
+    fn put_head_again(&mut self) -> Step {
+        self.refusals += 1;
+        if self.refusals > REFUSALS_MAX {
+            return Step::Failed(Failure::RefusesTrue);
+        }
+        self.stage = Stage::Head;
+        self.put_head()
+    }
+
+    fn committed(&self, etag: String) -> Step {
+        Step::Committed(Owned { head: Some(Arc::clone(&self.head)), etag: Some(etag), ..self.owned.clone() })
+    }
+
+    fn resolve(&mut self, refused: bool, found: Option<(Arc<Head>, String)>) -> Step {
+        let Some((head, etag)) = found else {
+            // Only a deletion removes a head. A first commit that was refused met a head that is gone by now; one in conflict may have met none.
+            return if refused || self.owned.head.is_some() { Step::Deleted } else { self.put_head_again() };
+        };
+        if !head.belongs_to(&self.owned.session) {
+            return Step::Failed(Failure::Foreign { uid: head.uid.clone() });
+        }
+        if head.put_id == self.head.put_id {
+            return self.committed(etag);
+        }
+        if head.tombstone {
+            return Step::Deleted;
+        }
+        if head.epoch > self.owned.epoch {
+            return Step::Zombie { epoch: head.epoch };
+        }
+        if self.owned.etag.as_ref() == Some(&etag) {
+            return self.put_head_again();
+        }
+        match &self.owned.head {
+            Some(known) if head.version() <= known.version() => {
+                Step::Failed(Failure::WentBackwards { known: known.version(), found: head.version() })
+            }
+            _ => Step::Superseded { head, etag },
+        }
+    }
+}
+
+type Prepared = (Head, Bytes, Option<(String, Bytes)>);
+
+/// The new head, its bytes, and the segment to put before it, if the pages are too many to ride along.
+fn prepare(owned: &Owned, change: Change, put_id: String) -> Result<Prepared, Failure> {
+    let session = &owned.session;
+    let before = owned.head.as_deref();
+    let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
+    let mut segments = match before {
+        Some(head) if !change.full => head.segments.clone(),
+        _ => Vec::new(),
+    };
+    let (mut inline, pages) = encode_delta(before.filter(|_| !change.full), change.pages)?;
+    let mut put = None;
+    if inline.len() > INLINE_BYTES_MAX {
+        let sha256 = segment::sha256_hex(&inline);
+        let key = session.segment(owned.epoch, sequence, &sha256);
+        segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
+        put = Some((key, std::mem::take(&mut inline)));
+    }
+    let head = Head {
+        format: FORMAT,
+        tenant: session.tenant.clone(),
+        uid: session.uid.clone(),
+        name: session.name.clone(),
+        epoch: owned.epoch,
+        sequence,
+        put_id,
+        engine_digest: change.engine_digest,
+        time: change.time,
+        memory_pages: change.memory_pages,
+        globals: change.globals,
+        state: change.state,
+        segments,
+        tombstone: false,
+        inline,
+    };
+    let bytes = head.encode()?;
+    Ok((head, bytes, put))
+}
+
+/// The bytes and the number of all pages changed since the last segment: those inline in `before`, with `changed` over them.
+fn encode_delta(before: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), Failure> {
+    if changed.is_empty() {
+        return Ok((before.map(|head| head.inline.clone()).unwrap_or_default(), 0));
+    }
+    let known = before.map(Head::inline_pages).transpose()?.unwrap_or_default();
+    let pages = if known.is_empty() {
+        changed
+    } else {
+        let mut union: BTreeMap<u32, Page> = known.into_iter().collect();
+        union.extend(changed);
+        union.into_iter().collect()
+    };
+    let bytes = segment::encode(&pages)?;
+    Ok((bytes, u32::try_from(pages.len()).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

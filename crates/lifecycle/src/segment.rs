@@ -1,0 +1,208 @@
+//! The bytes of a set of pages.
+//!
+//! `magic (8) ‖ pages (u32 LE) ‖ compressed bytes (u32 LE) ‖ zstd(page numbers (u32 LE each) ‖ pages) ‖ sha256 of all before (32)`.
+//! Page numbers ascend strictly, so equal sets have equal bytes. A segment object and the inline part of a head have this same form.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::{PAGE_BYTES, Page};
+
+/// The most pages in one segment: 1 GiB of memory.
+pub const SEGMENT_PAGES_MAX: usize = 262_144;
+
+/// Level of zstd: what memory gains from higher levels is less than what they cost on the path of every commit.
+const ZSTD_LEVEL: i32 = 1;
+
+const MAGIC: [u8; 8] = *b"DMSEG\0\0\x01";
+const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
+const CHECKSUM_BYTES: usize = 32;
+const NUMBER_BYTES: usize = 4;
+
+/// Why bytes are not a segment, or pages cannot become one.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// Shorter or longer than its own lengths say.
+    #[error("the segment has {actual} bytes where {expected} are due")]
+    Length {
+        /// What its lengths say.
+        expected: usize,
+        /// What came.
+        actual: usize,
+    },
+    /// It is something else, or a newer format.
+    #[error("not a segment of a known format")]
+    Magic,
+    /// The checksum differs.
+    #[error("the segment's checksum does not match its bytes")]
+    Checksum,
+    /// More than [`SEGMENT_PAGES_MAX`].
+    #[error("{pages} pages in one segment; at most {SEGMENT_PAGES_MAX} are allowed")]
+    TooManyPages {
+        /// How many.
+        pages: usize,
+    },
+    /// zstd refused.
+    #[error("the segment's pages cannot be (de)compressed: {0}")]
+    Zstd(#[source] std::io::Error),
+    /// Page numbers do not ascend strictly.
+    #[error("the segment's page numbers are out of order")]
+    Order,
+}
+
+/// Hex sha256, as it stands in a [`crate::SegmentRef`] and in keys.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+/// The bytes of `pages`, which ascend strictly by number.
+///
+/// # Errors
+/// When the pages are out of order or too many.
+pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
+    if pages.len() > SEGMENT_PAGES_MAX {
+        return Err(SegmentError::TooManyPages { pages: pages.len() });
+    }
+    if !ascending(pages.iter().map(|(number, _)| *number)) {
+        return Err(SegmentError::Order);
+    }
+    let mut raw = Vec::with_capacity(pages.len() * (NUMBER_BYTES + PAGE_BYTES));
+    for (number, _) in pages {
+        raw.extend_from_slice(&number.to_le_bytes());
+    }
+    for (_, page) in pages {
+        raw.extend_from_slice(page.as_slice());
+    }
+    let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(SegmentError::Zstd)?;
+    let length = u32::try_from(compressed.len()).map_err(|_| SegmentError::TooManyPages { pages: pages.len() })?;
+    let count = u32::try_from(pages.len()).map_err(|_| SegmentError::TooManyPages { pages: pages.len() })?;
+    let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&compressed);
+    let checksum = Sha256::digest(&out);
+    out.extend_from_slice(&checksum);
+    Ok(out.into())
+}
+
+/// The pages of a segment, ascending by number. Every length is checked before it is used, and the checksum before anything is decompressed.
+///
+/// # Errors
+/// When the bytes are not exactly what [`encode`] makes.
+pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
+    let short = || SegmentError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
+    let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
+    if *magic != MAGIC {
+        return Err(SegmentError::Magic);
+    }
+    let (count, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    let (compressed, checksum) = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
+    let count = u32::from_le_bytes(*count) as usize;
+    let length = u32::from_le_bytes(*length) as usize;
+    if compressed.len() != length {
+        return Err(SegmentError::Length { expected: HEADER_BYTES + length + CHECKSUM_BYTES, actual: bytes.len() });
+    }
+    if count > SEGMENT_PAGES_MAX {
+        return Err(SegmentError::TooManyPages { pages: count });
+    }
+    let body = bytes.get(..HEADER_BYTES + length).ok_or_else(short)?;
+    if Sha256::digest(body).as_slice() != checksum {
+        return Err(SegmentError::Checksum);
+    }
+    let raw_bytes = count * (NUMBER_BYTES + PAGE_BYTES);
+    let raw = zstd::bulk::decompress(compressed, raw_bytes).map_err(SegmentError::Zstd)?;
+    let (numbers, contents) =
+        raw.split_at_checked(count * NUMBER_BYTES).ok_or(SegmentError::Length { expected: raw_bytes, actual: raw.len() })?;
+    if contents.len() != count * PAGE_BYTES {
+        return Err(SegmentError::Length { expected: raw_bytes, actual: raw.len() });
+    }
+    let (numbers, _) = numbers.as_chunks::<NUMBER_BYTES>();
+    let (contents, _) = contents.as_chunks::<PAGE_BYTES>();
+    let pages: Vec<(u32, Page)> =
+        numbers.iter().zip(contents).map(|(number, page)| (u32::from_le_bytes(*number), Arc::new(*page))).collect();
+    if ascending(pages.iter().map(|(number, _)| *number)) { Ok(pages) } else { Err(SegmentError::Order) }
+}
+
+fn ascending(numbers: impl Iterator<Item = u32>) -> bool {
+    let mut last = None;
+    for number in numbers {
+        if last.is_some_and(|last| last >= number) {
+            return false;
+        }
+        last = Some(number);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(fill: u8) -> Page {
+        Arc::new([fill; PAGE_BYTES])
+    }
+
+    #[test]
+    fn order_is_demanded_both_ways() {
+        assert!(matches!(encode(&[(2, page(1)), (1, page(2))]), Err(SegmentError::Order)));
+        assert!(matches!(encode(&[(2, page(1)), (2, page(2))]), Err(SegmentError::Order)));
+    }
+
+    #[test]
+    fn a_count_beyond_the_limit_is_refused_before_allocating() {
+        let mut bytes = encode(&[(1, page(1))]).unwrap().to_vec();
+        bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(matches!(decode(&bytes), Err(SegmentError::TooManyPages { .. })));
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_size_it_claims() {
+        let compressed = zstd::bulk::compress(&vec![0u8; 64 << 20], 1).unwrap();
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&1u32.to_le_bytes());
+        out.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_le_bytes());
+        out.extend_from_slice(&compressed);
+        let checksum = Sha256::digest(&out);
+        out.extend_from_slice(&checksum);
+        assert!(matches!(decode(&out), Err(SegmentError::Zstd(_))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn pages_come_back(pages in proptest::collection::btree_map(any::<u32>(), any::<u8>(), 0..20)) {
+            let pages: Vec<_> = pages.into_iter().map(|(n, fill)| (n, page(fill))).collect();
+            prop_assert_eq!(decode(&encode(&pages).unwrap()).unwrap(), pages);
+        }
+
+        #[test]
+        fn a_flipped_bit_is_refused(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+            let mut bytes = encode(&[(1, page(1)), (9, page(2))]).unwrap().to_vec();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_cut_or_longer_segment_is_refused(cut in any::<prop::sample::Index>(), extra in 1..40usize) {
+            let bytes = encode(&[(1, page(1)), (9, page(2))]).unwrap();
+            prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
+            let mut longer = bytes.to_vec();
+            longer.extend(std::iter::repeat_n(0, extra));
+            prop_assert!(decode(&longer).is_err());
+        }
+
+        #[test]
+        fn noise_is_refused(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(decode(&noise).is_err());
+        }
+    }
+}

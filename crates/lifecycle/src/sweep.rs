@@ -1,0 +1,111 @@
+//! What deletion and garbage collection may remove.
+//!
+//! Deletion: put the tombstone over the head (`If-Match`, or `If-None-Match` when there is none), then delete every other key of the prefix,
+//! then the tombstone. A writer that is still at work meets the tombstone in its next commit.
+//!
+//! Garbage collection needs no clock: with a head read first and the keys listed after, a segment that the head does not name and whose
+//! (epoch, sequence) is not above the head's can never be named again, because a head's version strictly grows and a commit's segments
+//! carry the version of the head that is to name them.
+
+use bytes::Bytes;
+
+use crate::{
+    Head, SessionKey,
+    head::{FORMAT, HeadError},
+    keys,
+};
+
+/// The tombstone to put over `head`. The same head gives the same bytes, so putting it again is harmless.
+///
+/// # Errors
+/// Never for a head that was decoded; see [`Head::encode`].
+pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
+    let sequence = head.sequence.saturating_add(1);
+    Head {
+        sequence,
+        put_id: format!("tombstone-{}-{sequence}", head.epoch),
+        memory_pages: 0,
+        globals: serde_json::Value::Null,
+        state: serde_json::Value::Null,
+        segments: Vec::new(),
+        inline: Bytes::new(),
+        tombstone: true,
+        ..head.clone()
+    }
+    .encode()
+}
+
+/// The tombstone of a session that has no head, or whose head does not decode: it keeps a first commit from landing behind the deletion.
+///
+/// # Errors
+/// See [`Head::encode`].
+pub fn tombstone_of(session: &SessionKey) -> Result<Bytes, HeadError> {
+    empty(session).encode()
+}
+
+pub(crate) fn empty(session: &SessionKey) -> Head {
+    Head {
+        format: FORMAT,
+        tenant: session.tenant.clone(),
+        uid: session.uid.clone(),
+        name: session.name.clone(),
+        epoch: 0,
+        sequence: 0,
+        put_id: "tombstone-0-0".to_owned(),
+        engine_digest: String::new(),
+        time: String::new(),
+        memory_pages: 0,
+        globals: serde_json::Value::Null,
+        state: serde_json::Value::Null,
+        segments: Vec::new(),
+        tombstone: true,
+        inline: Bytes::new(),
+    }
+}
+
+/// Of `keys`, listed after `head` was read, those that may go. Never the head itself, never a name that is not a segment's.
+#[must_use]
+pub fn deletable<'a>(keys: &'a [String], head: &Head) -> Vec<&'a str> {
+    keys.iter()
+        .map(String::as_str)
+        .filter(|key| match keys::parse_segment(key) {
+            Some(_) if head.tombstone => true,
+            Some(version) => version <= head.version() && !head.segments.iter().any(|s| s.key == *key),
+            None => false,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SegmentRef;
+
+    fn session() -> SessionKey {
+        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() }
+    }
+
+    #[test]
+    fn only_what_no_head_can_name_any_more_goes() {
+        let key = |epoch, sequence| session().segment(epoch, sequence, "ab");
+        let mut head = empty(&session());
+        (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
+        head.segments = vec![SegmentRef { key: key(1, 4), bytes: 1, sha256: String::new(), pages: 1 }];
+        let listed = vec![key(1, 4), key(1, 5), key(1, 99), key(2, 10), key(2, 11), key(3, 1), session().head(), "p/t/team/s/u-1/odd".into()];
+        assert_eq!(deletable(&listed, &head), vec![key(1, 5), key(1, 99), key(2, 10)]);
+        head.tombstone = true;
+        assert_eq!(deletable(&listed, &head).len(), 6);
+    }
+
+    #[test]
+    fn a_tombstone_outranks_its_head_and_holds_nothing() {
+        let mut head = empty(&session());
+        (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
+        head.state = serde_json::json!({"secret": 1});
+        let bytes = tombstone(&head).unwrap();
+        assert_eq!(bytes, tombstone(&head).unwrap());
+        let dead = Head::decode(&bytes).unwrap();
+        assert!(dead.tombstone && dead.version() > head.version() && dead.state.is_null());
+        assert!(Head::decode(&tombstone_of(&session()).unwrap()).unwrap().tombstone);
+    }
+}
