@@ -1,1 +1,20 @@
-//! What every process needs: telemetry, metrics, probes, TLS, shutdown.
+//! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
+//! [`shutdown`], the common flags ([`args`]) and the shape of an HTTP error ([`error`]).
+//!
+//! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+pub mod admin;
+pub mod args;
+pub mod ca;
+pub mod error;
+pub mod metrics;
+pub mod readiness;
+pub mod shutdown;
+pub mod telemetry;
+pub mod tls;
+
+pub use args::{AdminArgs, TlsArgs};
+pub use error::{ApiErrorResponse, ApiJson};
+pub use metrics::Metrics;
+pub use readiness::{Gate, Readiness};

@@ -1,0 +1,14 @@
+//! Mutual TLS between our own processes. A connection is between two [`Identity`]s; addresses prove nothing.
+//!
+//! [`TlsFiles`] holds a process's certificate and follows its rotation, [`Server`] gives every request the verified [`PeerIdentity`] of
+//! its sender, [`PeerClient`] connects to an address and demands an identity there.
+
+mod client;
+mod files;
+mod identity;
+mod server;
+
+pub use client::PeerClient;
+pub use files::{TlsError, TlsFiles};
+pub use identity::{Identity, IdentityError, PeerIdentity, Process};
+pub use server::{Server, require};
