@@ -1,0 +1,77 @@
+//! First light: a session sleeps in S3 and wakes with its closures alive, on a real Kubernetes.
+//!
+//! `cargo xtask test` builds what this needs (a Kubernetes, the images) and says where it is; without that the story fails, it
+//! does not skip. Logs of a failed run are in `target/e2e-logs`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod story {
+    pub mod bad_input;
+    pub mod cells;
+    pub mod install;
+    pub mod lifetime;
+    pub mod world;
+}
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use dormouse_e2e::{
+    cluster::{Cluster, log_folder},
+    steps::{Steps, say},
+};
+use story::{bad_input, cells, install, lifetime, world::World};
+
+/// Names the folder of the images; `cargo xtask test` sets it.
+const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
+
+#[test]
+fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
+    let images = std::env::var_os(IMAGES_DIR_ENV).map(PathBuf::from).expect("the story needs a cluster and images: run `cargo xtask test`");
+    dormouse_service::telemetry::install_tls_provider();
+    let begin = std::time::Instant::now();
+    let cluster = Cluster::up(&images).unwrap();
+    let mut steps = Steps::default();
+    steps.add("a Kubernetes", begin.elapsed());
+    // One thread that lives in the cluster's network, with all that it starts.
+    let outcome = std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                cluster.enter()?;
+                tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(tell(&cluster, &mut steps))
+            })
+            .join()
+            .unwrap_or_else(|_| Err(anyhow::anyhow!("a step panicked")))
+    });
+    cluster.collect_logs().unwrap();
+    cluster.down().unwrap();
+    say(&format!("\n{}\n", steps.table()));
+    if let Err(error) = outcome {
+        panic!("{error:?}\nlogs: {}", log_folder().display());
+    }
+}
+
+async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
+    let kube = dormouse_e2e::kube::Kube::new(cluster.kubeconfig());
+    steps.run("an S3 store and an HTTP service", install::surroundings(&kube)).await?;
+    steps.run("1 helm install", install::helm(&kube)).await?;
+    steps.run("1 CRDs are served and explained", install::crds(&kube)).await?;
+    steps.run("2 kubectl apply of the README's files, Ready", install::apply_examples(&kube)).await?;
+    let world = World::new(cluster, kube).await.context("a client of the gateway")?;
+    steps.run("3 who may call the gateway", bad_input::strangers_are_refused(&world)).await?;
+    steps.run("3 cells", cells::define(&world)).await?;
+    steps.run("3 callTool", cells::call_tool(&world)).await?;
+    steps.run("3 the token is nowhere", cells::token_is_nowhere(&world)).await?;
+    steps.run("bad cells get typed errors", bad_input::cells_that_fail(&world)).await?;
+    let pod = steps.run("4 idle, Hibernated, the slot is free", lifetime::falls_asleep(&world)).await?;
+    steps.run("4 the kernel pod is deleted", lifetime::delete_pod(&world, &pod)).await?;
+    steps.run("5 the next request wakes it on another pod", lifetime::wakes_elsewhere(&world, &pod)).await?;
+    steps.run("5 the rest of the heap is there", lifetime::heap_is_whole(&world)).await?;
+    steps.run("5 operatingMode Hibernated and back", lifetime::operating_mode(&world)).await?;
+    steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
+    steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
+    steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
+    steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
+    steps.run("a missing bucket is a reason", bad_input::missing_bucket(&world)).await?;
+    Ok(())
+}

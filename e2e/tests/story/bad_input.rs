@@ -1,0 +1,88 @@
+//! What is wrong gets a sentence and a type, and nothing else suffers.
+
+use anyhow::{Result, ensure};
+
+use dormouse_protocol::ErrorCode;
+
+use super::world::{SESSION, WAIT_SECONDS, World};
+
+/// 401 and 403 tell nothing about what exists.
+pub async fn strangers_are_refused(world: &World) -> Result<()> {
+    let nobody = world.api.with_token("not-a-token").refused(SESSION, "1").await?;
+    ensure!(nobody.status.as_u16() == 401 && nobody.error.code == ErrorCode::Unauthenticated, "{nobody:?}");
+    let token = world.kube.kubectl("create token stranger --audience dormouse").await?;
+    let stranger = world.api.with_token(token.trim());
+    let existing = stranger.refused(SESSION, "1").await?;
+    let missing = stranger.refused("no-such-session", "1").await?;
+    ensure!(existing.status.as_u16() == 403 && existing.error.code == ErrorCode::Forbidden, "{existing:?}");
+    ensure!(existing.status == missing.status && existing.error.code == missing.error.code, "{existing:?} {missing:?}");
+    let other_audience = world.kube.kubectl("create token app --audience somebody-else").await?;
+    let elsewhere = world.api.with_token(other_audience.trim()).refused(SESSION, "1").await?;
+    ensure!(elsewhere.status.as_u16() == 401, "a token for another audience was taken: {elsewhere:?}");
+    Ok(())
+}
+
+/// A cell that throws, loops, exhausts memory or overflows the stack gets its typed error, and the session lives on.
+pub async fn cells_that_fail(world: &World) -> Result<()> {
+    let name = "rough";
+    let spec = serde_json::json!({ "limits": { "evalTimeoutMs": 1000, "heapBytes": 16 << 20 } });
+    world.api.create(name, spec).await?;
+    ensure!(world.api.value(name, "let alive = 1; alive").await? == 1);
+    let cases = [
+        ("throw new TypeError('no')", ErrorCode::UncaughtException),
+        ("for (;;) {}", ErrorCode::TimeoutError),
+        ("const hoard: string[] = []; for (;;) hoard.push('x'.repeat(65536) + hoard.length)", ErrorCode::MemoryLimitError),
+        ("const down = (n: number): number => down(n + 1) + 1; down(0)", ErrorCode::StackOverflow),
+        ("const = 1", ErrorCode::SyntaxError),
+    ];
+    for (code, expected) in cases {
+        let result = world.api.eval(name, code).await?;
+        ensure!(!result.ok && result.error.as_ref().is_some_and(|error| error.code == expected), "{code}: {result:?}");
+        ensure!(world.api.value(name, "alive").await? == 1, "{code}: the session did not live on");
+    }
+    Ok(())
+}
+
+/// CEL refuses with a message that says what to write.
+pub async fn invalid_objects(world: &World) -> Result<()> {
+    let session = "{apiVersion: dormouse.dev/v1alpha1, kind: KernelSession, metadata: {name: bad}, spec: {idleSeconds: 0}}";
+    let broker = "{apiVersion: dormouse.dev/v1alpha1, kind: ToolBroker, metadata: {name: bad}, \
+        spec: {tools: [{name: lost, service: nowhere, path: /x}]}}";
+    for (object, sentence) in [(session, "idleSeconds is out of range: write 1 to"), (broker, "write the name of one of spec.services in tools[].service")] {
+        let refusal = world.kube.apply(object).await.map_err(|error| error.to_string());
+        ensure!(refusal.as_ref().is_err_and(|error| error.contains(sentence)), "{refusal:?} does not say `{sentence}`");
+    }
+    Ok(())
+}
+
+/// A bucket that is not there makes the pool and its sessions not Ready with that reason, in the condition and the log.
+pub async fn missing_bucket(world: &World) -> Result<()> {
+    let objects = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-b}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s3, namespace: team-b}
+stringData: {accessKeyId: story-access, secretAccessKey: story-secret-key}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelPool
+metadata: {name: default, namespace: team-b}
+spec:
+  storage: {bucket: not-there, endpoint: \"http://minio.storage.svc:9000\", credentialsSecretRef: {name: s3}}
+";
+    world.kube.apply(objects).await?;
+    world.kube.wait("jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable", "kernelpool/default -n team-b", WAIT_SECONDS).await?;
+    let pool = world.kube.get("kernelpool default -n team-b").await?;
+    let ready = pool["status"]["conditions"].as_array().and_then(|all| all.iter().find(|condition| condition["type"] == "Ready")).cloned();
+    let message = ready.as_ref().and_then(|condition| condition["message"].as_str()).unwrap_or_default();
+    ensure!(ready.as_ref().is_some_and(|condition| condition["status"] == "False") && message.contains("not-there"), "{ready:?}");
+    let pods = world.kube.get("pods -n team-b -l dormouse.dev/component=kernel").await?;
+    let restarts = pods["items"][0]["status"]["containerStatuses"][0]["restartCount"].clone();
+    ensure!(restarts == 0, "a crash loop: {restarts} restarts");
+    let log = world.kube.kubectl("logs -n team-b -l dormouse.dev/component=kernel --tail=-1").await?;
+    ensure!(log.contains("not-there"), "the log does not name the bucket:\n{log}");
+    Ok(())
+}
