@@ -1,1 +1,65 @@
-//! SnapshotStore: S3, folder, memory. The only user of the S3 SDK.
+//! Where bytes lie: [`SnapshotStore`] over S3, a folder, or memory, and what must be known of a store before it is trusted.
+//!
+//! The only user of the S3 SDK. It must not know what a head or a segment means: keys and bytes are opaque here. What it owes its caller is
+//! the difference between *refused* (the condition does not hold), *conflicted* (another write was under way), *unknown* (it may have
+//! happened) and *failed* (it did not), because a commit is decided by that difference.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+pub mod credentials;
+pub mod error;
+pub mod folder;
+pub mod memory;
+pub mod probe;
+pub mod s3;
+mod s3_errors;
+pub mod sts;
+
+use bytes::Bytes;
+
+pub use credentials::{CredentialSource, Credentials};
+pub use error::{PutError, StoreError};
+pub use folder::Folder;
+pub use memory::Memory;
+pub use s3::{S3, S3Options};
+
+/// Bytes of one object at most, read or written.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
+
+/// Names one version of an object; opaque, compared as it came.
+pub type ETag = String;
+
+/// An object that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Its version.
+    pub etag: ETag,
+}
+
+/// When a PUT may take place. The store checks and writes as one atomic act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    None,
+    /// Only if nothing is there (`If-None-Match: *`).
+    Absent,
+    /// Only if what is there has this ETag (`If-Match`).
+    Matches(ETag),
+}
+
+/// A store of objects with conditional writes. Reads see every write that was acknowledged before them.
+#[async_trait::async_trait]
+pub trait SnapshotStore: Send + Sync {
+    /// The object at `key`, if any.
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError>;
+
+    /// Puts `bytes` at `key` if the condition holds. It is never tried twice behind the caller's back.
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError>;
+
+    /// Removes the object at `key`; also a success when there is none.
+    async fn delete(&self, key: &str) -> Result<(), StoreError>;
+
+    /// Every key that begins with `prefix`, in no particular order.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
+}

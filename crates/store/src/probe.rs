@@ -1,0 +1,216 @@
+//! Whether a store keeps its word on conditional writes. Everything that a commit promises rests on it, so it is asked before a store is used.
+
+use bytes::Bytes;
+use futures::future::join_all;
+
+use crate::{Condition, ETag, PutError, SnapshotStore, StoreError};
+
+/// Writers that race for one key.
+const RACERS: usize = 8;
+/// Keys that are raced for at the same time, in each of the two kinds of race.
+const RACE_KEYS: usize = 3;
+/// Rounds after which a race that nobody won is a fault.
+const ROUNDS_MAX: usize = 4;
+
+/// Why a store may not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreUnsafe {
+    /// `If-None-Match: *` over an existing object succeeded.
+    #[error("the object store ignores If-None-Match: it replaced an object that was to be created only if absent")]
+    IgnoresAbsent,
+    /// `If-Match` with an ETag that is not there succeeded.
+    #[error("the object store ignores If-Match: it replaced an object whose ETag was another")]
+    IgnoresMatch,
+    /// `If-Match` on a key without an object created one.
+    #[error("the object store ignores If-Match: it created an object that was to be replaced only if present")]
+    MatchCreates,
+    /// A condition that holds was refused.
+    #[error("the object store refuses conditional writes whose condition holds ({what})")]
+    RefusesTrue {
+        /// Which.
+        what: &'static str,
+    },
+    /// A read gave something else than the last write.
+    #[error("the object store does not read back what was just written")]
+    StaleRead,
+    /// More than one of several writers was told that its condition held.
+    #[error("the object store's conditional writes are not atomic: {winners} of {RACERS} writers that raced for one key all succeeded")]
+    NotAtomic {
+        /// How many.
+        winners: usize,
+    },
+    /// No writer ever won a race.
+    #[error("the object store lets none of {RACERS} writers that race for one key succeed")]
+    NobodyWins,
+    /// The probe could not be made.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl StoreUnsafe {
+    /// Whether the store is proved unsafe, and not merely out of reach.
+    #[must_use]
+    pub fn is_proof(&self) -> bool {
+        !matches!(self, Self::Store(_))
+    }
+}
+
+/// Probes `store` with objects of its own under `prefix` (ending in `/`), which it removes again.
+///
+/// # Errors
+/// Why the store may not be used.
+pub async fn conditional_writes(store: &dyn SnapshotStore, prefix: &str) -> Result<(), StoreUnsafe> {
+    let prefix = format!("{prefix}probe/{}/", uuid::Uuid::new_v4().simple());
+    let result = probe(store, &prefix).await;
+    let keys = store.list(&prefix).await.unwrap_or_default();
+    join_all(keys.iter().map(|key| store.delete(key))).await;
+    result
+}
+
+async fn probe(store: &dyn SnapshotStore, prefix: &str) -> Result<(), StoreUnsafe> {
+    sequence(store, &format!("{prefix}sequence")).await?;
+    let races = (0..RACE_KEYS).map(|n| race(store, format!("{prefix}race-{n}")));
+    join_all(races).await.into_iter().collect()
+}
+
+/// One writer, every condition.
+async fn sequence(store: &dyn SnapshotStore, key: &str) -> Result<(), StoreUnsafe> {
+    let [one, two, three] = [b"one", b"two", b"3rd"].map(|text| Bytes::from_static(text));
+    if accepted(store.put(key, one.clone(), Condition::Matches("\"0123456789abcdef0123456789abcdef\"".to_owned())).await)?.is_some() {
+        return Err(StoreUnsafe::MatchCreates);
+    }
+    let first = accepted(store.put(key, one.clone(), Condition::Absent).await)?.ok_or(StoreUnsafe::RefusesTrue { what: "If-None-Match" })?;
+    if accepted(store.put(key, two.clone(), Condition::Absent).await)?.is_some() {
+        return Err(StoreUnsafe::IgnoresAbsent);
+    }
+    read_back(store, key, &one, &first).await?;
+    let second =
+        accepted(store.put(key, two.clone(), Condition::Matches(first.clone())).await)?.ok_or(StoreUnsafe::RefusesTrue { what: "If-Match" })?;
+    if accepted(store.put(key, three, Condition::Matches(first)).await)?.is_some() {
+        return Err(StoreUnsafe::IgnoresMatch);
+    }
+    read_back(store, key, &two, &second).await
+}
+
+async fn read_back(store: &dyn SnapshotStore, key: &str, bytes: &Bytes, etag: &ETag) -> Result<(), StoreUnsafe> {
+    match store.get(key).await? {
+        Some(object) if object.bytes == bytes && object.etag == *etag => Ok(()),
+        _ => Err(StoreUnsafe::StaleRead),
+    }
+}
+
+/// `Some` if the write was done, `None` if it was refused.
+fn accepted(result: Result<ETag, PutError>) -> Result<Option<ETag>, StoreError> {
+    match result {
+        Ok(etag) => Ok(Some(etag)),
+        Err(PutError::Refused | PutError::Conflicted) => Ok(None),
+        Err(PutError::Unknown(error) | PutError::Failed(error)) => Err(error),
+    }
+}
+
+/// Several writers, one key: first for who creates it, then for who replaces it.
+async fn race(store: &dyn SnapshotStore, key: String) -> Result<(), StoreUnsafe> {
+    let created = contend(store, &key, Condition::Absent).await?;
+    contend(store, &key, Condition::Matches(created)).await?;
+    Ok(())
+}
+
+async fn contend(store: &dyn SnapshotStore, key: &str, condition: Condition) -> Result<ETag, StoreUnsafe> {
+    for _ in 0..ROUNDS_MAX {
+        let bodies: Vec<Bytes> = (0..RACERS).map(|n| Bytes::from(format!("{n} {condition:?}"))).collect();
+        let replies = join_all(bodies.iter().map(|body| store.put(key, body.clone(), condition.clone()))).await;
+        let mut winners = Vec::new();
+        for (body, reply) in bodies.iter().zip(replies) {
+            if let Some(etag) = accepted(reply)? {
+                winners.push((body, etag));
+            }
+        }
+        match winners.as_slice() {
+            // All were turned away as being in each other's way: nothing is changed, so the race can be run again.
+            [] => {}
+            [(body, etag)] => {
+                read_back(store, key, body, etag).await?;
+                return Ok(etag.clone());
+            }
+            many => return Err(StoreUnsafe::NotAtomic { winners: many.len() }),
+        }
+    }
+    Err(StoreUnsafe::NobodyWins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, Object};
+
+    /// Checks, lets others in, and then writes.
+    struct CheckThenWrite(Memory);
+
+    #[async_trait::async_trait]
+    impl SnapshotStore for CheckThenWrite {
+        async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+            self.0.get(key).await
+        }
+        async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+            let now = self.0.get(key).await?.map(|object| object.etag);
+            let holds = match &condition {
+                Condition::None => true,
+                Condition::Absent => now.is_none(),
+                Condition::Matches(etag) => now.as_ref() == Some(etag),
+            };
+            tokio::task::yield_now().await;
+            if holds { self.0.put(key, bytes, Condition::None).await } else { Err(PutError::Refused) }
+        }
+        async fn delete(&self, key: &str) -> Result<(), StoreError> {
+            self.0.delete(key).await
+        }
+        async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+            self.0.list(prefix).await
+        }
+    }
+
+    /// Does not know one of the two conditions.
+    struct Ignores {
+        memory: Memory,
+        absent: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl SnapshotStore for Ignores {
+        async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+            self.memory.get(key).await
+        }
+        async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+            let ignored = matches!(condition, Condition::Absent) == self.absent;
+            self.memory.put(key, bytes, if ignored { Condition::None } else { condition }).await
+        }
+        async fn delete(&self, key: &str) -> Result<(), StoreError> {
+            self.memory.delete(key).await
+        }
+        async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+            self.memory.list(prefix).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_safe_store_passes_and_is_left_clean() {
+        let store = Memory::new();
+        conditional_writes(&store, "t/a/").await.unwrap();
+        assert!(store.list("").await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_checks_and_then_writes_is_refused_by_the_race() {
+        let error = conditional_writes(&CheckThenWrite(Memory::new()), "").await.unwrap_err();
+        assert!(matches!(error, StoreUnsafe::NotAtomic { winners } if winners > 1), "{error}");
+        assert!(error.is_proof());
+    }
+
+    #[tokio::test]
+    async fn a_store_without_one_of_the_conditions_is_refused_by_name() {
+        let absent = conditional_writes(&Ignores { memory: Memory::new(), absent: true }, "").await.unwrap_err();
+        assert!(matches!(absent, StoreUnsafe::IgnoresAbsent), "{absent}");
+        let matches = conditional_writes(&Ignores { memory: Memory::new(), absent: false }, "").await.unwrap_err();
+        assert!(matches!(matches, StoreUnsafe::MatchCreates), "{matches}");
+    }
+}

@@ -1,0 +1,191 @@
+//! S3 and what speaks like it.
+
+use std::time::Duration;
+
+use aws_sdk_s3::{
+    Client, Config,
+    config::{
+        BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient, retry::RetryConfig,
+        timeout::TimeoutConfig,
+    },
+    primitives::ByteStream,
+};
+use aws_smithy_http_client::{
+    Builder,
+    tls::{Provider as TlsProvider, rustls_provider::CryptoMode},
+};
+use bytes::Bytes;
+
+use crate::{
+    Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
+    credentials::{CredentialSource, Provider},
+    s3_errors::Place,
+};
+
+/// To open a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// To the first byte of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// One attempt, its body sent.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Attempts of a request that changes nothing, or the same thing again.
+const IDEMPOTENT_ATTEMPTS_MAX: u32 = 3;
+
+/// A bucket and how to reach it.
+#[derive(Debug, Clone)]
+pub struct S3Options {
+    /// URL of the service.
+    pub endpoint: String,
+    /// Region.
+    pub region: String,
+    /// Bucket.
+    pub bucket: String,
+    /// Credentials.
+    pub credentials: CredentialSource,
+}
+
+/// A bucket. Objects are addressed by path (`endpoint/bucket/key`), which every service has.
+#[derive(Debug, Clone)]
+pub struct S3 {
+    /// Retries what is harmless to repeat.
+    client: Client,
+    /// Never retries: whether a PUT took place is the caller's to find out.
+    once: Client,
+    place: Place,
+}
+
+impl S3 {
+    /// A client. Nothing is sent before the first request.
+    #[must_use]
+    pub fn new(options: &S3Options) -> Self {
+        let http = http_client(&options.endpoint);
+        let base = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .endpoint_url(&options.endpoint)
+            .region(Region::new(options.region.clone()))
+            .force_path_style(true)
+            .http_client(http)
+            .credentials_provider(Provider::new(options.credentials.clone()))
+            // The provider has its own idea of how fresh credentials must be.
+            .identity_cache(IdentityCache::no_cache())
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .connect_timeout(CONNECT_TIMEOUT)
+                    .read_timeout(READ_TIMEOUT)
+                    .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+                    .build(),
+            );
+        let retrying = base.clone().retry_config(RetryConfig::standard().with_max_attempts(IDEMPOTENT_ATTEMPTS_MAX)).build();
+        let once = base.retry_config(RetryConfig::disabled()).build();
+        Self {
+            client: Client::from_conf(retrying),
+            once: Client::from_conf(once),
+            place: Place { endpoint: options.endpoint.clone(), bucket: options.bucket.clone() },
+        }
+    }
+
+    /// Creates the bucket; also a success when this account has it already.
+    ///
+    /// # Errors
+    /// When the service refuses.
+    pub async fn create_bucket(&self) -> Result<(), StoreError> {
+        match self.client.create_bucket().bucket(&self.place.bucket).send().await {
+            Ok(_) => Ok(()),
+            Err(error) if error.as_service_error().is_some_and(|e| e.is_bucket_already_owned_by_you()) => Ok(()),
+            Err(error) => Err(self.place.classify("create the bucket", &error)),
+        }
+    }
+
+    async fn get_once(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        let answer = match self.client.get_object().bucket(&self.place.bucket).key(key).send().await {
+            Ok(answer) => answer,
+            Err(error) if error.as_service_error().is_some_and(|e| e.is_no_such_key()) => return Ok(None),
+            Err(error) => return Err(self.place.classify("read", &error)),
+        };
+        let unexpected = |reason: &str| StoreError::Unexpected { operation: "read", endpoint: self.place.endpoint.clone(), reason: reason.to_owned() };
+        let length = answer.content_length().and_then(|length| u64::try_from(length).ok()).ok_or_else(|| unexpected("no content length"))?;
+        if length > OBJECT_BYTES_MAX {
+            return Err(StoreError::TooLarge { key: key.to_owned(), bytes: length });
+        }
+        let etag = answer.e_tag().ok_or_else(|| unexpected("no ETag"))?.to_owned();
+        let body = answer.body.collect().await.map_err(|error| StoreError::Unavailable {
+            operation: "read",
+            endpoint: self.place.endpoint.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(Some(Object { bytes: body.into_bytes(), etag }))
+    }
+}
+
+fn http_client(endpoint: &str) -> SharedHttpClient {
+    if endpoint.starts_with("http://") {
+        // Without the system's certificates, which take longer to load than a session to wake.
+        Builder::new().build_http()
+    } else {
+        Builder::new().tls_provider(TlsProvider::Rustls(CryptoMode::AwsLc)).build_https()
+    }
+}
+
+#[async_trait::async_trait]
+impl SnapshotStore for S3 {
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.get_once(key).await {
+                // The SDK retries requests, not bodies that break off.
+                Err(error) if error.is_transient() && attempt < IDEMPOTENT_ATTEMPTS_MAX => attempt += 1,
+                // S3 answers so for a key that is not there when the credentials' right to list is limited to a prefix.
+                Err(denied @ StoreError::Denied { .. }) => {
+                    return match self.list(key).await {
+                        Ok(keys) if !keys.iter().any(|k| k == key) => Ok(None),
+                        _ => Err(denied),
+                    };
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+        let length = bytes.len() as u64;
+        if length > OBJECT_BYTES_MAX {
+            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: length }));
+        }
+        let request = self.once.put_object().bucket(&self.place.bucket).key(key).body(ByteStream::from(bytes));
+        let matches = matches!(condition, Condition::Matches(_));
+        let request = match condition {
+            Condition::None => request,
+            Condition::Absent => request.if_none_match("*"),
+            Condition::Matches(etag) => request.if_match(etag),
+        };
+        match request.send().await {
+            Ok(answer) => answer.e_tag().map(ToOwned::to_owned).ok_or_else(|| {
+                PutError::Unknown(StoreError::Unexpected {
+                    operation: "write",
+                    endpoint: self.place.endpoint.clone(),
+                    reason: "no ETag in the answer".to_owned(),
+                })
+            }),
+            Err(error) => Err(self.place.classify_put(&error, matches)),
+        }
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        match self.client.delete_object().bucket(&self.place.bucket).key(key).send().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.place.classify("delete", &error)),
+        }
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let mut pages = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix).into_paginator().send();
+        let mut keys = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| self.place.classify("list", &error))?;
+            keys.extend(page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key));
+        }
+        Ok(keys)
+    }
+}

@@ -1,0 +1,237 @@
+//! Short-lived credentials that reach one tenant's prefix only.
+//!
+//! `AssumeRole` with a session policy, of AWS STS and of MinIO, signed by hand: one request does not deserve another SDK. MinIO takes it from
+//! its root user and from any user it knows, and from neither when their own credentials are short-lived.
+
+use std::time::{Duration, SystemTime};
+
+use aws_sigv4::{
+    http_request::{SignableBody, SignableRequest, SigningSettings, sign},
+    sign::v4,
+};
+
+use crate::Credentials;
+
+/// The whole request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// The least that STS gives.
+pub const DURATION_MIN: Duration = Duration::from_secs(900);
+/// The name under which a session stands in the service's log.
+const SESSION_NAME: &str = "dormouse";
+
+/// Why there are no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum StsError {
+    /// The request could not be made.
+    #[error("cannot make the AssumeRole request: {0}")]
+    Request(String),
+    /// No answer.
+    #[error("{endpoint} does not answer AssumeRole: {reason}")]
+    Unreachable {
+        /// The service.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
+    /// The service refused.
+    #[error("{endpoint} refuses AssumeRole with {code}: {message}")]
+    Refused {
+        /// The service.
+        endpoint: String,
+        /// Its name for the error.
+        code: String,
+        /// What it says.
+        message: String,
+    },
+    /// The answer holds no credentials.
+    #[error("{endpoint} answers AssumeRole without credentials")]
+    Answer {
+        /// The service.
+        endpoint: String,
+    },
+}
+
+/// A policy that allows everything a kernel pod does, under `<prefix>t/<tenant>/` and nowhere else.
+#[must_use]
+pub fn tenant_policy(bucket: &str, prefix: &str, tenant: &str) -> String {
+    let objects = format!("{prefix}t/{tenant}/*");
+    serde_json::json!({
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+                "Resource": [format!("arn:aws:s3:::{bucket}/{objects}")],
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["s3:ListBucket"],
+                "Resource": [format!("arn:aws:s3:::{bucket}")],
+                "Condition": {"StringLike": {"s3:prefix": [objects]}},
+            },
+        ],
+    })
+    .to_string()
+}
+
+/// Credentials with the rights that `credentials` and `policy` both give, for `duration`. See [`assume_role_as`] for AWS.
+///
+/// # Errors
+/// When the service does not answer or refuses.
+pub async fn assume_role(
+    endpoint: &str,
+    region: &str,
+    credentials: &Credentials,
+    policy: &str,
+    duration: Duration,
+) -> Result<Credentials, StsError> {
+    assume_role_as(endpoint, region, credentials, policy, duration, None).await
+}
+
+/// [`assume_role`] with the ARN of the role, which AWS demands and MinIO ignores.
+///
+/// # Errors
+/// When the service does not answer or refuses.
+pub async fn assume_role_as(
+    endpoint: &str,
+    region: &str,
+    credentials: &Credentials,
+    policy: &str,
+    duration: Duration,
+    role_arn: Option<&str>,
+) -> Result<Credentials, StsError> {
+    let seconds = duration.max(DURATION_MIN).as_secs().to_string();
+    let mut fields = vec![
+        ("Action", "AssumeRole"),
+        ("Version", "2011-06-15"),
+        ("RoleSessionName", SESSION_NAME),
+        ("DurationSeconds", &seconds),
+        ("Policy", policy),
+    ];
+    if let Some(arn) = role_arn {
+        fields.push(("RoleArn", arn));
+    }
+    let body = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&");
+    let url = format!("{}/", endpoint.trim_end_matches('/'));
+    let headers = signature_headers(&url, region, credentials, &body)?;
+    let (status, text) = send(&url, headers, body).await.map_err(|reason| StsError::Unreachable { endpoint: endpoint.to_owned(), reason })?;
+    if status != 200 {
+        return Err(StsError::Refused {
+            endpoint: endpoint.to_owned(),
+            code: element(&text, "Code").unwrap_or_else(|| status.to_string()),
+            message: element(&text, "Message").unwrap_or_default(),
+        });
+    }
+    parse(&text).ok_or_else(|| StsError::Answer { endpoint: endpoint.to_owned() })
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn signature_headers(url: &str, region: &str, credentials: &Credentials, body: &str) -> Result<Vec<(String, String)>, StsError> {
+    let fail = |error: &dyn std::fmt::Display| StsError::Request(error.to_string());
+    let identity = credentials.to_sdk().into();
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name("sts")
+        .time(SystemTime::now())
+        .settings(SigningSettings::default())
+        .build()
+        .map_err(|error| fail(&error))?
+        .into();
+    let headers = [("content-type", FORM)].into_iter();
+    let request = SignableRequest::new("POST", url, headers, SignableBody::Bytes(body.as_bytes())).map_err(|error| fail(&error))?;
+    let (instructions, _) = sign(request, &params).map_err(|error| fail(&error))?.into_parts();
+    Ok(instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+async fn send(url: &str, headers: Vec<(String, String)>, body: String) -> Result<(u16, String), String> {
+    // Harmless when the process has installed its provider already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let client = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build().map_err(|error| error.to_string())?;
+    let mut request = client.post(url).header("content-type", FORM).body(body);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let mut answer = request.send().await.map_err(chain)?;
+    let status = answer.status().as_u16();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(chain)? {
+        if bytes.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err("the answer is too long".to_owned());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// An error with its causes: reqwest's own text names only the URL.
+fn chain(error: reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+fn parse(text: &str) -> Option<Credentials> {
+    let (_, text) = text.split_once("<Credentials>")?;
+    Some(Credentials {
+        access_key_id: element(text, "AccessKeyId")?,
+        secret_access_key: element(text, "SecretAccessKey")?,
+        session_token: Some(element(text, "SessionToken")?),
+        expiration: element(text, "Expiration"),
+    })
+}
+
+/// The text of the first `<name>` without attributes. STS answers nest nothing inside the elements that are read here.
+fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (value, _) = rest.split_once(&format!("</{name}>"))?;
+    let value = value.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#34;", "\"").replace("&apos;", "'");
+    Some(value.replace("&#39;", "'").replace("&#43;", "+").replace("&amp;", "&"))
+}
+
+fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_and_a_strange_one_is_not() {
+        let text = "<AssumeRoleResponse xmlns=\"x\"><AssumeRoleResult><Credentials><AccessKeyId>A</AccessKeyId><SecretAccessKey>a&amp;b+c/</SecretAccessKey>\
+                    <SessionToken>t</SessionToken><Expiration>2026-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>";
+        let credentials = parse(text).unwrap();
+        assert_eq!(credentials.secret_access_key, "a&b+c/");
+        assert_eq!(credentials.expiration.as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert!(parse("<html>").is_none());
+        assert!(parse("<Credentials><AccessKeyId>A</AccessKeyId>").is_none());
+    }
+
+    #[test]
+    fn a_policy_names_the_tenant_and_nothing_wider() {
+        let policy: serde_json::Value = serde_json::from_str(&tenant_policy("b", "p/", "team")).unwrap();
+        assert_eq!(policy["Statement"][0]["Resource"][0], "arn:aws:s3:::b/p/t/team/*");
+        assert_eq!(policy["Statement"][1]["Condition"]["StringLike"]["s3:prefix"][0], "p/t/team/*");
+    }
+
+    #[test]
+    fn a_policy_survives_the_form() {
+        assert_eq!(percent_encode("a=b&c d/é"), "a%3Db%26c%20d%2F%C3%A9");
+    }
+}
