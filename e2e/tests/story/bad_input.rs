@@ -48,7 +48,9 @@ pub async fn invalid_objects(world: &World) -> Result<()> {
     let session = "{apiVersion: dormouse.dev/v1alpha1, kind: KernelSession, metadata: {name: bad}, spec: {idleSeconds: 0}}";
     let broker = "{apiVersion: dormouse.dev/v1alpha1, kind: ToolBroker, metadata: {name: bad}, \
         spec: {tools: [{name: lost, service: nowhere, path: /x}]}}";
-    for (object, sentence) in [(session, "idleSeconds is out of range: write 1 to"), (broker, "write the name of one of spec.services in tools[].service")] {
+    for (object, sentence) in
+        [(session, "idleSeconds is out of range: write 1 to"), (broker, "write the name of one of spec.services in tools[].service")]
+    {
         let refusal = world.kube.apply(object).await.map_err(|error| error.to_string());
         ensure!(refusal.as_ref().is_err_and(|error| error.contains(sentence)), "{refusal:?} does not say `{sentence}`");
     }
@@ -74,7 +76,10 @@ spec:
   storage: {bucket: not-there, endpoint: \"http://minio.storage.svc:9000\", credentialsSecretRef: {name: s3}}
 ";
     world.kube.apply(objects).await?;
-    world.kube.wait("jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable", "kernelpool/default -n team-b", WAIT_SECONDS).await?;
+    world
+        .kube
+        .wait("jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable", "kernelpool/default -n team-b", WAIT_SECONDS)
+        .await?;
     let pool = world.kube.get("kernelpool default -n team-b").await?;
     let ready = pool["status"]["conditions"].as_array().and_then(|all| all.iter().find(|condition| condition["type"] == "Ready")).cloned();
     let message = ready.as_ref().and_then(|condition| condition["message"].as_str()).unwrap_or_default();

@@ -44,7 +44,10 @@ pub async fn call_tool(world: &World) -> Result<()> {
     ensure!(world.widget_calls().await? == (1, 0), "{:?}", world.widget_calls().await?);
     let refused = world.api.eval(SESSION, "await callTool(\"getWidget\", { id: 7 })").await?;
     let error = refused.error.as_ref().map(|error| json!(error.code));
-    ensure!(error == Some(json!("ToolArgsInvalid")) || refused.error.as_ref().is_some_and(|error| error.message.contains("ToolArgsInvalid")), "{refused:?}");
+    ensure!(
+        error == Some(json!("ToolArgsInvalid")) || refused.error.as_ref().is_some_and(|error| error.message.contains("ToolArgsInvalid")),
+        "{refused:?}"
+    );
     ensure!(world.widget_calls().await? == (1, 0), "bad arguments reached the service");
     Ok(())
 }

@@ -23,7 +23,10 @@ pub async fn surroundings(kube: &Kube) -> Result<()> {
 /// `helm install` brings up operator and gateway.
 pub async fn helm(kube: &Kube) -> Result<()> {
     kube.kubectl(&format!("create namespace {SYSTEM}")).await?;
-    kube.helm(&format!("install dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml --wait --timeout {WAIT_SECONDS}s")).await?;
+    kube.helm(&format!(
+        "install dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml --wait --timeout {WAIT_SECONDS}s"
+    ))
+    .await?;
     for deployment in ["dormouse-operator", "dormouse-gateway"] {
         kube.kubectl(&format!("rollout status deployment/{deployment} -n {SYSTEM} --timeout={WAIT_SECONDS}s")).await?;
     }
@@ -37,7 +40,12 @@ pub async fn crds(kube: &Kube) -> Result<()> {
         ensure!(kinds.contains(kind), "{kind} is not among {kinds}");
     }
     let text = kube.kubectl("explain kernelsession.spec").await?;
-    for sentence in ["idleSeconds", "Seconds without a request after which the session goes to sleep.", "operatingMode", "enum: Auto, Running, Hibernated"] {
+    for sentence in [
+        "idleSeconds",
+        "Seconds without a request after which the session goes to sleep.",
+        "operatingMode",
+        "enum: Auto, Running, Hibernated",
+    ] {
         ensure!(text.contains(sentence), "`{sentence}` is not in\n{text}");
     }
     Ok(())

@@ -98,7 +98,9 @@ pub async fn survives_rolling_restart(world: &World) -> Result<()> {
     let names: Vec<String> = (0..MOVING_SESSIONS).map(|index| format!("moving-{index}")).collect();
     for (index, name) in names.iter().enumerate() {
         world.api.create(name, json!({})).await?;
-        ensure!(world.api.value(name, &format!("let total = {index}; const add = (x: number) => (total += x); add(100)")).await? == 100 + index);
+        ensure!(
+            world.api.value(name, &format!("let total = {index}; const add = (x: number) => (total += x); add(100)")).await? == 100 + index
+        );
     }
     let before = world.kernel_pods().await?;
     world.kube.kubectl("rollout restart deployment/dormouse-kernel-default").await?;

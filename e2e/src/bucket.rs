@@ -1,0 +1,105 @@
+//! The bucket, read past every process of the product.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use dormouse_lifecycle::{PAGE_BYTES, head::Head};
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore};
+
+use crate::kube::Kube;
+
+/// What `manifests/minio.yaml` and `manifests/values.yaml` say.
+const ACCESS_KEY_ID: &str = "story-access";
+const SECRET_ACCESS_KEY: &str = "story-secret-key";
+const BUCKET: &str = "dormouse";
+/// Every session's prefix ends in this and its uid.
+const SESSIONS: &str = "/s/";
+
+/// The bucket that sessions sleep in, seen by the administrator of the store.
+pub struct Bucket {
+    store: S3,
+}
+
+/// A session's memory and state as they were stored, laid out as one run of bytes.
+#[derive(Debug)]
+pub struct Heap(Vec<u8>);
+
+impl Heap {
+    /// Whether `needle` is anywhere in it.
+    #[must_use]
+    pub fn contains(&self, needle: &[u8]) -> bool {
+        self.0.windows(needle.len()).any(|window| window == needle)
+    }
+}
+
+impl Bucket {
+    /// The bucket of the MinIO in the cluster.
+    ///
+    /// # Errors
+    /// When there is no such Service.
+    pub async fn open(kube: &Kube) -> Result<Self> {
+        let service = kube.get("service minio -n storage").await?;
+        let address = service["spec"]["clusterIP"].as_str().context("clusterIP")?;
+        let store = S3::new(&S3Options {
+            endpoint: format!("http://{address}:9000"),
+            region: "us-east-1".to_owned(),
+            bucket: BUCKET.to_owned(),
+            credentials: CredentialSource::Static(Credentials::new(ACCESS_KEY_ID, SECRET_ACCESS_KEY)),
+        });
+        Ok(Self { store })
+    }
+
+    /// Makes the bucket.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn create(&self) -> Result<()> {
+        Ok(self.store.create_bucket().await?)
+    }
+
+    /// Every object, as stored.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn objects(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let mut objects = BTreeMap::new();
+        for key in self.store.list("").await? {
+            if let Some(object) = self.store.get(&key).await? {
+                objects.insert(key, object.bytes.to_vec());
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The head of the session with this uid.
+    ///
+    /// # Errors
+    /// When its bytes do not verify.
+    pub async fn head(&self, uid: &str) -> Result<Option<Head>> {
+        let end = format!("{SESSIONS}{uid}/head");
+        let Some(key) = self.store.list("").await?.into_iter().find(|key| key.ends_with(&end)) else { return Ok(None) };
+        let Some(object) = self.store.get(&key).await? else { return Ok(None) };
+        Ok(Some(Head::decode(&object.bytes)?))
+    }
+
+    /// The session's memory, decompressed and in order, and its state: what a person would search who has the bucket and this code.
+    ///
+    /// # Errors
+    /// When a byte of it does not verify.
+    pub async fn heap(&self, uid: &str) -> Result<Heap> {
+        let head = self.head(uid).await?.context("the session has no head")?;
+        let mut segments = Vec::new();
+        for segment in &head.segments {
+            segments.push(self.store.get(&segment.key).await?.with_context(|| format!("{} is named and missing", segment.key))?.bytes);
+        }
+        let pages = dormouse_lifecycle::assemble(&head, &segments)?;
+        let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
+        for page in pages.values() {
+            bytes.extend_from_slice(page.as_slice());
+        }
+        bytes.extend_from_slice(head.state.to_string().as_bytes());
+        bytes.extend_from_slice(head.globals.to_string().as_bytes());
+        Ok(Heap(bytes))
+    }
+}
