@@ -1,1 +1,33 @@
 //! The kernel pod: many sessions in one process.
+//!
+//! A [`Pod`] holds an engine, a store and the way to tools; each session is a task of its own ([`session`]) that owns its instance, commits
+//! before it acks, and goes to sleep when nobody asks. [`Pod::serve`] puts the API of `dormouse_protocol::kernel` before it.
+//! It must not know the Kubernetes API, clients, or a tool's secret; it reaches storage and brokers only.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+mod cache;
+pub mod config;
+mod events;
+mod metrics;
+mod pod;
+mod registry;
+mod report;
+mod server;
+mod session;
+mod slots;
+mod storage;
+mod tools;
+
+pub use pod::{Pod, PodConfig, Running};
+pub use tools::{BrokerTools, Tools};
+
+use dormouse_service::tls::TlsFiles;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+impl Pod {
+    /// Serves until `shutdown` is cancelled; then stores every session and ends within a bound. Only gateways and the operator are obeyed.
+    pub async fn serve(&self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+        server::serve(self.clone(), listener, tls, shutdown).await;
+    }
+}

@@ -1,0 +1,87 @@
+//! Flags of `dormouse-kernel`. Each is an environment variable too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use dormouse_protocol::broker::BROKER_PORT;
+use dormouse_protocol::kernel::KERNEL_PORT;
+use dormouse_service::{AdminArgs, TlsArgs};
+use dormouse_store::{CredentialSource, S3Options};
+
+use crate::PodConfig;
+
+/// Runs the sessions of one namespace's pool.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "dormouse-kernel", version)]
+pub struct Args {
+    /// Address of the mTLS API.
+    #[arg(long, env = "DORMOUSE_LISTEN", default_value_t = SocketAddr::from(([0, 0, 0, 0], KERNEL_PORT)))]
+    pub listen: SocketAddr,
+    /// Name of this pod.
+    #[arg(long, env = "DORMOUSE_POD")]
+    pub pod: String,
+    /// Namespace of this pod: the tenant whose sessions run here.
+    #[arg(long, env = "DORMOUSE_NAMESPACE")]
+    pub namespace: String,
+    /// Name of the KernelPool.
+    #[arg(long, env = "DORMOUSE_POOL", default_value = "default")]
+    pub pool: String,
+    /// Live sessions that fit.
+    #[arg(long, env = "DORMOUSE_SLOTS", default_value_t = 500)]
+    pub slots: u32,
+    /// Bytes of memory for the pod's own copies of sleeping sessions.
+    #[arg(long, env = "DORMOUSE_CACHE_BYTES", default_value_t = 256 << 20)]
+    pub cache_bytes: u64,
+    /// URL of the S3 service.
+    #[arg(long, env = "DORMOUSE_S3_ENDPOINT")]
+    pub s3_endpoint: String,
+    /// Bucket.
+    #[arg(long, env = "DORMOUSE_S3_BUCKET")]
+    pub s3_bucket: String,
+    /// Region.
+    #[arg(long, env = "DORMOUSE_S3_REGION", default_value = "us-east-1")]
+    pub s3_region: String,
+    /// Before every key.
+    #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
+    pub s3_prefix: String,
+    /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
+    #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
+    pub s3_credentials_dir: PathBuf,
+    /// Address of a ToolBroker; {name} and {namespace} are replaced.
+    #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
+    pub broker_address: String,
+    /// Folder for compiled engine code, which only this process may write; absent: compile at every start.
+    #[arg(long, env = "DORMOUSE_ENGINE_CACHE_DIR")]
+    pub engine_cache_dir: Option<PathBuf>,
+    /// Where probes and metrics are served.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Where the certificate is.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+impl Args {
+    /// The pod that these flags describe.
+    #[must_use]
+    pub fn pod_config(&self) -> PodConfig {
+        PodConfig {
+            pod: self.pod.clone(),
+            namespace: self.namespace.clone(),
+            slots: self.slots,
+            cache_bytes: self.cache_bytes,
+            store_prefix: self.s3_prefix.clone(),
+        }
+    }
+
+    /// The bucket that these flags describe.
+    #[must_use]
+    pub fn s3_options(&self) -> S3Options {
+        S3Options {
+            endpoint: self.s3_endpoint.clone(),
+            region: self.s3_region.clone(),
+            bucket: self.s3_bucket.clone(),
+            credentials: CredentialSource::Folder(self.s3_credentials_dir.clone()),
+        }
+    }
+}

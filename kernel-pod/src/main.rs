@@ -1,0 +1,32 @@
+//! `dormouse-kernel`: flags in, a pod out.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use dormouse_engine::{Engine, EngineOptions};
+use dormouse_kernel::{BrokerTools, Pod, config::Args};
+use dormouse_service::admin::AdminServer;
+use dormouse_service::tls::{PeerClient, TlsFiles};
+use dormouse_service::{shutdown, telemetry};
+use dormouse_store::S3;
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    telemetry::init("kernel");
+    let args = Args::parse();
+    let shutdown = shutdown::signal();
+    let options = EngineOptions { cache_dir: args.engine_cache_dir.clone() };
+    let engine = tokio::task::spawn_blocking(move || Engine::new(options)).await?.context("loading the engine")?;
+    let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
+    let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
+    let store = S3::new(&args.s3_options());
+    let pod = Pod::new(args.pod_config(), engine, Arc::new(store), Arc::new(tools))?;
+    let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
+    let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
+    tracing::info!(pod = args.pod, namespace = args.namespace, pool = args.pool, boot = pod.info().boot, "serving");
+    pod.serve(listener, tls, shutdown).await;
+    tracing::info!("stopped");
+    Ok(())
+}

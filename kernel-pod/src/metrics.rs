@@ -1,0 +1,115 @@
+//! What `/metrics` tells about sessions.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounterVec, IntGauge};
+
+/// Where an instance came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WakeSource {
+    /// It is new.
+    Fresh,
+    /// From the pod's own copy.
+    Cache,
+    /// From object storage.
+    Storage,
+}
+
+impl WakeSource {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Cache => "cache",
+            Self::Storage => "storage",
+        }
+    }
+}
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellOutcome {
+    /// With a value.
+    Ok,
+    /// With a typed error of the script or of a budget.
+    Failed,
+}
+
+impl CellOutcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How a commit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitOutcome {
+    /// It is in the store.
+    Committed,
+    /// Another epoch owns the session.
+    Zombie,
+    /// A predecessor's write came late.
+    Superseded,
+    /// The store could not be reached.
+    Unavailable,
+}
+
+impl CommitOutcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Zombie => "zombie",
+            Self::Superseded => "superseded",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// The pod's metrics.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    live: IntGauge,
+    wakes: IntCounterVec,
+    cells: IntCounterVec,
+    commits: IntCounterVec,
+    cell_seconds: Histogram,
+    commit_seconds: Histogram,
+}
+
+impl Metrics {
+    /// The metrics, in the registry of the process.
+    pub(crate) fn new(metrics: &dormouse_service::Metrics) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            live: metrics.gauge("kernel_live_sessions", "Sessions that hold a slot.")?,
+            wakes: metrics.counters("kernel_wakes_total", "Instances made, by where they came from.", &["source"])?,
+            cells: metrics.counters("kernel_cells_total", "Cells answered, by outcome.", &["outcome"])?,
+            commits: metrics.counters("kernel_commits_total", "Commits, by outcome.", &["outcome"])?,
+            cell_seconds: metrics.latency("kernel_cell_seconds", "Wall-clock time of a cell, waiting included.")?,
+            commit_seconds: metrics.latency("kernel_commit_seconds", "Wall-clock time of a commit.")?,
+        })
+    }
+
+    /// How many sessions are live.
+    pub(crate) fn live(&self, sessions: u32) {
+        self.live.set(i64::from(sessions));
+    }
+
+    /// An instance was made.
+    pub(crate) fn woke(&self, source: WakeSource) {
+        self.wakes.with_label_values(&[source.label()]).inc();
+    }
+
+    /// A cell was answered.
+    pub(crate) fn cell(&self, outcome: CellOutcome, took: Duration) {
+        self.cells.with_label_values(&[outcome.label()]).inc();
+        self.cell_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A commit ended.
+    pub(crate) fn commit(&self, outcome: CommitOutcome, took: Duration) {
+        self.commits.with_label_values(&[outcome.label()]).inc();
+        self.commit_seconds.observe(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,356 @@
+//! A kernel pod as a whole: what its sessions share, and what it can be asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dormouse_engine::Engine;
+use dormouse_protocol::eval::EvalResult;
+use dormouse_protocol::event::Event;
+use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
+use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::Readiness;
+use dormouse_store::SnapshotStore;
+use futures::{Stream, StreamExt as _};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::cache::Cache;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::report::{self, Reports};
+use crate::session::{EvalJob, Handle, Message, Reply, Undelivered, Waiter, gone};
+use crate::slots::{Slot, Slots};
+use crate::storage::Storage;
+use crate::tools::Tools;
+
+/// Times that a message is sent again because the session's task had just ended.
+const SEND_ATTEMPTS_MAX: u32 = 3;
+
+/// Idle sessions that are asked for their slot before a request is refused.
+const EVICTIONS_MAX: usize = 4;
+
+/// How long one of them may take to commit.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long all sessions together may take to commit when the process stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// The longest idempotency key, in bytes.
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
+
+/// What a pod is told about itself.
+#[derive(Debug, Clone)]
+pub struct PodConfig {
+    /// Pod name.
+    pub pod: String,
+    /// Namespace: the only tenant whose sessions run here.
+    pub namespace: String,
+    /// Live sessions that fit.
+    pub slots: u32,
+    /// Bytes of the pod's own copies of sleeping sessions.
+    pub cache_bytes: u64,
+    /// Before every key in the store: empty, or ending in `/`.
+    pub store_prefix: String,
+}
+
+/// A kernel pod. Clones are the same pod.
+#[derive(Clone)]
+pub struct Pod {
+    shared: Arc<Shared>,
+}
+
+/// What the sessions share.
+pub(crate) struct Shared {
+    pub(crate) config: PodConfig,
+    boot: String,
+    pub(crate) engine: Engine,
+    pub(crate) storage: Storage,
+    pub(crate) tools: Arc<dyn Tools>,
+    pub(crate) registry: Registry,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) cache: Cache,
+    pub(crate) reports: Arc<Reports>,
+    pub(crate) metrics: Metrics,
+    observed: dormouse_service::Metrics,
+    readiness: Readiness,
+    draining: AtomicBool,
+}
+
+/// A cell under way: its events, and its answer.
+pub struct Running {
+    /// Events of the cell, `final` among them if it was run for this request.
+    pub events: mpsc::UnboundedReceiver<Event>,
+    /// The answer.
+    pub answer: oneshot::Receiver<Result<EvalResult, ApiError>>,
+}
+
+impl Pod {
+    /// A pod with no sessions. Begins to probe the store. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Never in practice: a metric's name is taken twice.
+    pub fn new(config: PodConfig, engine: Engine, store: Arc<dyn SnapshotStore>, tools: Arc<dyn Tools>) -> Result<Self, prometheus::Error> {
+        let observed = dormouse_service::Metrics::new();
+        let readiness = Readiness::new();
+        let storage = Storage::start(store, &config, readiness.gate("storage"));
+        let shared = Shared {
+            boot: uuid::Uuid::new_v4().to_string(),
+            engine,
+            storage,
+            tools,
+            registry: Registry::default(),
+            slots: Arc::new(Slots::new(config.slots)),
+            cache: Cache::new(config.cache_bytes),
+            reports: Arc::new(Reports::new()),
+            metrics: Metrics::new(&observed)?,
+            observed,
+            readiness,
+            draining: AtomicBool::new(false),
+            config,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// For `/metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> dormouse_service::Metrics {
+        self.shared.observed.clone()
+    }
+
+    /// For `/readyz`: ready once the store has passed its probe, until the pod drains.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        self.shared.readiness.clone()
+    }
+
+    /// What the pod is at this moment.
+    #[must_use]
+    pub fn info(&self) -> PodInfo {
+        self.shared.info()
+    }
+
+    /// Runs a cell and waits for its answer.
+    ///
+    /// # Errors
+    /// The service's own; a script's error is in the answer.
+    pub async fn eval(&self, call: EvalCall) -> Result<EvalResult, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        self.send_eval(call, Waiter { reply, stream: None })?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    /// Runs a cell whose events are wanted as they come.
+    ///
+    /// # Errors
+    /// The session is not here, or takes nothing more.
+    pub fn eval_streaming(&self, call: EvalCall) -> Result<Running, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        let (stream, events) = mpsc::unbounded_channel();
+        self.send_eval(call, Waiter { reply, stream: Some(stream) })?;
+        Ok(Running { events, answer })
+    }
+
+    fn send_eval(&self, call: EvalCall, waiter: Waiter) -> Result<(), ApiError> {
+        let key_bytes = call.eval.idempotency_key.as_ref().map_or(0, String::len);
+        if key_bytes > IDEMPOTENCY_KEY_BYTES_MAX {
+            let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+        }
+        let assignment = call.assignment.clone();
+        let job = EvalJob {
+            request: call.eval,
+            assignment: call.assignment,
+            waiters: vec![waiter],
+            attempts: 0,
+            woke: dormouse_protocol::eval::Woke::No,
+        };
+        self.send(&assignment, Message::Eval(Box::new(job)))
+    }
+
+    /// Makes the session live, under the assignment's spec.
+    ///
+    /// # Errors
+    /// It is not here, or cannot run.
+    pub async fn wake(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
+        self.ask(&assignment, |reply| Message::Wake(Box::new(assignment.clone()), reply)).await
+    }
+
+    /// Commits the session and frees its slot.
+    ///
+    /// # Errors
+    /// It is not here, or cannot be stored.
+    pub async fn hibernate(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
+        self.ask(&assignment, |reply| Message::Hibernate(Box::new(assignment.clone()), reply)).await
+    }
+
+    /// Ends the running cell with `Interrupted`. Does nothing when none runs.
+    ///
+    /// # Errors
+    /// The session is not here.
+    pub async fn interrupt(&self, assignment: Assignment) -> Result<(), ApiError> {
+        self.admit(&assignment)?;
+        match self.shared.registry.get(&assignment.uid) {
+            None => Ok(()),
+            Some(handle) if handle.control.interrupt() => Ok(()),
+            Some(_) => self.ask(&assignment, |reply| Message::Interrupt(Box::new(assignment.clone()), reply)).await,
+        }
+    }
+
+    /// Drops the session without a commit. A session that is not here is forgotten already. Allowed while draining.
+    ///
+    /// # Errors
+    /// Another epoch runs here.
+    pub async fn forget(&self, assignment: Assignment) -> Result<(), ApiError> {
+        let Some(handle) = self.shared.registry.get(&assignment.uid) else {
+            self.shared.cache.take(&assignment.uid);
+            return Ok(());
+        };
+        handle.control.interrupt();
+        let (reply, answer) = oneshot::channel();
+        if !handle.send_waiting(Message::Forget(Box::new(assignment), reply)).await {
+            return Ok(());
+        }
+        match answer.await {
+            Ok(Err(error)) if error.code != ErrorCode::SessionGone => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Events of the session: what is retained behind `after`, then live ones if asked for. The stream ends when the reader falls too far behind.
+    ///
+    /// # Errors
+    /// The session is not here.
+    pub fn events(&self, call: &EventsCall) -> Result<impl Stream<Item = Event> + Send + use<>, ApiError> {
+        self.admit(&call.assignment)?;
+        let handle = self.shared.registry.get_or_start(&self.shared, &call.assignment);
+        let (replay, live) = handle.control.events.follow(call.after);
+        let live = futures::stream::unfold(live, |mut live: broadcast::Receiver<Event>| async move {
+            let event = live.recv().await.ok()?;
+            Some((event, live))
+        });
+        let live = if call.follow { live.left_stream() } else { futures::stream::empty().right_stream() };
+        Ok(futures::stream::iter(replay).chain(live))
+    }
+
+    /// Every session and every change, for ever.
+    pub fn report(&self) -> impl Stream<Item = ReportLine> + Send + use<> {
+        // Not the pod itself: a reader must not keep it alive.
+        let shared = Arc::downgrade(&self.shared);
+        let last = self.info();
+        report::stream(Arc::clone(&self.shared.reports), move || shared.upgrade().map_or_else(|| last.clone(), |shared| shared.info()))
+    }
+
+    /// Takes nothing new, commits every session and frees every slot. Ends within a bound.
+    pub async fn drain(&self) {
+        if self.shared.draining.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.shared.readiness.stopping();
+        self.shared.reports.pod(self.info());
+        let all = async {
+            // A request that was admitted just before may still start a session.
+            loop {
+                let sessions = self.shared.registry.all();
+                if sessions.is_empty() {
+                    break;
+                }
+                futures::future::join_all(sessions.into_iter().map(drain_one)).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
+            tracing::warn!("not every session was stored in time; what is missing was never acked");
+        } else {
+            tracing::info!("every session is stored");
+        }
+    }
+
+    fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
+        if assignment.boot != self.shared.boot {
+            return Err(gone("this is another process than the one that the session was placed on"));
+        }
+        if assignment.namespace != self.shared.config.namespace {
+            let message = format!("this pod runs sessions of namespace {} only", self.shared.config.namespace);
+            return Err(ApiError::new(ErrorCode::Forbidden, message));
+        }
+        if self.shared.draining.load(Ordering::SeqCst) {
+            return Err(gone("the pod is stopping"));
+        }
+        Ok(())
+    }
+
+    async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(assignment, message(reply))?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    /// Puts a message into the session's mailbox, starting the session if it is not here.
+    fn send(&self, assignment: &Assignment, mut message: Message) -> Result<(), ApiError> {
+        self.admit(assignment)?;
+        for _ in 0..SEND_ATTEMPTS_MAX {
+            let handle = self.shared.registry.get_or_start(&self.shared, assignment);
+            match handle.send(message) {
+                Ok(()) => return Ok(()),
+                Err(Undelivered::Full(_)) => {
+                    return Err(ApiError::new(ErrorCode::SessionBusy, "too many requests wait for this session; send it again later"));
+                }
+                Err(Undelivered::Left(undelivered)) => {
+                    message = undelivered;
+                    self.shared.registry.remove(&assignment.uid, &handle);
+                }
+            }
+        }
+        Err(gone("the session left this pod"))
+    }
+}
+
+async fn drain_one(handle: Handle) {
+    let (reply, answer) = oneshot::channel();
+    if handle.send_waiting(Message::Drain(reply)).await {
+        let _ = answer.await;
+    }
+}
+
+/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked.
+fn ended() -> ApiError {
+    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
+}
+
+impl Shared {
+    pub(crate) fn info(&self) -> PodInfo {
+        PodInfo {
+            pod: self.config.pod.clone(),
+            namespace: self.config.namespace.clone(),
+            boot: self.boot.clone(),
+            slots: self.slots.max(),
+            used: self.slots.used(),
+            engine_digest: self.engine.digest().to_string(),
+            draining: self.draining.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Ends well once the store has passed its probe.
+    pub(crate) async fn storage_ready(&self) -> Result<(), ApiError> {
+        self.storage.ready().await
+    }
+
+    /// A slot for the session, if need be that of the one which has been idle the longest.
+    pub(crate) async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
+        for _ in 0..EVICTIONS_MAX {
+            let idle = match self.slots.take(uid) {
+                Ok(slot) => return Ok(slot),
+                Err(idle) => idle,
+            };
+            let Some(handle) = idle.first().and_then(|uid| self.registry.get(uid)) else { break };
+            let (reply, answer) = oneshot::channel();
+            if handle.send(Message::Evict(reply)).is_ok() {
+                let _ = tokio::time::timeout(EVICTION_TIMEOUT, answer).await;
+            }
+        }
+        self.slots.take(uid).map_err(|_| {
+            let message = format!("all {} slots of the pod run sessions that have work", self.slots.max());
+            ApiError::new(ErrorCode::CapacityExhausted, message)
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! What the operator follows: every session of this pod, then each change.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use dormouse_protocol::kernel::{PodInfo, ReportLine, SessionReport};
+use futures::Stream;
+use tokio::sync::broadcast;
+
+/// Quiet time after which a stream says that it is alive.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Changes that a slow reader may lag behind; beyond that it gets the whole picture again.
+const READER_LINES_MAX: usize = 4096;
+
+/// The last report of every session here, and those who read on.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    sessions: Mutex<BTreeMap<String, SessionReport>>,
+    lines: broadcast::Sender<ReportLine>,
+}
+
+impl Reports {
+    /// No sessions yet.
+    pub(crate) fn new() -> Self {
+        Self { sessions: Mutex::new(BTreeMap::new()), lines: broadcast::channel(READER_LINES_MAX).0 }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, SessionReport>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a session's state, if it differs from what was told last.
+    pub(crate) fn session(&self, report: SessionReport) {
+        let mut sessions = self.lock();
+        if sessions.get(&report.uid) == Some(&report) {
+            return;
+        }
+        sessions.insert(report.uid.clone(), report.clone());
+        let _ = self.lines.send(ReportLine::Session(Box::new(report)));
+    }
+
+    /// Tells that nothing of the session is here any more.
+    pub(crate) fn forgotten(&self, uid: &str, epoch: u64) {
+        let mut sessions = self.lock();
+        sessions.remove(uid);
+        let _ = self.lines.send(ReportLine::Forgotten { uid: uid.to_owned(), epoch });
+    }
+
+    /// Tells what the pod is.
+    pub(crate) fn pod(&self, info: PodInfo) {
+        let _ = self.lines.send(ReportLine::Pod(info));
+    }
+
+    fn picture(&self, info: PodInfo) -> (Vec<ReportLine>, broadcast::Receiver<ReportLine>) {
+        let sessions = self.lock();
+        let mut lines = vec![ReportLine::Pod(info)];
+        lines.extend(sessions.values().map(|report| ReportLine::Session(Box::new(report.clone()))));
+        (lines, self.lines.subscribe())
+    }
+}
+
+/// The stream of `GET /v1/report`: the whole picture, then changes, with signs of life between. `info` says what the pod is at the moment.
+pub(crate) fn stream(
+    reports: std::sync::Arc<Reports>,
+    info: impl Fn() -> PodInfo + Send + 'static,
+) -> impl Stream<Item = ReportLine> + Send + 'static {
+    let (lines, receiver) = reports.picture(info());
+    let state = (reports, info, std::collections::VecDeque::from(lines), receiver);
+    futures::stream::unfold(state, |(reports, info, mut queue, mut receiver)| async move {
+        if let Some(line) = queue.pop_front() {
+            return Some((line, (reports, info, queue, receiver)));
+        }
+        let line = match tokio::time::timeout(ALIVE_INTERVAL, receiver.recv()).await {
+            Err(_quiet) => ReportLine::Alive,
+            Ok(Ok(line)) => line,
+            Ok(Err(broadcast::error::RecvError::Closed)) => return None,
+            Ok(Err(broadcast::error::RecvError::Lagged(_))) => {
+                let (lines, fresh) = reports.picture(info());
+                queue = lines.into();
+                receiver = fresh;
+                queue.pop_front()?
+            }
+        };
+        Some((line, (reports, info, queue, receiver)))
+    })
+}

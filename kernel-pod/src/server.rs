@@ -1,0 +1,172 @@
+//! The pod's HTTP API, behind mTLS: the table in `dormouse_protocol::kernel`.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
+use dormouse_protocol::eval::EvalResult;
+use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
+use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, SessionReport};
+use dormouse_protocol::session::session_id;
+use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::error::ApiResult;
+use dormouse_service::tls::{PeerIdentity, Process, Server, TlsFiles, require};
+use dormouse_service::{ApiErrorResponse, ApiJson};
+use futures::{Stream, StreamExt as _};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::pod::{Pod, Running};
+
+/// The largest request body, in bytes: a cell's source and a spec.
+const BODY_BYTES_MAX: usize = 8 << 20;
+
+/// How long answers may take to leave after every session is stored.
+const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
+const NDJSON: &str = "application/x-ndjson";
+
+/// Serves `pod` until `shutdown`; then drains it, while the listener still tells callers where not to go, and ends.
+pub(crate) async fn serve(pod: Pod, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+    let stop = CancellationToken::new();
+    let server = Server::new(tls).drain_timeout(LAST_ANSWERS_TIMEOUT);
+    let serving = tokio::spawn(server.serve(listener, router(pod.clone(), stop.clone()), stop.clone()));
+    shutdown.cancelled().await;
+    pod.drain().await;
+    stop.cancel();
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "the server ended badly");
+    }
+}
+
+#[derive(Clone)]
+struct App {
+    pod: Pod,
+    stop: CancellationToken,
+}
+
+fn router(pod: Pod, stop: CancellationToken) -> Router {
+    let app = App { pod, stop };
+    let gateway = Router::new()
+        .route("/v1/eval", post(eval))
+        .route("/v1/wake", post(wake))
+        .route("/v1/hibernate", post(hibernate))
+        .route("/v1/interrupt", post(interrupt))
+        .route("/v1/events", post(events))
+        .with_state(app.clone());
+    let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
+    let both = Router::new().route("/v1/info", get(info)).with_state(app);
+    require(gateway, &[Process::Gateway])
+        .merge(require(operator, &[Process::Operator]))
+        .merge(require(both, &[Process::Gateway, Process::Operator]))
+        .fallback(not_found)
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+async fn not_found(_: PeerIdentity) -> ApiErrorResponse {
+    ApiError::new(ErrorCode::InvalidRequest, "a kernel pod has no such path").into()
+}
+
+async fn info(State(app): State<App>) -> Json<PodInfo> {
+    Json(app.pod.info())
+}
+
+async fn eval(State(app): State<App>, headers: HeaderMap, ApiJson(call): ApiJson<EvalCall>) -> ApiResult<Response> {
+    let wants_events = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains(NDJSON));
+    tracing::debug!(request_id = %call.request_id, session = %call.assignment.name, "eval");
+    if !wants_events {
+        return Ok(Json(app.pod.eval(call).await?).into_response());
+    }
+    let id = session_id(&call.assignment.uid);
+    let mut running = app.pod.eval_streaming(call)?;
+    // Before the first event the answer can still be an HTTP error.
+    match running.events.recv().await {
+        Some(first) => Ok(lines(app.stop, cell_events(id, first, running))),
+        None => {
+            let result = running.answer.await.map_err(|_| broken())??;
+            Ok(lines(app.stop, futures::stream::iter([final_event(id, 0, result)])))
+        }
+    }
+}
+
+/// The events of a cell, ending in `final` or `error`.
+fn cell_events(id: String, first: Event, running: Running) -> impl Stream<Item = Event> + Send {
+    let begin = (Some(first), Some(running), 0, false);
+    futures::stream::unfold((id, begin), |(id, (first, running, seq, ended))| async move {
+        let mut running = running?;
+        let next = match first {
+            Some(first) => Some(first),
+            None => running.events.recv().await,
+        };
+        if let Some(event) = next {
+            let ended = ended || matches!(event.body, EventBody::Final { .. });
+            let seq = event.seq;
+            return Some((event, (id, (None, Some(running), seq, ended))));
+        }
+        if ended {
+            return None;
+        }
+        let event = match running.answer.await.unwrap_or_else(|_| Err(broken())) {
+            Ok(result) => final_event(id.clone(), seq, result),
+            Err(error) => event(id.clone(), seq, EventBody::Error { code: error.code, message: error.message }),
+        };
+        Some((event, (id, (None, None, seq, true))))
+    })
+}
+
+/// The answer of a cell that ran for somebody else before.
+fn final_event(id: String, seq: u64, result: EvalResult) -> Event {
+    event(id, seq, EventBody::Final { result: Box::new(result) })
+}
+
+fn event(session_id: String, seq: u64, body: EventBody) -> Event {
+    Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }
+}
+
+fn broken() -> ApiError {
+    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
+}
+
+async fn wake(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.wake(assignment).await?))
+}
+
+async fn hibernate(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.hibernate(assignment).await?))
+}
+
+async fn interrupt(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {
+    app.pod.interrupt(assignment).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+async fn forget(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {
+    app.pod.forget(assignment).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn events(State(app): State<App>, ApiJson(call): ApiJson<EventsCall>) -> ApiResult<Response> {
+    let events = app.pod.events(&call)?;
+    Ok(lines(app.stop, events))
+}
+
+async fn report(State(app): State<App>) -> Response {
+    let report = app.pod.report();
+    lines(app.stop, report)
+}
+
+/// One JSON object a line, until the stream or the process ends.
+fn lines<T: Serialize + Send + 'static>(stop: CancellationToken, items: impl Stream<Item = T> + Send + 'static) -> Response {
+    let lines = items.take_until(stop.cancelled_owned()).filter_map(|item| async move {
+        let mut line = serde_json::to_vec(&item).ok()?;
+        line.push(b'\n');
+        Some(Ok::<_, Infallible>(Bytes::from(line)))
+    });
+    ([(header::CONTENT_TYPE, NDJSON)], Body::from_stream(lines)).into_response()
+}

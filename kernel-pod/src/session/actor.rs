@@ -1,0 +1,404 @@
+//! The loop of a session: what arrives, and in which order it is dealt with.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dormouse_crds::session::OperatingMode;
+use dormouse_engine::{Instance, Settings};
+use dormouse_lifecycle::Owned;
+use dormouse_protocol::ApiError;
+use dormouse_protocol::kernel::{Assignment, SessionReport};
+use dormouse_protocol::session::State;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::cells::Scripts;
+use super::ops::{InFlight, Settled};
+use super::state::SessionState;
+use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
+use crate::cache::Copy;
+use crate::pod::Shared;
+use crate::slots::Slot;
+
+/// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
+const RERUNS_MAX: u32 = 3;
+
+/// A session's task.
+pub(crate) struct Actor {
+    pub(super) pod: Arc<Shared>,
+    pub(super) handle: Handle,
+    mailbox: mpsc::Receiver<Message>,
+    /// The newest assignment.
+    pub(super) assignment: Assignment,
+    /// Evals that wait for the running one.
+    queue: VecDeque<EvalJob>,
+    /// The one that runs.
+    pub(super) current: Option<EvalJob>,
+    pub(super) live: Option<Live>,
+    /// Whether a later epoch was given to this process while the session was live: somebody else may have committed between.
+    pub(super) verify: bool,
+    /// Whether the spec has changed since the instance was made.
+    pub(super) respec: bool,
+    /// Why it cannot run.
+    pub(super) failure: Option<ApiError>,
+    /// Whether guest code runs at this moment.
+    pub(super) executing: bool,
+    pub(super) waking: bool,
+    /// What was told last.
+    pub(super) told: Option<SessionReport>,
+    pub(super) told_state: Option<State>,
+    /// What made an instance trap: it is not tried again after the restore.
+    pub(super) poison: Poison,
+    pub(super) scripts: Scripts,
+    leaving: Option<Leave>,
+}
+
+/// What a session holds while it has a slot.
+pub(super) struct Live {
+    pub(super) instance: Instance,
+    /// What the instance was made with.
+    pub(super) settings: Settings,
+    pub(super) owned: Owned,
+    pub(super) state: SessionState,
+    pub(super) in_flight: InFlight,
+    pub(super) slot: Slot,
+    /// Whether something has run since the last commit.
+    pub(super) dirty: bool,
+    pub(super) idle_since: Instant,
+}
+
+/// What is left out of the record after a restore.
+#[derive(Debug, Default)]
+pub(super) struct Poison {
+    pub(super) op: Option<u64>,
+    pub(super) cell: Option<u64>,
+}
+
+/// Why a session's task ends.
+enum Leave {
+    /// Nothing of it is here any more.
+    Gone(ApiError),
+    /// The process stops; what it told last stays true.
+    Drained(Option<oneshot::Sender<()>>),
+    /// It was deleted.
+    Forgotten(Reply<()>),
+}
+
+enum Step {
+    Message(Option<Message>),
+    Settled(Settled),
+    Idle,
+}
+
+impl Actor {
+    pub(super) fn new(pod: Arc<Shared>, assignment: Assignment, handle: Handle, mailbox: mpsc::Receiver<Message>) -> Self {
+        Self {
+            pod,
+            handle,
+            mailbox,
+            assignment,
+            queue: VecDeque::new(),
+            current: None,
+            live: None,
+            verify: false,
+            respec: false,
+            failure: None,
+            executing: false,
+            waking: false,
+            told: None,
+            told_state: None,
+            poison: Poison::default(),
+            scripts: Scripts::default(),
+            leaving: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while self.leaving.is_none() {
+            self.begin_queued().await;
+            self.end_stuck().await;
+            if self.leaving.is_some() {
+                break;
+            }
+            self.tell();
+            match self.step().await {
+                Step::Message(Some(message)) => self.on_message(message).await,
+                Step::Message(None) => break,
+                Step::Settled(settled) => {
+                    let result = self.on_settled(settled).await;
+                    self.on_result(result);
+                }
+                Step::Idle => {
+                    let result = self.hibernate().await;
+                    self.on_result(result);
+                }
+            }
+        }
+        self.leave();
+    }
+
+    async fn step(&mut self) -> Step {
+        let idle_at = self.idle_deadline();
+        if let Some(live) = &self.live {
+            let evictable = idle_at.is_some().then_some(live.idle_since);
+            live.slot.set_idle(evictable);
+        }
+        let idle = async {
+            match idle_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let settled = async {
+            match &mut self.live {
+                Some(live) => live.in_flight.next(&live.state).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            message = self.mailbox.recv() => Step::Message(message),
+            settled = settled => Step::Settled(settled),
+            () = idle => Step::Idle,
+        }
+    }
+
+    /// When to go to sleep, if nothing happens until then. `None`: not while this lasts.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let live = self.live.as_ref()?;
+        let busy = live.state.running.is_some() || live.in_flight.calls() || !self.queue.is_empty();
+        if busy || self.assignment.spec.operating_mode == OperatingMode::Running {
+            return None;
+        }
+        Some(live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds)))
+    }
+
+    async fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Eval(job) => self.on_eval(*job),
+            Message::Wake(assignment, reply) => {
+                let result = match self.adopt(&assignment) {
+                    Ok(()) => self.wake_and_store().await,
+                    Err(error) => return drop(reply.send(Err(error))),
+                };
+                if let Some(live) = &mut self.live {
+                    live.idle_since = Instant::now();
+                }
+                self.answer_report(reply, result);
+            }
+            Message::Hibernate(assignment, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.sleep_on_request().await;
+                self.answer_report(reply, result);
+            }
+            Message::Evict(reply) => {
+                if self.idle_deadline().is_some() {
+                    let result = self.hibernate().await;
+                    self.on_result(result);
+                }
+                let _ = reply.send(());
+            }
+            Message::Interrupt(assignment, reply) => {
+                let result = self.adopt(&assignment);
+                if result.is_ok() {
+                    self.interrupt_awaiting().await;
+                }
+                let _ = reply.send(result);
+            }
+            Message::Forget(assignment, reply) => match self.adopt(&assignment) {
+                Ok(()) => self.leaving = Some(Leave::Forgotten(reply)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Message::Drain(reply) => {
+                let result = self.hibernate().await;
+                self.on_result(result);
+                if self.leaving.is_none() {
+                    self.tell();
+                    self.leaving = Some(Leave::Drained(Some(reply)));
+                } else {
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+
+    fn answer_report(&mut self, reply: Reply<SessionReport>, result: Result<(), Fault>) {
+        let error = result.as_ref().err().map(Fault::error);
+        self.on_result(result);
+        if self.leaving.is_none() {
+            self.tell();
+        }
+        let _ = reply.send(error.map_or_else(|| Ok(self.report()), Err));
+    }
+
+    /// Takes over a newer right or spec; refuses an older right.
+    fn adopt(&mut self, assignment: &Assignment) -> Result<(), ApiError> {
+        if assignment.epoch < self.assignment.epoch {
+            return Err(gone(format!("this pod runs the session under epoch {}", self.assignment.epoch)));
+        }
+        if assignment.epoch > self.assignment.epoch {
+            self.assignment.epoch = assignment.epoch;
+            self.verify = true;
+        }
+        if assignment.generation > self.assignment.generation {
+            self.assignment.generation = assignment.generation;
+            self.assignment.spec = assignment.spec.clone();
+            self.respec = true;
+            self.failure = None;
+        }
+        Ok(())
+    }
+
+    fn on_eval(&mut self, job: EvalJob) {
+        if let Err(error) = self.adopt(&job.assignment) {
+            return job.answer(Err(error));
+        }
+        let key = &job.request.idempotency_key;
+        let same = |other: &&mut EvalJob| key.is_some() && other.request.idempotency_key == *key;
+        if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
+            return known.waiters.extend(job.waiters);
+        }
+        if self.queue.len() >= QUEUED_EVALS_MAX {
+            let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
+            return job.answer(Err(ApiError::new(dormouse_protocol::ErrorCode::SessionBusy, message)));
+        }
+        self.queue.push_back(job);
+    }
+
+    /// Begins the evals that wait, one after the other, until one of them awaits the world.
+    async fn begin_queued(&mut self) {
+        while self.leaving.is_none() && !self.queue.is_empty() {
+            let woke = match self.ensure_live().await {
+                Ok(woke) => woke,
+                Err(fault) => {
+                    let error = fault.error();
+                    self.on_result(Err(fault));
+                    for job in std::mem::take(&mut self.queue) {
+                        job.answer(Err(error.clone()));
+                    }
+                    return;
+                }
+            };
+            self.answer_known();
+            if self.current.is_some() {
+                return;
+            }
+            let Some(mut job) = self.queue.pop_front() else { return };
+            if woke != dormouse_protocol::eval::Woke::No {
+                job.woke = woke;
+            }
+            let result = self.run_cell(job).await;
+            self.on_result(result);
+        }
+    }
+
+    /// Answers what has an answer already, and lets a retry of the running cell wait for it.
+    fn answer_known(&mut self) {
+        let Some(live) = &self.live else { return };
+        let (mut rest, last) = (VecDeque::new(), live.state.last.as_ref());
+        for job in std::mem::take(&mut self.queue) {
+            let key = job.request.idempotency_key.as_ref();
+            match (&mut self.current, last) {
+                (_, Some(last)) if key.is_some() && last.key.as_ref() == key => job.answer(Ok(last.result.clone())),
+                (Some(current), _) if key.is_some() && current.request.idempotency_key.as_ref() == key => {
+                    current.waiters.extend(job.waiters);
+                }
+                _ => rest.push_back(job),
+            }
+        }
+        self.queue = rest;
+    }
+
+    /// Deals with the end of something that may have failed.
+    pub(super) fn on_result(&mut self, result: Result<(), Fault>) {
+        let Err(fault) = result else { return };
+        let error = fault.error();
+        tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, ?fault, "the session's instance is dropped");
+        if let Fault::Poisoned(_) = &fault {
+            self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
+        }
+        self.live = None;
+        let current = self.current.take();
+        match fault {
+            Fault::Superseded => match current {
+                Some(mut job) if job.attempts < RERUNS_MAX => {
+                    job.attempts += 1;
+                    self.queue.push_front(job);
+                }
+                Some(job) => job.answer(Err(error)),
+                None => {}
+            },
+            Fault::Gone(_) => {
+                self.leaving = Some(Leave::Gone(error.clone()));
+                if let Some(job) = current {
+                    job.answer(Err(error));
+                }
+            }
+            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) => {
+                if let Fault::Failed(error) = fault {
+                    self.failure = Some(error);
+                }
+                if let Some(job) = current {
+                    job.answer(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
+    /// to ask again.
+    pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
+        let Some(live) = &self.live else { return Ok(()) };
+        if live.dirty || live.owned.head.is_none() {
+            self.commit().await?;
+        }
+        let Some(mut live) = self.live.take() else { return Ok(()) };
+        self.remember(&live);
+        let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state };
+        self.pod.cache.put(&self.assignment.uid, copy);
+        if let Some(job) = self.current.take() {
+            job.answer(Err(gone("the session was put to sleep while the cell waited; send it again with its idempotency key")));
+        }
+        Ok(())
+    }
+
+    async fn sleep_on_request(&mut self) -> Result<(), Fault> {
+        // A session that this process knows nothing of may have no head yet.
+        if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
+            self.ensure_live().await?;
+        }
+        self.hibernate().await
+    }
+
+    fn leave(mut self) {
+        let uid = self.assignment.uid.clone();
+        let error = match &self.leaving {
+            Some(Leave::Gone(error)) => error.clone(),
+            Some(Leave::Forgotten(_)) => gone("the session was deleted"),
+            Some(Leave::Drained(_)) | None => gone("the pod is stopping"),
+        };
+        self.live = None;
+        self.pod.registry.remove(&uid, &self.handle);
+        self.mailbox.close();
+        while let Ok(message) = self.mailbox.try_recv() {
+            message.refuse(error.clone());
+        }
+        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
+            job.answer(Err(error.clone()));
+        }
+        match self.leaving.take() {
+            Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
+            Some(Leave::Forgotten(reply)) => {
+                self.pod.cache.take(&uid);
+                self.pod.reports.forgotten(&uid, self.assignment.epoch);
+                let _ = reply.send(Ok(()));
+            }
+            Some(Leave::Gone(_)) | None => {
+                self.pod.cache.take(&uid);
+                self.pod.reports.forgotten(&uid, self.assignment.epoch);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Drives a commit against the store.
+//!
+//! When the store does not answer within [`COMMIT_TIMEOUT`], the outcome is unknown: the PUT may have landed, or may still. The instance is
+//! dropped then and its client told `StorageUnavailable`: nothing was acked and nothing has left. The next request reads the store and goes on
+//! from whatever is there. If the commit had landed, it holds the answer under the request's idempotency key, so a retry gets that; if it
+//! lands later still, the next commit meets it as `Superseded`, restores it and runs its own cell again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dormouse_engine as engine;
+use dormouse_lifecycle as lifecycle;
+use dormouse_lifecycle::commit::{Failure, wants_full_image};
+use dormouse_lifecycle::{Change, Commit, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
+
+use super::actor::Actor;
+use super::wake::EngineState;
+use super::{Fault, gone};
+use crate::metrics::CommitOutcome;
+use crate::storage::Storage;
+
+/// How long a commit whose outcome is unknown is sent again.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Wait before the first repetition.
+const RESEND_FIRST: Duration = Duration::from_millis(50);
+
+/// The longest wait between two repetitions.
+const RESEND_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Pages from which on compressing them is worth a thread that may block.
+const BLOCKING_PAGES_MIN: usize = 64;
+
+/// How a commit ended, for whoever holds the instance.
+enum Outcome {
+    Committed(Owned),
+    Lost(CommitOutcome, Fault),
+}
+
+impl Actor {
+    /// Commits the instance. Answers the bytes written. After an error the instance must be dropped.
+    pub(super) async fn commit(&mut self) -> Result<u64, Fault> {
+        let began = Instant::now();
+        let event_seq = self.handle.control.events.seq();
+        let epoch = self.assignment.epoch;
+        let digest = self.pod.engine.digest().to_string();
+        let Some(live) = &mut self.live else { return Ok(0) };
+        live.owned.epoch = epoch;
+        live.state.event_seq = event_seq;
+        let change = change(live, digest).map_err(Fault::Unavailable)?;
+        let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
+        let (commit, step) = begin(owned, change).await?;
+        let mut written = 0;
+        let outcome = drive(&pod.storage, commit, step, &mut written).await;
+        let took = began.elapsed();
+        match outcome {
+            Outcome::Committed(owned) => {
+                self.pod.metrics.commit(CommitOutcome::Committed, took);
+                let Some(live) = &mut self.live else { return Ok(0) };
+                live.instance.mark_committed();
+                let before = std::mem::replace(&mut live.owned, owned);
+                live.dirty = false;
+                self.pod.storage.sweep(unnamed(&before, &live.owned));
+                Ok(written)
+            }
+            Outcome::Lost(outcome, fault) => {
+                self.pod.metrics.commit(outcome, took);
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// What has changed in the instance.
+fn change(live: &mut super::actor::Live, engine_digest: String) -> Result<Change, ApiError> {
+    let full = wants_full_image(&live.owned);
+    // Asked for even when the whole image is written: the next delta is relative to it.
+    let delta = live.instance.delta();
+    let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
+    let pages = if full {
+        live.instance.image().pages.iter().map(stored).collect()
+    } else {
+        delta.pages.iter().map(|(n, p)| stored((n, p))).collect()
+    };
+    let encode = |error: serde_json::Error| ApiError::new(ErrorCode::Internal, format!("the session's record cannot be written: {error}"));
+    Ok(Change {
+        full,
+        pages,
+        memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
+        globals: serde_json::to_value(EngineState { globals, host }).map_err(encode)?,
+        state: live.state.encode().map_err(encode)?,
+        engine_digest,
+        time: jiff::Timestamp::now().to_string(),
+    })
+}
+
+fn stored((number, page): (&u32, &engine::Page)) -> (u32, lifecycle::Page) {
+    let mut bytes = [0; lifecycle::PAGE_BYTES];
+    bytes.copy_from_slice(page.as_bytes());
+    (*number, Arc::new(bytes))
+}
+
+async fn begin(owned: Owned, change: Change) -> Result<(Commit, Step), Fault> {
+    let put_id = uuid::Uuid::new_v4().to_string();
+    if change.pages.len() < BLOCKING_PAGES_MIN {
+        return Ok(Commit::begin(&owned, change, put_id));
+    }
+    let begun = tokio::task::spawn_blocking(move || Commit::begin(&owned, change, put_id)).await;
+    begun.map_err(|error| Fault::Poisoned(format!("compressing the pages: {error}")))
+}
+
+/// What is sent again when its outcome is unknown.
+enum Request {
+    Segment(String, Bytes),
+    Head(String, Bytes, lifecycle::Condition),
+    Read(String),
+}
+
+async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, written: &mut u64) -> Outcome {
+    let deadline = Instant::now() + COMMIT_TIMEOUT;
+    let mut wait = RESEND_FIRST;
+    let mut request = None;
+    loop {
+        match step {
+            Step::PutSegment { key, bytes } => request = Some(Request::Segment(key, bytes)),
+            Step::PutHead { key, bytes, condition } => request = Some(Request::Head(key, bytes, condition)),
+            Step::GetHead { key } => request = Some(Request::Read(key)),
+            Step::Resend => {
+                if Instant::now() >= deadline {
+                    let message = "the object store does not answer; send the request again with its idempotency key";
+                    let error = ApiError::new(ErrorCode::StorageUnavailable, message);
+                    return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error));
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(RESEND_WAIT_MAX);
+            }
+            Step::Committed(owned) => return Outcome::Committed(owned),
+            Step::Zombie { epoch } => {
+                let fault = Fault::Gone(gone(format!("epoch {epoch} has taken the session over")));
+                return Outcome::Lost(CommitOutcome::Zombie, fault);
+            }
+            Step::Superseded { .. } => return Outcome::Lost(CommitOutcome::Superseded, Fault::Superseded),
+            Step::Deleted => return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(gone("the session was deleted"))),
+            Step::Failed(failure) => return Outcome::Lost(CommitOutcome::Unavailable, failed(&failure)),
+        }
+        let reply = match &request {
+            Some(Request::Segment(key, bytes)) => storage.put_segment(key, bytes.clone()).await,
+            Some(Request::Head(key, bytes, condition)) => storage.put_head(key, bytes.clone(), condition).await,
+            Some(Request::Read(key)) => storage.read_head(key).await,
+            None => Reply::Failed("a repetition of nothing".to_owned()),
+        };
+        if let (Reply::Stored { .. }, Some(Request::Segment(_, bytes) | Request::Head(_, bytes, _))) = (&reply, &request) {
+            *written += bytes.len() as u64;
+        }
+        step = commit.on(reply);
+    }
+}
+
+fn failed(failure: &Failure) -> Fault {
+    let message = failure.to_string();
+    match failure {
+        Failure::Head(_) | Failure::Segment(_) => {
+            let message = format!("{message}; the session goes on from before this cell. Keep less in it");
+            Fault::Unavailable(ApiError::new(ErrorCode::SizeAdmissionError, message))
+        }
+        Failure::Store(_) => Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)),
+        Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),
+        Failure::Foreign { .. } => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
+        Failure::Driver(_) => Fault::Poisoned(message),
+    }
+}
+
+/// Segments that the old head names and the new one does not: nothing can ever name them again.
+fn unnamed(before: &Owned, after: &Owned) -> Vec<String> {
+    let (Some(before), Some(after)) = (&before.head, &after.head) else { return Vec::new() };
+    let kept = |key: &str| after.segments.iter().any(|segment| segment.key == key);
+    before.segments.iter().filter(|segment| !kept(&segment.key)).map(|segment| segment.key.clone()).collect()
+}

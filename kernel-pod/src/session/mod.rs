@@ -1,0 +1,198 @@
+//! A session: one task that owns its instance, reads a mailbox and does one thing at a time.
+//!
+//! It decides when to commit, sleep and wake by what its spec, its requests and its store say. It must not know who may send what
+//! ([`crate::server`]) nor how many sessions there are ([`crate::registry`]).
+
+mod actor;
+mod budget;
+mod cells;
+mod commit;
+mod ops;
+mod run;
+pub(crate) mod state;
+mod tell;
+mod wake;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dormouse_engine::InterruptHandle;
+use dormouse_protocol::eval::{EvalRequest, EvalResult, Woke};
+use dormouse_protocol::event::Event;
+use dormouse_protocol::kernel::{Assignment, SessionReport};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::events::EventLog;
+use crate::pod::Shared;
+
+/// Messages that may wait in a mailbox. One more is answered with `SessionBusy`.
+const MAILBOX_MESSAGES_MAX: usize = 128;
+
+/// Evals that may wait for the one that runs. One more is answered with `SessionBusy`.
+const QUEUED_EVALS_MAX: usize = 64;
+
+/// Where an answer goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, ApiError>>;
+
+/// What a session is told.
+pub(crate) enum Message {
+    /// Run a cell.
+    Eval(Box<EvalJob>),
+    /// Be live, under the assignment's spec.
+    Wake(Box<Assignment>, Reply<SessionReport>),
+    /// Commit and sleep.
+    Hibernate(Box<Assignment>, Reply<SessionReport>),
+    /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
+    Evict(oneshot::Sender<()>),
+    /// End the cell that awaits.
+    Interrupt(Box<Assignment>, Reply<()>),
+    /// Drop everything without a commit.
+    Forget(Box<Assignment>, Reply<()>),
+    /// Commit, sleep and take nothing more: the process stops.
+    Drain(oneshot::Sender<()>),
+}
+
+impl Message {
+    /// Answers without doing it.
+    pub(crate) fn refuse(self, error: ApiError) {
+        match self {
+            Self::Eval(job) => job.answer(Err(error)),
+            Self::Wake(_, reply) | Self::Hibernate(_, reply) => drop(reply.send(Err(error))),
+            Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
+            Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
+        }
+    }
+}
+
+/// A cell to run, and who waits for its answer.
+pub(crate) struct EvalJob {
+    /// What was asked.
+    pub request: EvalRequest,
+    /// By what right.
+    pub assignment: Assignment,
+    /// Who waits: a retry with the same key joins them.
+    pub waiters: Vec<Waiter>,
+    /// How often it was begun and lost to a predecessor's late write.
+    pub attempts: u32,
+    /// Where the heap came from.
+    pub woke: Woke,
+}
+
+/// Someone who waits for a cell.
+pub(crate) struct Waiter {
+    /// For the answer.
+    pub reply: Reply<EvalResult>,
+    /// For the events of the cell. A cell's output limit bounds what can wait here.
+    pub stream: Option<mpsc::UnboundedSender<Event>>,
+}
+
+impl EvalJob {
+    /// Tells everyone who waits.
+    pub(crate) fn answer(self, result: Result<EvalResult, ApiError>) {
+        for waiter in self.waiters {
+            let _ = waiter.reply.send(result.clone());
+        }
+    }
+}
+
+/// What others may touch of a session.
+pub(crate) struct Control {
+    /// The event log.
+    pub events: EventLog,
+    executing: Mutex<Option<InterruptHandle>>,
+}
+
+impl Control {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<InterruptHandle>> {
+        self.executing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_executing(&self, handle: Option<InterruptHandle>) {
+        *self.lock() = handle;
+    }
+
+    /// Ends the code that runs now. False when none does.
+    pub(crate) fn interrupt(&self) -> bool {
+        self.lock().as_ref().inspect(|handle| handle.interrupt()).is_some()
+    }
+}
+
+/// How to reach a session. Clones reach the same one.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    mailbox: mpsc::Sender<Message>,
+    /// What needs no turn in the mailbox.
+    pub control: Arc<Control>,
+}
+
+/// Why a message was not taken.
+pub(crate) enum Undelivered {
+    /// The mailbox is full.
+    Full(Message),
+    /// The session has left; ask the registry again.
+    Left(Message),
+}
+
+impl Handle {
+    /// Starts the task of a session.
+    pub(crate) fn spawn(pod: Arc<Shared>, assignment: Assignment) -> Self {
+        let (mailbox, inbox) = mpsc::channel(MAILBOX_MESSAGES_MAX);
+        let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
+        let control = Arc::new(Control { events, executing: Mutex::new(None) });
+        let handle = Self { mailbox, control };
+        tokio::spawn(actor::Actor::new(pod, assignment, handle.clone(), inbox).run());
+        handle
+    }
+
+    /// Puts a message into the mailbox.
+    pub(crate) fn send(&self, message: Message) -> Result<(), Undelivered> {
+        self.mailbox.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(message) => Undelivered::Full(message),
+            mpsc::error::TrySendError::Closed(message) => Undelivered::Left(message),
+        })
+    }
+
+    /// Puts a message into the mailbox, however long that takes. False when the session has left.
+    pub(crate) async fn send_waiting(&self, message: Message) -> bool {
+        self.mailbox.send(message).await.is_ok()
+    }
+
+    /// Whether both reach the same task.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.mailbox.same_channel(&other.mailbox)
+    }
+}
+
+/// Why a session cannot go on as it was.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It is not here any more.
+    Gone(ApiError),
+    /// A predecessor's write is newer than what was restored: restore, and run the unacked cell again.
+    Superseded,
+    /// The instance is lost; the last commit is not.
+    Poisoned(String),
+    /// It cannot be done now: no slot, no storage.
+    Unavailable(ApiError),
+    /// It cannot run until someone changes something.
+    Failed(ApiError),
+}
+
+impl Fault {
+    /// What a client is told.
+    pub(crate) fn error(&self) -> ApiError {
+        match self {
+            Self::Gone(error) | Self::Unavailable(error) | Self::Failed(error) => error.clone(),
+            Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
+            Self::Poisoned(_) => ApiError::new(
+                ErrorCode::Internal,
+                "the interpreter failed while it ran this cell; the session goes on from before it. Do not send the same cell again",
+            ),
+        }
+    }
+}
+
+/// `SessionGone` with a reason.
+pub(crate) fn gone(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::SessionGone, message)
+}

@@ -1,0 +1,166 @@
+//! Host operations in flight: timers and tool calls of one live instance. All of it is rebuilt from the record after a restore.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dormouse_protocol::ApiError;
+use dormouse_protocol::broker::{ToolAnswer, ToolCall};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::state::{Pending, SessionState};
+use crate::tools::Tools;
+
+/// The longest that a timer sleeps before it looks at the clock again.
+const TIMER_SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An operation that can be delivered.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// A timer is due.
+    Timer {
+        /// The engine's number.
+        op: u64,
+    },
+    /// This process refuses a call.
+    Refused {
+        /// The engine's number.
+        op: u64,
+        /// The error's name.
+        name: String,
+        /// The error's message.
+        message: String,
+    },
+    /// A tool has answered, or the call failed for good.
+    Tool {
+        /// The engine's number.
+        op: u64,
+        /// The call's number in the session.
+        call: u64,
+        /// What came.
+        answer: Result<ToolAnswer, ApiError>,
+    },
+}
+
+/// Who calls, for every call of a session.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The pod's tools.
+    pub tools: Arc<dyn Tools>,
+    /// Name of the ToolBroker.
+    pub broker: String,
+    /// Namespace of the session.
+    pub namespace: String,
+    /// Name of the session.
+    pub session: String,
+    /// Uid of the session.
+    pub uid: String,
+    /// Epoch of the assignment.
+    pub epoch: u64,
+}
+
+/// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    timers: BTreeMap<(Instant, u64), ()>,
+    due: BTreeMap<u64, Instant>,
+    calls: JoinSet<(u64, u64, Result<ToolAnswer, ApiError>)>,
+    called: std::collections::BTreeSet<u64>,
+}
+
+impl InFlight {
+    /// Arms every timer and sends every call of `state` that is not under way, and drops the timers that are not there any more.
+    pub(crate) fn follow(&mut self, state: &SessionState, caller: Option<&Caller>) {
+        let gone: Vec<(u64, Instant)> =
+            self.due.iter().filter(|(op, _)| !state.pending.contains_key(op)).map(|(op, at)| (*op, *at)).collect();
+        for (op, at) in gone {
+            self.due.remove(&op);
+            self.timers.remove(&(at, op));
+        }
+        for (&op, pending) in &state.pending {
+            match pending {
+                Pending::Timer { due_ms } => self.arm(op, *due_ms),
+                Pending::Tool { call, name, args } => {
+                    if let Some(caller) = caller
+                        && self.called.insert(op)
+                    {
+                        self.send(op, caller, *call, name.clone(), args.clone());
+                    }
+                }
+                Pending::Refused { .. } => {}
+            }
+        }
+    }
+
+    fn arm(&mut self, op: u64, due_ms: i64) {
+        if self.due.contains_key(&op) {
+            return;
+        }
+        let wait_ms = u64::try_from(due_ms.saturating_sub(now_ms())).unwrap_or(0);
+        let at = Instant::now() + Duration::from_millis(wait_ms).min(TIMER_SLEEP_MAX);
+        self.due.insert(op, at);
+        self.timers.insert((at, op), ());
+    }
+
+    fn send(&mut self, op: u64, caller: &Caller, call: u64, tool: String, args: serde_json::Value) {
+        let Caller { tools, broker, namespace, session, uid, epoch } = caller.clone();
+        self.calls.spawn(async move {
+            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args };
+            (op, call, tools.call(&broker, request).await)
+        });
+    }
+
+    /// Whether a call is under way.
+    pub(crate) fn calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// The next operation to deliver; never ends while nothing is under way. Safe to drop at any moment.
+    pub(crate) async fn next(&mut self, state: &SessionState) -> Settled {
+        loop {
+            let refused = state.pending.iter().find_map(|(op, pending)| match pending {
+                Pending::Refused { name, message } => Some(Settled::Refused { op: *op, name: name.clone(), message: message.clone() }),
+                Pending::Timer { .. } | Pending::Tool { .. } => None,
+            });
+            if let Some(refused) = refused {
+                return refused;
+            }
+            let first = self.timers.keys().next().copied();
+            let timer = async {
+                match first {
+                    Some((at, op)) => {
+                        tokio::time::sleep_until(at).await;
+                        (at, op)
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                (at, op) = timer => {
+                    self.timers.remove(&(at, op));
+                    self.due.remove(&op);
+                    match state.pending.get(&op) {
+                        Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
+                        Some(Pending::Timer { .. }) => return Settled::Timer { op },
+                        _ => {}
+                    }
+                }
+                Some(joined) = self.calls.join_next(), if !self.calls.is_empty() => {
+                    if let Ok((op, call, answer)) = joined {
+                        return Settled::Tool { op, call, answer };
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sleep_max_ms() -> i64 {
+    i64::try_from(TIMER_SLEEP_MAX.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}

@@ -1,0 +1,365 @@
+//! Cells and deliveries: into the engine, and out of it what follows.
+
+use std::time::Duration;
+
+use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, Op, OpKind, OpResult, Turn};
+use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
+use dormouse_protocol::event::EventBody;
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
+
+use super::actor::{Actor, Live};
+use super::ops::{Settled, now_ms};
+use super::state::{Pending, Recorded, RunningCell};
+use super::{EvalJob, Fault, budget};
+use crate::metrics::CellOutcome;
+
+/// The number of the bootstrap code, which is no cell of the user's.
+pub(super) const BOOTSTRAP_CELL: u64 = 0;
+
+const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer and no tool call is pending. \
+                     Resolve the promise in the cell, or do not await it";
+
+/// What an instance is asked to do.
+enum Work {
+    Cell(CellSource),
+    Deliver(u64, OpResult),
+    Abandon(EngineErrorCode),
+}
+
+impl Actor {
+    /// Begins a cell. Ends when the cell has ended and is answered, or awaits the world and is committed.
+    pub(super) async fn run_cell(&mut self, job: EvalJob) -> Result<(), Fault> {
+        let Some(live) = &mut self.live else {
+            job.answer(Err(ApiError::new(ErrorCode::Internal, "the session has no instance")));
+            return Ok(());
+        };
+        live.state.cells += 1;
+        let cell = live.state.cells;
+        let request = job.request.clone();
+        self.current = Some(job);
+        self.begin(request, cell).await
+    }
+
+    /// Runs source as the cell of this number.
+    pub(super) async fn begin(&mut self, request: EvalRequest, cell: u64) -> Result<(), Fault> {
+        let filename = request.filename.clone().unwrap_or_else(|| match cell {
+            BOOTSTRAP_CELL => "bootstrap.ts".to_owned(),
+            _ => format!("cell-{cell}.ts"),
+        });
+        let compiled = self.scripts.compile(&request, &filename);
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.dirty = true;
+        live.state.running = Some(RunningCell::new(request, cell, filename));
+        match compiled {
+            Ok(source) => {
+                let turn = self.execute(Work::Cell(source)).await?;
+                self.settle(turn, true, None).await
+            }
+            Err(error) => {
+                let done = self.finish(EvalEnd::failed(error))?;
+                self.conclude(done, Vec::new()).await
+            }
+        }
+    }
+
+    /// Delivers what has come for an operation.
+    pub(super) async fn on_settled(&mut self, settled: Settled) -> Result<(), Fault> {
+        let (op, result, applied) = match settled {
+            Settled::Timer { op } => (op, OpResult::Fired, None),
+            Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
+            Settled::Tool { op, call, answer } => match answer {
+                Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), Some(call)),
+                Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
+                Ok(ToolAnswer::Err { error }) | Err(error) => {
+                    (op, OpResult::Err { name: error.code.to_string(), message: error.message }, Some(call))
+                }
+            },
+        };
+        let Some(live) = &mut self.live else { return Ok(()) };
+        if live.state.pending.remove(&op).is_none() {
+            return Ok(());
+        }
+        live.dirty = true;
+        let turn = self.execute(Work::Deliver(op, result)).await?;
+        if let Some(call) = applied {
+            self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
+        }
+        self.settle(turn, false, None).await
+    }
+
+    /// Ends a cell that awaits what can never come.
+    pub(super) async fn end_stuck(&mut self) {
+        let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
+        if self.live.as_ref().is_some_and(stuck) {
+            let result = self.abandon(EngineErrorCode::UncaughtException, STUCK).await;
+            self.on_result(result);
+        }
+    }
+
+    /// Ends the cell that awaits, because someone asked for it.
+    pub(super) async fn interrupt_awaiting(&mut self) {
+        if self.live.as_ref().is_some_and(|live| live.state.running.is_some()) {
+            let result = self.abandon(EngineErrorCode::Interrupted, "the cell was interrupted by request").await;
+            self.on_result(result);
+        }
+    }
+
+    async fn abandon(&mut self, code: EngineErrorCode, message: &str) -> Result<(), Fault> {
+        let mut turn = self.execute(Work::Abandon(code)).await?;
+        let error = dormouse_engine::CellError {
+            code,
+            name: code.as_str().to_owned(),
+            message: message.to_owned(),
+            stack: String::new(),
+            line: 0,
+            column: 0,
+        };
+        // The engine may have lost sight of the cell; its client has not.
+        turn.cell =
+            Some(CellEnd { ok: false, value: None, value_type: "undefined".to_owned(), preview: String::new(), error: Some(error) });
+        self.settle(turn, false, None).await
+    }
+
+    async fn execute(&mut self, work: Work) -> Result<Turn, Fault> {
+        let budget = budget::budget(&self.assignment.spec, self.live.as_ref().and_then(|live| live.state.running.as_ref()));
+        self.executing = true;
+        self.tell();
+        let Some(live) = &mut self.live else { return Ok(Turn::default()) };
+        self.handle.control.set_executing(Some(live.instance.interrupt_handle()));
+        let result = match &work {
+            Work::Cell(source) => live.instance.eval(source, &budget).await,
+            Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
+            Work::Abandon(code) => live.instance.abandon(*code, &budget).await,
+        };
+        self.handle.control.set_executing(None);
+        self.executing = false;
+        result.map_err(|error| {
+            if let Work::Deliver(op, _) = work {
+                self.poison.op = Some(op);
+            }
+            Fault::Poisoned(error.to_string())
+        })
+    }
+
+    /// Takes in what a turn brought: output, operations, the cell's end. Commits before anything leaves.
+    async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.dirty = true;
+        let mut events = live.absorb(&turn);
+        let mut calls = false;
+        let no_broker = self.assignment.spec.tool_broker_ref.is_none();
+        let calls_max = self.assignment.spec.limits.tool_calls;
+        for op in turn.ops {
+            if let Some(call) = live.register(op, no_broker, calls_max) {
+                events.push(call);
+                calls = true;
+            }
+        }
+        let done = match turn.cell {
+            Some(end) => {
+                let end = self.end_of(end, explain);
+                self.finish(end)?
+            }
+            None => None,
+        };
+        // A delivery that only moved the heap is committed later: nothing of it has left, and it would be delivered again.
+        if done.is_some() || calls || begun {
+            return self.conclude(done, events).await;
+        }
+        self.release(events);
+        Ok(())
+    }
+
+    /// Commits, then lets everything leave.
+    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>) -> Result<(), Fault> {
+        // The first commit of a session comes after its bootstrap code; unless that has called a tool, it is one with the caller's.
+        let committed_bytes = self.commit().await?;
+        self.release(events);
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.idle_since = Instant::now();
+        if let Some(running) = &mut live.state.running {
+            running.committed_bytes += committed_bytes;
+        }
+        let Some(mut result) = done else { return Ok(()) };
+        result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
+        result.stats.committed_bytes += committed_bytes;
+        if let Some(last) = &mut live.state.last {
+            last.result.stats.committed_bytes = result.stats.committed_bytes;
+        }
+        let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
+        self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
+        self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        if let Some(job) = self.current.take() {
+            job.answer(Ok(result));
+        }
+        Ok(())
+    }
+
+    /// Lets events be seen and operations begin.
+    fn release(&mut self, events: Vec<EventBody>) {
+        for event in events {
+            self.publish(event);
+        }
+        let caller = self.caller();
+        if let Some(live) = &mut self.live {
+            live.in_flight.follow(&live.state, caller.as_ref());
+        }
+    }
+
+    /// The end of a cell with the user's positions.
+    fn end_of(&mut self, end: CellEnd, explain: Option<&str>) -> EvalEnd {
+        let running = self.live.as_ref().and_then(|live| live.state.running.clone());
+        let error = end.error.map(|error| {
+            let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
+            if let Some(cell) = running.as_ref().filter(|_| !self.scripts.has(&filename)) {
+                let _ = self.scripts.compile(&cell.request, &filename);
+            }
+            let mut error = self.scripts.error(error, &filename);
+            if let Some(explain) = explain {
+                explain.clone_into(&mut error.message);
+            }
+            error
+        });
+        EvalEnd { ok: end.ok, value: end.value, value_type: end.value_type, preview: end.preview, error }
+    }
+
+    /// Closes the running cell. `None` when it was the bootstrap code.
+    fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
+        let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
+        let Some(live) = &mut self.live else { return Ok(None) };
+        let Some(running) = live.state.running.take() else { return Ok(None) };
+        if running.cell == BOOTSTRAP_CELL {
+            if let Some(error) = end.error {
+                let message = format!("spec.bootstrap.code failed: {}: {}", error.name, error.message);
+                return Err(Fault::Failed(ApiError::new(error.code, message)));
+            }
+            live.state.bootstrapped = true;
+            return Ok(None);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "the duration of a cell in milliseconds is far below 2^52")]
+        let duration_ms = now_ms().saturating_sub(running.started_ms).max(0) as f64;
+        let stats = EvalStats {
+            duration_ms: duration_ms.max(running.cpu_ms),
+            cpu_ms: running.cpu_ms,
+            ticks: running.ticks,
+            heap_bytes: live.instance.heap_bytes(),
+            committed_bytes: running.committed_bytes,
+            tool_calls: running.tool_calls,
+            woke,
+        };
+        let result = EvalResult {
+            ok: end.ok,
+            value: end.value,
+            value_type: end.value_type,
+            preview: end.preview,
+            display: running.display,
+            console: running.console,
+            error: end.error,
+            cell: running.cell,
+            sequence: live.owned.head.as_ref().map_or(0, |head| head.sequence) + 1,
+            durable: true,
+            stats,
+        };
+        live.state.last = Some(Recorded::new(running.request.idempotency_key, &result));
+        live.state.last_active = Some(jiff::Timestamp::now().to_string());
+        Ok(Some(result))
+    }
+}
+
+/// A cell's end on the wire's terms.
+struct EvalEnd {
+    ok: bool,
+    value: Option<serde_json::Value>,
+    value_type: String,
+    preview: String,
+    error: Option<CellError>,
+}
+
+impl EvalEnd {
+    fn failed(error: CellError) -> Self {
+        Self { ok: false, value: None, value_type: "undefined".to_owned(), preview: String::new(), error: Some(error) }
+    }
+}
+
+impl Live {
+    /// Counts a turn and keeps its output. Answers the events of it.
+    fn absorb(&mut self, turn: &Turn) -> Vec<EventBody> {
+        let mut events = Vec::with_capacity(turn.console.len() + turn.display.len());
+        let mut bytes = 0;
+        for line in &turn.console {
+            bytes += line.text.len() as u64;
+            events.push(EventBody::Log { level: line.level.clone(), text: line.text.clone() });
+        }
+        bytes += turn.display.iter().map(|display| display.data.len() as u64).sum::<u64>();
+        if let Some(running) = &mut self.state.running {
+            let line =
+                |line: &dormouse_engine::ConsoleLine| ConsoleLine { level: line.level.clone(), text: line.text.clone(), at_ms: line.at_ms };
+            let display = |display: &dormouse_engine::Display| Display { mime_type: display.mime_type.clone(), data: display.data.clone() };
+            running.console.extend(turn.console.iter().map(line));
+            running.display.extend(turn.display.iter().map(display));
+            running.output_bytes += bytes;
+            running.ticks += turn.ticks;
+            running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
+        }
+        events
+    }
+
+    /// Keeps an operation in the record. Answers the event of a tool call.
+    fn register(&mut self, op: Op, no_broker: bool, calls_max: u32) -> Option<EventBody> {
+        match op.kind {
+            OpKind::Timer { delay_ms } => {
+                #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates, and the delay is at least 0")]
+                let delay_ms = delay_ms.max(0.0).ceil() as i64;
+                self.state.pending.insert(op.id, Pending::Timer { due_ms: now_ms().saturating_add(delay_ms) });
+                None
+            }
+            OpKind::CancelTimer { id } => {
+                self.state.pending.remove(&id);
+                None
+            }
+            OpKind::Tool { name, args } => {
+                let made = self.state.running.as_ref().map_or(0, |running| running.tool_calls);
+                let refused = if no_broker {
+                    Some((ErrorCode::ToolNotFound, "the session has no ToolBroker: name one in spec.toolBrokerRef".to_owned()))
+                } else if made >= calls_max {
+                    let message = format!("the cell has made {calls_max} tool calls, which is spec.limits.toolCalls");
+                    Some((ErrorCode::QuotaExceeded, message))
+                } else {
+                    None
+                };
+                if let Some((code, message)) = refused {
+                    self.state.pending.insert(op.id, Pending::Refused { name: code.to_string(), message });
+                    return None;
+                }
+                if let Some(running) = &mut self.state.running {
+                    running.tool_calls += 1;
+                }
+                self.state.calls += 1;
+                let call = self.state.calls;
+                let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: args.clone() };
+                self.state.pending.insert(op.id, Pending::Tool { call, name, args });
+                Some(event)
+            }
+        }
+    }
+}
+
+impl RunningCell {
+    fn new(request: EvalRequest, cell: u64, filename: String) -> Self {
+        Self {
+            request,
+            cell,
+            filename,
+            started_ms: now_ms(),
+            console: Vec::new(),
+            display: Vec::new(),
+            output_bytes: 0,
+            cpu_ms: 0.0,
+            ticks: 0,
+            committed_bytes: 0,
+            tool_calls: 0,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
+
+use std::collections::BTreeMap;
+
+use dormouse_crds::session::KernelSessionSpec;
+use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
+use serde::{Deserialize, Serialize};
+
+/// Version of this record.
+const STATE_VERSION: u32 = 1;
+
+/// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
+const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionState {
+    /// Always the version of this record.
+    pub version: u32,
+    /// Namespace: with `name`, `generation` and `spec` enough to rebuild the object.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+    /// Generation of `spec`.
+    pub generation: i64,
+    /// The spec in force.
+    pub spec: KernelSessionSpec,
+    /// Whether the bootstrap code has run.
+    pub bootstrapped: bool,
+    /// Cells begun so far; the last one's number.
+    pub cells: u64,
+    /// Tool calls made so far; the last one's number.
+    pub calls: u64,
+    /// Position of the last event.
+    pub event_seq: u64,
+    /// Host operations that the heap waits for, by the engine's number.
+    pub pending: BTreeMap<u64, Pending>,
+    /// The cell that awaits.
+    pub running: Option<RunningCell>,
+    /// The last answer.
+    pub last: Option<Recorded>,
+    /// RFC 3339, the end of the last request.
+    pub last_active: Option<String>,
+}
+
+/// A host operation in flight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum Pending {
+    /// A timer.
+    #[serde(rename_all = "camelCase")]
+    Timer {
+        /// Milliseconds since the Unix epoch.
+        due_ms: i64,
+    },
+    /// A tool call. The same number is sent until its answer is in the heap.
+    #[serde(rename_all = "camelCase")]
+    Tool {
+        /// The call's number in the session.
+        call: u64,
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        args: serde_json::Value,
+    },
+    /// A call that this process refuses; the failure is still to be delivered.
+    Refused {
+        /// The error's name.
+        name: String,
+        /// The error's message.
+        message: String,
+    },
+}
+
+/// A cell between its beginning and its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunningCell {
+    /// What was asked, for positions in errors and for its idempotency key.
+    pub request: EvalRequest,
+    /// The cell's number.
+    pub cell: u64,
+    /// The name in its stack traces.
+    pub filename: String,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_ms: i64,
+    /// Console output so far.
+    pub console: Vec<ConsoleLine>,
+    /// Renderings so far.
+    pub display: Vec<Display>,
+    /// Bytes of both.
+    pub output_bytes: u64,
+    /// Time of guest code so far, in milliseconds.
+    pub cpu_ms: f64,
+    /// Interrupt ticks so far.
+    pub ticks: u64,
+    /// Bytes committed so far.
+    pub committed_bytes: u64,
+    /// Tool calls so far.
+    pub tool_calls: u32,
+}
+
+/// An answer that a retry with the same key gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Recorded {
+    /// The idempotency key.
+    pub key: Option<String>,
+    /// The answer.
+    pub result: EvalResult,
+}
+
+impl Recorded {
+    /// `result` under `key`, cut down to what fits in a head.
+    pub(crate) fn new(key: Option<String>, result: &EvalResult) -> Self {
+        let mut result = result.clone();
+        let bytes = serde_json::to_vec(&result).map_or(usize::MAX, |json| json.len());
+        if bytes > RECORDED_RESULT_BYTES_MAX {
+            result.value = None;
+            result.display.clear();
+            result.console.clear();
+            result.preview = result.preview.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
+            if let Some(error) = &mut result.error {
+                error.message = error.message.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
+                error.stack = error.stack.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
+            }
+        }
+        Self { key, result }
+    }
+}
+
+impl SessionState {
+    /// A session that has never run.
+    pub(crate) fn fresh(assignment: &dormouse_protocol::kernel::Assignment) -> Self {
+        Self {
+            version: STATE_VERSION,
+            namespace: assignment.namespace.clone(),
+            name: assignment.name.clone(),
+            generation: assignment.generation,
+            spec: assignment.spec.clone(),
+            bootstrapped: false,
+            cells: 0,
+            calls: 0,
+            event_seq: 0,
+            pending: BTreeMap::new(),
+            running: None,
+            last: None,
+            last_active: None,
+        }
+    }
+
+    /// The record as the head carries it.
+    pub(crate) fn encode(&self) -> Result<serde_json::Value, serde_json::Error> {
+        serde_json::to_value(self)
+    }
+
+    /// Reads a record.
+    pub(crate) fn decode(value: &serde_json::Value) -> Result<Self, StateError> {
+        let state = Self::deserialize(value)?;
+        if state.version == STATE_VERSION { Ok(state) } else { Err(StateError::Version(state.version)) }
+    }
+
+    /// Whether the heap waits for a tool.
+    pub(crate) fn awaits_tool(&self) -> bool {
+        self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. }))
+    }
+
+    /// When the first timer is due, in milliseconds since the Unix epoch.
+    pub(crate) fn next_timer_ms(&self) -> Option<i64> {
+        self.pending
+            .values()
+            .filter_map(|pending| match pending {
+                Pending::Timer { due_ms } => Some(*due_ms),
+                Pending::Tool { .. } | Pending::Refused { .. } => None,
+            })
+            .min()
+    }
+}
+
+/// Why a stored record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StateError {
+    /// It is not such a record.
+    #[error("the session's record does not parse: {0}")]
+    Parse(#[from] serde_json::Error),
+    /// It was written by another version.
+    #[error("the session's record has version {0}; this process reads version {STATE_VERSION}")]
+    Version(u32),
+}

@@ -1,0 +1,263 @@
+//! From nothing, a copy or the store to a live instance.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dormouse_engine as engine;
+use dormouse_lifecycle::acquire::acquire;
+use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, assemble};
+use dormouse_protocol::eval::{EvalRequest, Woke};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
+
+use super::actor::{Actor, Live};
+use super::ops::{Caller, InFlight};
+use super::run::BOOTSTRAP_CELL;
+use super::state::SessionState;
+use super::{EvalJob, Fault, budget, gone};
+use crate::events::RESTORE_SEQ_GAP;
+use crate::metrics::WakeSource;
+use crate::slots::Slot;
+
+/// Times that head and segments are read before a segment that is missing is believed to be lost: a commit may rewrite them between two reads.
+const RESTORE_ATTEMPTS_MAX: u32 = 3;
+
+/// The engine's parts of a head, beside the pages.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct EngineState {
+    pub(super) globals: engine::Globals,
+    pub(super) host: engine::HostState,
+}
+
+impl Actor {
+    /// Makes the session live, if it is not. Answers where the heap came from.
+    pub(super) async fn ensure_live(&mut self) -> Result<Woke, Fault> {
+        if self.live.is_some() && self.verify {
+            self.verify_owned().await?;
+        }
+        if self.live.is_some() && self.respec {
+            self.apply_spec().await?;
+        }
+        if self.live.is_some() {
+            return Ok(Woke::No);
+        }
+        let result = self.wake().await;
+        self.waking = false;
+        if result.is_ok() {
+            self.failure = None;
+        }
+        result
+    }
+
+    /// The same for a session that no cell is to run in: a new one is committed, so that its head exists.
+    pub(super) async fn wake_and_store(&mut self) -> Result<(), Fault> {
+        self.ensure_live().await?;
+        if self.live.as_ref().is_some_and(|live| live.owned.head.is_none()) {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn wake(&mut self) -> Result<Woke, Fault> {
+        let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
+        self.pod.storage_ready().await.map_err(Fault::Failed)?;
+        let uid = self.assignment.uid.clone();
+        let slot = self.pod.slot(&uid).await.map_err(Fault::Unavailable)?;
+        self.respec = false;
+        let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
+        self.verify = false;
+        if let Some(copy) = copy {
+            match self.pod.engine.restore(&copy.image, &settings) {
+                Ok(instance) => {
+                    self.pod.metrics.woke(WakeSource::Cache);
+                    self.lay(instance, settings, copy.owned, copy.state, slot);
+                    self.bootstrap().await?;
+                    return Ok(Woke::Cache);
+                }
+                Err(error) => tracing::error!(uid, %error, "the pod's own copy cannot be laid back; reading the store"),
+            }
+        }
+        self.waking = true;
+        self.tell();
+        let woke = self.wake_from_storage(settings, slot).await?;
+        self.bootstrap().await?;
+        Ok(woke)
+    }
+
+    pub(super) fn key(&self) -> SessionKey {
+        SessionKey {
+            store_prefix: self.pod.config.store_prefix.clone(),
+            tenant: self.assignment.namespace.clone(),
+            uid: self.assignment.uid.clone(),
+            name: self.assignment.name.clone(),
+        }
+    }
+
+    async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
+        for _ in 0..RESTORE_ATTEMPTS_MAX {
+            let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
+            let owned = match acquire(self.key(), self.assignment.epoch, stored) {
+                Acquire::Fresh(owned) => {
+                    let instance = self.pod.engine.create(&settings).map_err(|error| Fault::Unavailable(internal(&error)))?;
+                    self.pod.metrics.woke(WakeSource::Fresh);
+                    self.lay(instance, settings, owned, SessionState::fresh(&self.assignment), slot);
+                    return Ok(Woke::No);
+                }
+                Acquire::Restore(owned) => owned,
+                Acquire::Stale { epoch } => return Err(Fault::Gone(gone(format!("epoch {epoch} has taken the session over")))),
+                Acquire::Deleted => return Err(Fault::Gone(gone("the session was deleted"))),
+                Acquire::Corrupt(error) => return Err(corrupt(&error)),
+            };
+            let Some(head) = owned.head.clone() else { continue };
+            self.check_engine(&head)?;
+            let keys = head.segments.iter().map(|segment| segment.key.as_str());
+            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else { continue };
+            let image = image(&head, &segments)?;
+            let instance = self.pod.engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
+            let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
+            self.pod.metrics.woke(WakeSource::Storage);
+            self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
+            self.lay(instance, settings, owned, state, slot);
+            return Ok(Woke::Storage);
+        }
+        Err(Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, "the head names a segment that is not in the store")))
+    }
+
+    fn check_engine(&self, head: &Head) -> Result<(), Fault> {
+        let ours = self.pod.engine.digest();
+        if head.engine_digest == ours.as_str() {
+            return Ok(());
+        }
+        let message =
+            format!("the snapshot was made by engine {}, this pod has {ours}; run a kernel pod image with that engine", head.engine_digest);
+        Err(Fault::Failed(ApiError::new(ErrorCode::EngineMismatch, message)))
+    }
+
+    /// Takes a restored instance into use: what was under way goes on.
+    fn lay(&mut self, instance: engine::Instance, settings: engine::Settings, owned: Owned, mut state: SessionState, slot: Slot) {
+        let mut dirty = false;
+        if let Some(op) = self.poison.op.take() {
+            dirty |= state.pending.remove(&op).is_some();
+        }
+        let cell = self.poison.cell.take();
+        if state.running.as_ref().is_some_and(|running| cell == Some(running.cell) && running.cell != BOOTSTRAP_CELL) {
+            state.running = None;
+            dirty = true;
+        }
+        state.generation = self.assignment.generation;
+        state.spec = self.assignment.spec.clone();
+        if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
+            let request = running.request.clone();
+            self.current =
+                Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
+        }
+        let mut in_flight = InFlight::default();
+        in_flight.follow(&state, self.caller().as_ref());
+        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, idle_since: Instant::now() });
+    }
+
+    /// Who calls tools for this session, if its spec names a broker.
+    pub(super) fn caller(&self) -> Option<Caller> {
+        let broker = self.assignment.spec.tool_broker_ref.as_ref()?.name.clone();
+        Some(Caller {
+            tools: Arc::clone(&self.pod.tools),
+            broker,
+            namespace: self.assignment.namespace.clone(),
+            session: self.assignment.name.clone(),
+            uid: self.assignment.uid.clone(),
+            epoch: self.assignment.epoch,
+        })
+    }
+
+    /// Runs the spec's code in a new session, to its end.
+    async fn bootstrap(&mut self) -> Result<(), Fault> {
+        let code = self.assignment.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.code.clone());
+        let Some(live) = &mut self.live else { return Ok(()) };
+        if live.state.bootstrapped {
+            return Ok(());
+        }
+        let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
+            live.state.bootstrapped = true;
+            return Ok(());
+        };
+        if live.state.running.is_none() {
+            self.begin(EvalRequest { code, ..EvalRequest::default() }, BOOTSTRAP_CELL).await?;
+        }
+        loop {
+            let Some(live) = &mut self.live else { return Ok(()) };
+            if live.state.running.is_none() {
+                return Ok(());
+            }
+            if live.state.pending.is_empty() {
+                let message = "spec.bootstrap.code awaits a promise that nothing can settle";
+                return Err(Fault::Failed(ApiError::new(ErrorCode::UncaughtException, message)));
+            }
+            let settled = live.in_flight.next(&live.state).await;
+            self.on_settled(settled).await?;
+        }
+    }
+
+    /// After a later epoch came to a live session: is what we hold still what is stored?
+    async fn verify_owned(&mut self) -> Result<(), Fault> {
+        let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
+        let etag = stored.map(|(_, etag)| etag);
+        self.verify = false;
+        if self.live.as_ref().is_some_and(|live| live.owned.etag != etag) {
+            tracing::info!(uid = %self.assignment.uid, "another pod has committed meanwhile; restoring");
+            self.live = None;
+            if let Some(job) = self.current.take() {
+                job.answer(Err(Fault::Superseded.error()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a changed spec into force. Limits of the heap are the instance's, so a change lays the memory into a new one.
+    async fn apply_spec(&mut self) -> Result<(), Fault> {
+        self.respec = false;
+        let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.state.generation = self.assignment.generation;
+        live.state.spec = self.assignment.spec.clone();
+        live.dirty = true;
+        if live.settings == settings {
+            return Ok(());
+        }
+        self.commit().await?;
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.instance = self.pod.engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
+        live.settings = settings;
+        Ok(())
+    }
+}
+
+/// A page of the store as one of the engine, without a copy.
+struct SharedPage(dormouse_lifecycle::Page);
+
+impl AsRef<[u8]> for SharedPage {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+/// The image that head and segments are.
+fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
+    let stored = assemble(head, segments).map_err(|error| corrupt(&error))?;
+    let mut pages = std::collections::BTreeMap::new();
+    for (number, page) in stored {
+        if let Some(page) = engine::Page::new(Bytes::from_owner(SharedPage(page))) {
+            pages.insert(number, page);
+        }
+    }
+    let EngineState { globals, host } = serde_json::from_value(head.globals.clone()).map_err(|error| corrupt(&error))?;
+    let memory_pages = head.memory_pages.saturating_mul(dormouse_lifecycle::PAGES_PER_MEMORY_PAGE);
+    Ok(engine::Image { memory_pages, globals, host, pages })
+}
+
+fn corrupt(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the stored session does not verify: {error}")))
+}
+
+fn internal(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::Internal, format!("no instance can be made: {error}"))
+}

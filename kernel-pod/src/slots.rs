@@ -1,0 +1,93 @@
+//! Who holds an instance: at most `slots` sessions at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+/// The slots of a pod.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    max: u32,
+    held: Mutex<HashMap<String, Holder>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    /// When its last request ended; absent while it has something to do.
+    idle_since: Option<Instant>,
+}
+
+/// The right to hold one instance; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    uid: String,
+}
+
+impl Slots {
+    /// `max` slots, all free.
+    pub(crate) fn new(max: u32) -> Self {
+        Self { max, held: Mutex::new(HashMap::new()) }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Holder>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub(crate) fn max(&self) -> u32 {
+        self.max
+    }
+
+    /// How many are held.
+    pub(crate) fn used(&self) -> u32 {
+        u32::try_from(self.lock().len()).unwrap_or(u32::MAX)
+    }
+
+    /// A slot for the session, or the holders that have nothing to do, longest idle first.
+    pub(crate) fn take(self: &Arc<Self>, uid: &str) -> Result<Slot, Vec<String>> {
+        let mut held = self.lock();
+        if held.len() < self.max as usize {
+            held.insert(uid.to_owned(), Holder { idle_since: None });
+            return Ok(Slot { slots: Arc::clone(self), uid: uid.to_owned() });
+        }
+        let mut idle: Vec<(Instant, String)> = held.iter().filter_map(|(uid, holder)| Some((holder.idle_since?, uid.clone()))).collect();
+        idle.sort();
+        Err(idle.into_iter().map(|(_, uid)| uid).collect())
+    }
+}
+
+impl Slot {
+    /// The session has something to do, or has had nothing to do since `idle_since`.
+    pub(crate) fn set_idle(&self, idle_since: Option<Instant>) {
+        if let Some(holder) = self.slots.lock().get_mut(&self.uid) {
+            holder.idle_since = idle_since;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.lock().remove(&self.uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_pod_offers_its_idle_holders_longest_idle_first() {
+        let slots = Arc::new(Slots::new(3));
+        let a = slots.take("a").unwrap();
+        let b = slots.take("b").unwrap();
+        let _busy = slots.take("busy").unwrap();
+        b.set_idle(Some(Instant::now()));
+        a.set_idle(Some(Instant::now() + Duration::from_secs(1)));
+        assert_eq!(slots.take("d").unwrap_err(), vec!["b".to_owned(), "a".to_owned()]);
+        drop(b);
+        assert!(slots.take("d").is_ok());
+    }
+}

@@ -1,0 +1,184 @@
+//! The store as sessions use it: probed before its first use, and with its errors as replies of a commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dormouse_lifecycle::head::HeadError;
+use dormouse_lifecycle::{Condition, Head, Reply, SessionKey};
+use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::Gate;
+use dormouse_store::probe::StoreUnsafe;
+use dormouse_store::{PutError, SnapshotStore};
+use tokio::sync::watch;
+
+use crate::pod::PodConfig;
+
+/// How long a request waits for the first probe of a process that has just started.
+const FIRST_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Wait before a failed probe is made again.
+const PROBE_WAIT_FIRST: Duration = Duration::from_millis(500);
+
+/// The longest wait between two probes.
+const PROBE_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// Attempts of a read.
+const READ_ATTEMPTS_MAX: u32 = 5;
+
+/// Wait before the first repetition of a read; doubled each time.
+const READ_WAIT_FIRST: Duration = Duration::from_millis(100);
+
+/// What the probe has said so far.
+#[derive(Debug, Clone)]
+enum Probe {
+    /// Nothing yet.
+    Running,
+    /// The store keeps its promises.
+    Passed,
+    /// It does not, or cannot be reached.
+    Failed(ApiError),
+}
+
+/// The store.
+pub(crate) struct Storage {
+    store: Arc<dyn SnapshotStore>,
+    probe: watch::Receiver<Probe>,
+}
+
+impl Storage {
+    /// Begins to probe.
+    pub(crate) fn start(store: Arc<dyn SnapshotStore>, config: &PodConfig, gate: Gate) -> Self {
+        let (told, probe) = watch::channel(Probe::Running);
+        let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
+        tokio::spawn(probe_until_passed(Arc::clone(&store), prefix, told, gate));
+        Self { store, probe }
+    }
+
+    /// Whether the store has passed its probe; waits for the first one.
+    pub(crate) async fn ready(&self) -> Result<(), ApiError> {
+        let mut probe = self.probe.clone();
+        let first = tokio::time::timeout(FIRST_PROBE_TIMEOUT, probe.wait_for(|probe| !matches!(probe, Probe::Running))).await;
+        match first.ok().and_then(Result::ok).map(|probe| probe.clone()) {
+            Some(Probe::Passed) => Ok(()),
+            Some(Probe::Failed(error)) => Err(error),
+            Some(Probe::Running) | None => Err(unavailable("the object store has not answered the first probe yet")),
+        }
+    }
+
+    /// What is stored as the session's head, with its ETag.
+    pub(crate) async fn head(&self, key: &SessionKey) -> Result<Option<(Result<Head, HeadError>, String)>, ApiError> {
+        let found = self.read(&key.head()).await?;
+        Ok(found.map(|(bytes, etag)| (Head::decode(&bytes), etag)))
+    }
+
+    /// Segments in the order of their keys. `None`: one of them is not there.
+    pub(crate) async fn segments(&self, keys: impl Iterator<Item = &str>) -> Result<Option<Vec<Bytes>>, ApiError> {
+        let found = futures::future::try_join_all(keys.map(|key| self.read(key))).await?;
+        Ok(found.into_iter().map(|segment| segment.map(|(bytes, _)| bytes)).collect())
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
+        let mut wait = READ_WAIT_FIRST;
+        let mut last = String::new();
+        for _ in 0..READ_ATTEMPTS_MAX {
+            match self.store.get(key).await {
+                Ok(found) => return Ok(found.map(|object| (object.bytes, object.etag))),
+                Err(error) if !error.is_transient() => return Err(unavailable(&error.to_string())),
+                Err(error) => last = error.to_string(),
+            }
+            tokio::time::sleep(wait).await;
+            wait *= 2;
+        }
+        Err(unavailable(&last))
+    }
+
+    /// One attempt to put a segment.
+    pub(crate) async fn put_segment(&self, key: &str, bytes: Bytes) -> Reply {
+        self.put(key, bytes, dormouse_store::Condition::Absent).await
+    }
+
+    /// One attempt to put a head.
+    pub(crate) async fn put_head(&self, key: &str, bytes: Bytes, condition: &Condition) -> Reply {
+        let condition = match condition {
+            Condition::Absent => dormouse_store::Condition::Absent,
+            Condition::Matches(etag) => dormouse_store::Condition::Matches(etag.clone()),
+        };
+        self.put(key, bytes, condition).await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: dormouse_store::Condition) -> Reply {
+        match self.store.put(key, bytes, condition).await {
+            Ok(etag) => Reply::Stored { etag },
+            Err(PutError::Refused) => Reply::Refused,
+            Err(PutError::Conflicted) => Reply::Conflicted,
+            Err(PutError::Unknown(_)) => Reply::Unknown,
+            // It did not happen and may do so later: the same as not knowing.
+            Err(PutError::Failed(error)) if error.is_transient() => Reply::Unknown,
+            Err(PutError::Failed(error)) => Reply::Failed(error.to_string()),
+        }
+    }
+
+    /// One attempt to read a head.
+    pub(crate) async fn read_head(&self, key: &str) -> Reply {
+        match self.store.get(key).await {
+            Ok(None) => Reply::Head(None),
+            Ok(Some(object)) => match Head::decode(&object.bytes) {
+                Ok(head) => Reply::Head(Some((Arc::new(head), object.etag))),
+                Err(error) => Reply::Failed(format!("the stored head does not verify: {error}")),
+            },
+            Err(error) if error.is_transient() => Reply::Unknown,
+            Err(error) => Reply::Failed(error.to_string()),
+        }
+    }
+
+    /// Deletes keys that nothing can name any more, in its own time. What it misses, deletion of the session finds.
+    pub(crate) fn sweep(&self, keys: Vec<String>) {
+        if keys.is_empty() {
+            return;
+        }
+        let store = Arc::clone(&self.store);
+        tokio::spawn(async move {
+            for key in keys {
+                if let Err(error) = store.delete(&key).await {
+                    tracing::debug!(key, %error, "an unnamed segment stays for now");
+                }
+            }
+        });
+    }
+}
+
+fn probe_error(error: &StoreUnsafe) -> ApiError {
+    if error.is_proof() {
+        let message = format!("{error}. Sessions would be lost in such a store: name another one in the pool's spec.storage");
+        return ApiError::new(ErrorCode::StorageUnsafe, message);
+    }
+    unavailable(&error.to_string())
+}
+
+fn unavailable(reason: &str) -> ApiError {
+    let message = format!("{reason}. Check the pool's spec.storage, its credentials and the way to the store");
+    ApiError::new(ErrorCode::StorageUnavailable, message)
+}
+
+async fn probe_until_passed(store: Arc<dyn SnapshotStore>, prefix: String, told: watch::Sender<Probe>, gate: Gate) {
+    let mut wait = PROBE_WAIT_FIRST;
+    loop {
+        match dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await {
+            Ok(()) => {
+                gate.ready();
+                let _ = told.send(Probe::Passed);
+                return;
+            }
+            Err(error) => {
+                let error = probe_error(&error);
+                gate.not_ready(error.to_string());
+                if told.send(Probe::Failed(error)).is_err() {
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(PROBE_WAIT_MAX);
+    }
+}

@@ -1,0 +1,96 @@
+//! Calls to the session's broker.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dormouse_protocol::broker::{ToolAnswer, ToolCall};
+use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
+use dormouse_service::tls::{Identity, PeerClient, Process};
+
+/// Wait before the first repetition of a call that met no broker.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait between two repetitions.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Repetitions of a call that meets no broker: about ten minutes, longer than a broker's rollout.
+const RETRIES_MAX: u32 = 120;
+
+/// How long one attempt may take; a tool's own timeout is the broker's matter and is shorter.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What a session can ask of the world.
+#[async_trait]
+pub trait Tools: Send + Sync {
+    /// Makes the call at the ToolBroker named `broker`. The same call may be made again, with the same number, after a lost pod or answer;
+    /// whoever implements this answers a repetition from its journal.
+    ///
+    /// # Errors
+    /// The broker refuses the call, or cannot be reached for a long while. `SessionGone`: a later epoch has been seen.
+    async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError>;
+}
+
+/// Brokers behind mTLS.
+#[derive(Debug, Clone)]
+pub struct BrokerTools {
+    client: PeerClient,
+    address: String,
+}
+
+impl BrokerTools {
+    /// Brokers at `address`, in which `{name}` and `{namespace}` are replaced.
+    #[must_use]
+    pub fn new(client: PeerClient, address: impl Into<String>) -> Self {
+        Self { client, address: address.into() }
+    }
+
+    async fn attempt(&self, broker: &str, call: &ToolCall) -> Result<ToolAnswer, Attempt> {
+        let address = self.address.replace("{name}", broker).replace("{namespace}", &call.namespace);
+        let peer = Identity::new(Process::Broker, call.namespace.clone(), broker);
+        let request = self.client.request(http::Method::POST, &peer, &address, "/v1/call");
+        let response = request.timeout(ATTEMPT_TIMEOUT).json(call).send().await.map_err(|error| Attempt::Again(error.to_string()))?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(|error| Attempt::Again(error.to_string()))?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|error| {
+                Attempt::Refused(ApiError::new(ErrorCode::Internal, format!("the answer of broker {broker} does not parse: {error}")))
+            });
+        }
+        match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(ErrorBody { error }) if error.code == ErrorCode::SessionGone => Err(Attempt::Refused(error)),
+            Ok(ErrorBody { error }) if error.retryable => Err(Attempt::Again(error.to_string())),
+            Ok(ErrorBody { error }) => Err(Attempt::Refused(error)),
+            Err(_) => Err(Attempt::Again(format!("broker {broker} answered {status}"))),
+        }
+    }
+}
+
+enum Attempt {
+    /// It may go better the next time.
+    Again(String),
+    /// It will not.
+    Refused(ApiError),
+}
+
+#[async_trait]
+impl Tools for BrokerTools {
+    async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
+        let mut wait = RETRY_FIRST;
+        let mut last = String::new();
+        for attempt in 0..RETRIES_MAX {
+            match self.attempt(broker, &call).await {
+                Ok(answer) => return Ok(answer),
+                Err(Attempt::Refused(error)) => return Err(error),
+                Err(Attempt::Again(reason)) => {
+                    if attempt == 0 {
+                        tracing::warn!(broker, call = call.call, reason, "the broker cannot be reached; trying again");
+                    }
+                    last = reason;
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
+        }
+        Err(ApiError::new(ErrorCode::ToolResultInvalid, format!("broker {broker} could not be reached: {last}")))
+    }
+}
