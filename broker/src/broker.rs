@@ -1,0 +1,210 @@
+//! The broker itself: its routes, and a call from claim to answer.
+
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Instant,
+};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, State},
+    routing::{get, post},
+};
+use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{ToolAnswer, ToolCall, ToolDescription},
+};
+use dormouse_service::{
+    ApiJson, Metrics,
+    error::ApiResult,
+    tls::{PeerIdentity, Process, Server, TlsFiles, require},
+};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ConfigError, Secrets,
+    catalog::{Catalog, Tool},
+    exchange,
+    journal::{Claim, Journal, Limits},
+    meters::Meters,
+};
+
+/// Largest body of a call, in bytes.
+const CALL_BYTES_MAX: usize = 16 << 20;
+/// Calls that are being made at one time; further ones wait within their own timeout.
+const CALLS_IN_FLIGHT_MAX: usize = 256;
+
+/// A ToolBroker at work. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Broker {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    catalog: RwLock<Arc<Catalog>>,
+    secrets: Secrets,
+    http: reqwest::Client,
+    journal: Journal,
+    meters: Meters,
+    slots: Semaphore,
+}
+
+impl Broker {
+    /// A broker of this spec, whose metrics nobody sees.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the spec and its Secrets.
+    pub fn new(spec: ToolBrokerSpec, secrets: Secrets) -> Result<Self, ConfigError> {
+        Self::with_metrics(&spec, secrets, &Metrics::new())
+    }
+
+    /// A broker of this spec.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the spec and its Secrets.
+    pub fn with_metrics(spec: &ToolBrokerSpec, secrets: Secrets, metrics: &Metrics) -> Result<Self, ConfigError> {
+        let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets)?));
+        let http = exchange::client()?;
+        let meters = Meters::new(metrics)?;
+        let journal = Journal::new(Limits::default());
+        let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
+        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, meters, slots }) })
+    }
+
+    /// Takes another spec; the journal stays.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; then the old one stays in force.
+    pub fn reconfigure(&self, spec: &ToolBrokerSpec) -> Result<(), ConfigError> {
+        let catalog = Arc::new(Catalog::compile(spec, &self.inner.secrets)?);
+        *self.inner.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+        Ok(())
+    }
+
+    /// What may be called.
+    #[must_use]
+    pub fn tools(&self) -> Vec<ToolDescription> {
+        self.catalog().descriptions()
+    }
+
+    /// Makes a call, or joins one that is being made, or answers from the journal. The call goes on when the caller goes away:
+    /// the session's next process asks for the same one.
+    ///
+    /// # Errors
+    /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise. A tool's failure is an answer.
+    pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
+        let claim = self.inner.journal.claim(&call).inspect_err(|error| {
+            self.inner.meters.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
+        })?;
+        let pending = match claim {
+            Claim::Answered(answer) => {
+                self.inner.meters.repeats.inc();
+                return Ok(answer);
+            }
+            Claim::Wait(pending) => {
+                self.inner.meters.repeats.inc();
+                Some(pending)
+            }
+            Claim::Run(ticket) => {
+                let pending = ticket.pending();
+                let broker = self.clone();
+                tokio::spawn(async move { ticket.finish(broker.make(&call).await) });
+                pending
+            }
+        };
+        let lost = || ApiError::new(ErrorCode::Internal, "the call was lost");
+        let mut pending = pending.ok_or_else(lost)?;
+        let answer = pending.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
+        answer.ok_or_else(lost)
+    }
+
+    async fn make(&self, call: &ToolCall) -> ToolAnswer {
+        let meters = &self.inner.meters;
+        let started = Instant::now();
+        meters.in_flight.inc();
+        let result = match self.catalog().tools.get(&call.tool) {
+            Some(tool) => self.run(tool, call).await,
+            // The name is the caller's, and may be long.
+            None => Err(ApiError::new(ErrorCode::ToolNotFound, "the broker has no tool of this name; GET /v1/tools lists them")),
+        };
+        meters.in_flight.dec();
+        meters.seconds.observe(started.elapsed().as_secs_f64());
+        let answer = match result {
+            Ok(value) => ToolAnswer::Ok { value },
+            Err(error) => ToolAnswer::Err { error },
+        };
+        meters.outcome(&answer);
+        answer
+    }
+
+    async fn run(&self, tool: &Arc<Tool>, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
+        let busy = || ApiError::new(ErrorCode::TimeoutError, "the broker had too many calls to make");
+        let slot = tokio::time::timeout(tool.timeout, self.inner.slots.acquire()).await.map_err(|_| busy())?;
+        let started = Instant::now();
+        let result = exchange::run(&self.inner.http, &self.inner.secrets, tool, call).await;
+        drop(slot);
+        tracing::info!(
+            tool = tool.name,
+            service = tool.service.name,
+            session = call.session,
+            session_uid = call.session_uid,
+            epoch = call.epoch,
+            call = call.call,
+            outcome = result.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned()),
+            milliseconds = started.elapsed().as_millis(),
+            "tool call",
+        );
+        result
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The routes, for kernel pods of `namespace` only.
+    pub fn router(&self, namespace: impl Into<String>) -> Router {
+        let state = Served { broker: self.clone(), namespace: namespace.into() };
+        let routes = Router::new()
+            .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
+            .route("/v1/tools", get(tools))
+            .with_state(state);
+        require(routes, &[Process::Kernel])
+    }
+
+    /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
+    pub async fn serve(self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+        let namespace = tls.identity().namespace;
+        Server::new(tls).serve(listener, self.router(namespace), shutdown).await;
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Served {
+    broker: Broker,
+    namespace: String,
+}
+
+impl Served {
+    fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
+        if peer.is(Process::Kernel, &self.namespace) {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
+    }
+}
+
+async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Json<ToolAnswer>> {
+    served.admit(&peer)?;
+    if call.namespace != served.namespace {
+        return Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace").into());
+    }
+    Ok(Json(ToolAnswer::clone(served.broker.call(call).await?.as_ref())))
+}
+
+async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
+    served.admit(&peer)?;
+    Ok(Json(served.broker.tools()))
+}

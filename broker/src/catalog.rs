@@ -1,0 +1,218 @@
+//! A ToolBroker's spec, checked and compiled.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use dormouse_crds::broker::{Service as ServiceSpec, Tool as ToolSpec, ToolBrokerSpec};
+use dormouse_protocol::broker::ToolDescription;
+use jsonschema::{PatternOptions, Validator};
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+
+use crate::{
+    ConfigError, Problem, ProblemKind, Secrets,
+    credential::Scheme,
+    path::{Pattern, Template},
+};
+
+/// Methods that tools may use.
+const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+/// Longest time that a call may take, in milliseconds.
+const TIMEOUT_MS_MAX: u64 = 10 * 60 * 1_000;
+/// Largest request or response that a service may be given, in bytes.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// What may be called.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    pub(crate) tools: BTreeMap<String, Arc<Tool>>,
+}
+
+/// A tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    pub(crate) method: Method,
+    pub(crate) path: Template,
+    pub(crate) timeout: Duration,
+    pub(crate) input: Validator,
+    pub(crate) output: Validator,
+    pub(crate) service: Arc<Service>,
+    spec: ToolSpec,
+}
+
+/// A service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) name: String,
+    /// Without a slash at the end.
+    pub(crate) base_url: String,
+    pub(crate) scheme: Scheme,
+    methods: BTreeSet<String>,
+    paths: Vec<Pattern>,
+    pub(crate) request_bytes_max: usize,
+    pub(crate) response_bytes_max: usize,
+}
+
+impl Service {
+    pub(crate) fn allows_path(&self, path: &str) -> bool {
+        self.paths.iter().any(|pattern| pattern.matches(path))
+    }
+}
+
+impl Tool {
+    fn description(&self) -> ToolDescription {
+        ToolDescription {
+            name: self.name.clone(),
+            description: self.spec.description.clone(),
+            input: self.spec.input.clone().unwrap_or_else(|| json!({"type": "object"})),
+            output: self.spec.output.clone().unwrap_or_else(|| json!({})),
+        }
+    }
+}
+
+impl Catalog {
+    /// Checks everything and tells every problem at once.
+    pub(crate) fn compile(spec: &ToolBrokerSpec, secrets: &Secrets) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let mut services = BTreeMap::new();
+        for (index, service) in spec.services.iter().enumerate() {
+            let path = format!("services[{index}]");
+            name(&service.name, &path, services.contains_key(&service.name), &mut problems);
+            let compiled = compile_service(service, &path, secrets, &mut problems);
+            services.insert(service.name.clone(), Arc::new(compiled));
+        }
+        let mut tools = BTreeMap::new();
+        for (index, tool) in spec.tools.iter().enumerate() {
+            let path = format!("tools[{index}]");
+            name(&tool.name, &path, tools.contains_key(&tool.name), &mut problems);
+            if let Some(compiled) = compile_tool(tool, &path, &services, &mut problems) {
+                tools.insert(tool.name.clone(), Arc::new(compiled));
+            }
+        }
+        if problems.is_empty() { Ok(Self { tools }) } else { Err(ConfigError::Problems(problems)) }
+    }
+
+    pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
+        self.tools.values().map(|tool| tool.description()).collect()
+    }
+}
+
+fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
+    let kind = match (name.is_empty(), taken) {
+        (true, _) => ProblemKind::NameMissing,
+        (_, true) => ProblemKind::Duplicate(name.to_owned()),
+        _ => return,
+    };
+    problems.push(Problem { path: format!("{path}.name"), kind });
+}
+
+fn limit(value: u64, max: u64, path: String, problems: &mut Vec<Problem>) -> u64 {
+    if value == 0 || value > max {
+        problems.push(Problem { path, kind: ProblemKind::Limit(max) });
+    }
+    value.min(max)
+}
+
+fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Method> {
+    let found = METHODS.iter().find(|method| method.as_str() == text).cloned();
+    if found.is_none() {
+        problems.push(Problem { path, kind: ProblemKind::Method(text.to_owned()) });
+    }
+    found
+}
+
+fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
+    if !is_base_url(&spec.base_url) {
+        problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
+    }
+    let scheme = Scheme::check(&spec.auth, &format!("{path}.auth"), secrets, problems).unwrap_or(Scheme::None);
+    let mut methods = BTreeSet::new();
+    for (index, text) in spec.allowed_methods.iter().enumerate() {
+        methods.extend(method(text, format!("{path}.allowedMethods[{index}]"), problems).map(|method| method.to_string()));
+    }
+    let mut paths = Vec::new();
+    for (index, text) in spec.allowed_paths.iter().enumerate() {
+        match Pattern::parse(text) {
+            Ok(pattern) => paths.push(pattern),
+            Err(message) => {
+                problems.push(Problem { path: format!("{path}.allowedPaths[{index}]"), kind: ProblemKind::Path(message) });
+            }
+        }
+    }
+    let request = limit(spec.request_bytes_max, BODY_BYTES_MAX, format!("{path}.requestBytesMax"), problems);
+    let response = limit(spec.response_bytes_max, BODY_BYTES_MAX, format!("{path}.responseBytesMax"), problems);
+    Service {
+        name: spec.name.clone(),
+        base_url: spec.base_url.trim_end_matches('/').to_owned(),
+        scheme,
+        methods,
+        paths,
+        request_bytes_max: usize::try_from(request).unwrap_or(usize::MAX),
+        response_bytes_max: usize::try_from(response).unwrap_or(usize::MAX),
+    }
+}
+
+fn is_base_url(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else { return false };
+    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    matches!(url.scheme(), "http" | "https") && url.has_host() && plain
+}
+
+fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Service>>, problems: &mut Vec<Problem>) -> Option<Tool> {
+    let before = problems.len();
+    let mut problem = |field: &str, kind| problems.push(Problem { path: format!("{path}.{field}"), kind });
+    let service = services.get(&spec.service);
+    if service.is_none() {
+        problem("service", ProblemKind::UnknownService(spec.service.clone()));
+    }
+    let template = match Template::parse(&spec.path) {
+        Ok(template) => Some(template),
+        Err(message) => {
+            problem("path", ProblemKind::Path(message));
+            None
+        }
+    };
+    if let (Some(service), Some(template)) = (service, &template) {
+        // A path with arguments may be allowed for some of their values only, so it is judged call by call.
+        if template.arguments().is_empty() && !service.allows_path(&spec.path) {
+            problem("path", ProblemKind::PathNotAllowed(service.name.clone()));
+        }
+    }
+    let input = schema(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
+    let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok();
+    let method = method(&spec.method, format!("{path}.method"), problems);
+    if let (Some(service), Some(method)) = (service, &method)
+        && !service.methods.contains(method.as_str())
+    {
+        let kind = ProblemKind::MethodNotAllowed { service: service.name.clone(), method: method.to_string() };
+        problems.push(Problem { path: format!("{path}.method"), kind });
+    }
+    let timeout = limit(spec.timeout_ms, TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
+    if problems.len() > before {
+        return None;
+    }
+    Some(Tool {
+        name: spec.name.clone(),
+        method: method?,
+        path: template?,
+        timeout: Duration::from_millis(timeout),
+        input: input?,
+        output: output?,
+        service: service?.clone(),
+        spec: spec.clone(),
+    })
+}
+
+/// Compiles a schema that refers to nothing outside itself, with patterns that match in linear time: what they match is a tenant's.
+fn schema(schema: Option<&Value>) -> Result<Validator, ProblemKind> {
+    let schema = schema.unwrap_or(&Value::Bool(true));
+    jsonschema::options()
+        .offline()
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| ProblemKind::Schema(error.to_string()))
+}

@@ -1,0 +1,333 @@
+//! Which calls were made, and what came of them: in memory, for the life of the process.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{ToolAnswer, ToolCall},
+};
+use tokio::sync::watch;
+
+/// What is kept, at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Sessions; the one unused for longest goes first, unless a call of it is running.
+    pub(crate) sessions_max: usize,
+    /// Calls of a session; the lowest number goes first.
+    pub(crate) session_calls_max: usize,
+    /// Bytes of a session's answers; the lowest number goes first.
+    pub(crate) session_bytes_max: usize,
+    /// Bytes of all answers; those of the session unused for longest go first.
+    pub(crate) bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions_max: 20_000, session_calls_max: 1_024, session_bytes_max: 16 << 20, bytes_max: 256 << 20 }
+    }
+}
+
+type Pending = watch::Receiver<Option<Arc<ToolAnswer>>>;
+
+/// The journal. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal {
+    state: Arc<Mutex<State>>,
+    limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: HashMap<String, Session>,
+    bytes: usize,
+    /// Counts claims: the order in which sessions were used.
+    clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    epoch: u64,
+    calls: BTreeMap<u64, Entry>,
+    /// Calls up to this number may have been made and are no longer known.
+    forgotten_through: u64,
+    bytes: usize,
+    used: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Tells a repeated call from another one with the same number.
+    fingerprint: u64,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Running(Pending),
+    Done(Arc<ToolAnswer>, usize),
+    /// It was made, and its answer had to go.
+    Dropped,
+}
+
+/// What to do about a call.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// It is new: make it, and finish the ticket.
+    Run(Ticket),
+    /// It is being made.
+    Wait(Pending),
+    /// It was made.
+    Answered(Arc<ToolAnswer>),
+}
+
+/// The duty to finish a call. Dropped unfinished, it finishes with `Internal`, as the call may have had its effect.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    journal: Journal,
+    session_uid: String,
+    call: u64,
+    answer: Option<watch::Sender<Option<Arc<ToolAnswer>>>>,
+}
+
+impl Journal {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { state: Arc::default(), limits }
+    }
+
+    /// Claims a call.
+    ///
+    /// # Errors
+    /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call or its answer is gone.
+    pub(crate) fn claim(&self, call: &ToolCall) -> Result<Claim, ApiError> {
+        if call.call == 0 {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, "calls are numbered from 1"));
+        }
+        let mut state = self.lock();
+        let known = state.sessions.contains_key(&call.session_uid);
+        if !known && state.sessions.len() >= self.limits.sessions_max {
+            state.forget_oldest_session();
+        }
+        state.clock += 1;
+        let used = state.clock;
+        let session = state.sessions.entry(call.session_uid.clone()).or_default();
+        if call.epoch < session.epoch {
+            let message = format!("the session is at epoch {}; {} is over", session.epoch, call.epoch);
+            return Err(ApiError::new(ErrorCode::SessionGone, message));
+        }
+        session.epoch = call.epoch;
+        session.used = used;
+        let fingerprint = fingerprint(call);
+        match session.calls.get(&call.call) {
+            Some(entry) if entry.fingerprint != fingerprint => {
+                Err(ApiError::new(ErrorCode::Conflict, format!("call {} of this session was another one", call.call)))
+            }
+            Some(Entry { progress: Progress::Running(pending), .. }) => Ok(Claim::Wait(pending.clone())),
+            Some(Entry { progress: Progress::Done(answer, _), .. }) => Ok(Claim::Answered(answer.clone())),
+            Some(Entry { progress: Progress::Dropped, .. }) => Err(forgotten(call.call)),
+            None if call.call <= session.forgotten_through => Err(forgotten(call.call)),
+            None => {
+                let (sender, receiver) = watch::channel(None);
+                session.calls.insert(call.call, Entry { fingerprint, progress: Progress::Running(receiver) });
+                let (journal, session_uid) = (self.clone(), call.session_uid.clone());
+                Ok(Claim::Run(Ticket { journal, session_uid, call: call.call, answer: Some(sender) }))
+            }
+        }
+    }
+
+    fn finish(&self, session_uid: &str, call: u64, answer: &Arc<ToolAnswer>) {
+        let bytes = serde_json::to_vec(answer.as_ref()).map_or(0, |text| text.len());
+        let mut state = self.lock();
+        let Some(session) = state.sessions.get_mut(session_uid) else { return };
+        if let Some(entry) = session.calls.get_mut(&call) {
+            entry.progress = Progress::Done(answer.clone(), bytes);
+            session.bytes += bytes;
+        }
+        let freed = session.trim(&self.limits);
+        state.bytes = (state.bytes + bytes).saturating_sub(freed);
+        state.trim(&self.limits);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forgotten(call: u64) -> ApiError {
+    ApiError::new(ErrorCode::Conflict, format!("call {call} was made long ago and its answer is no longer kept; it is not made again"))
+}
+
+fn fingerprint(call: &ToolCall) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    call.tool.hash(&mut hasher);
+    call.args.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Session {
+    /// Keeps the session within its limits; returns the bytes that became free.
+    fn trim(&mut self, limits: &Limits) -> usize {
+        let before = self.bytes;
+        while self.bytes > limits.session_bytes_max && self.drop_oldest_answer() {}
+        while self.calls.len() > limits.session_calls_max {
+            let settled = |entry: &Entry| !matches!(entry.progress, Progress::Running(_));
+            let Some(call) = self.calls.iter().find(|(_, entry)| settled(entry)).map(|(call, _)| *call) else { break };
+            if let Some(Entry { progress: Progress::Done(_, bytes), .. }) = self.calls.remove(&call) {
+                self.bytes = self.bytes.saturating_sub(bytes);
+            }
+            self.forgotten_through = self.forgotten_through.max(call);
+        }
+        before - self.bytes
+    }
+
+    fn drop_oldest_answer(&mut self) -> bool {
+        for entry in self.calls.values_mut() {
+            if let Progress::Done(_, bytes) = entry.progress {
+                entry.progress = Progress::Dropped;
+                self.bytes = self.bytes.saturating_sub(bytes);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn running(&self) -> bool {
+        self.calls.values().any(|entry| matches!(entry.progress, Progress::Running(_)))
+    }
+}
+
+impl State {
+    fn trim(&mut self, limits: &Limits) {
+        while self.bytes > limits.bytes_max {
+            let Some(session) = self.sessions.values_mut().filter(|session| session.bytes > 0).min_by_key(|session| session.used) else {
+                return;
+            };
+            let before = session.bytes;
+            while session.drop_oldest_answer() {}
+            self.bytes = self.bytes.saturating_sub(before);
+        }
+    }
+
+    fn forget_oldest_session(&mut self) {
+        let idle = self.sessions.iter().filter(|(_, session)| !session.running());
+        let Some(uid) = idle.min_by_key(|(_, session)| session.used).map(|(uid, _)| uid.clone()) else { return };
+        if let Some(session) = self.sessions.remove(&uid) {
+            self.bytes = self.bytes.saturating_sub(session.bytes);
+        }
+    }
+}
+
+impl Ticket {
+    /// The place where the answer will appear.
+    pub(crate) fn pending(&self) -> Option<Pending> {
+        self.answer.as_ref().map(watch::Sender::subscribe)
+    }
+
+    /// Journals the answer and gives it to everybody who waits.
+    pub(crate) fn finish(mut self, answer: ToolAnswer) {
+        self.settle(answer);
+    }
+
+    fn settle(&mut self, answer: ToolAnswer) {
+        if let Some(sender) = self.answer.take() {
+            let answer = Arc::new(answer);
+            self.journal.finish(&self.session_uid, self.call, &answer);
+            sender.send_replace(Some(answer));
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let error = ApiError::new(ErrorCode::Internal, "the broker failed during this call; it may or may not have been made");
+        self.settle(ToolAnswer::Err { error });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
+        let args = json!({"n": call});
+        ToolCall { namespace: "a".into(), session: "s".into(), session_uid: uid.into(), epoch, call, tool: "t".into(), args }
+    }
+
+    fn answer(text: &str) -> ToolAnswer {
+        ToolAnswer::Ok { value: json!(text) }
+    }
+
+    fn run(journal: &Journal, call: &ToolCall, text: &str) {
+        let Ok(Claim::Run(ticket)) = journal.claim(call) else { panic!("{call:?} is not new") };
+        ticket.finish(answer(text));
+    }
+
+    fn refused(journal: &Journal, call: &ToolCall) -> ErrorCode {
+        journal.claim(call).unwrap_err().code
+    }
+
+    #[test]
+    fn a_repeated_call_is_answered_and_another_one_refused() {
+        let journal = Journal::new(Limits::default());
+        run(&journal, &call("u", 1, 1), "first");
+        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 2, 1)) else { panic!("not answered") };
+        assert_eq!(*again, answer("first"));
+        let mut other = call("u", 2, 1);
+        other.args = json!({});
+        assert_eq!(refused(&journal, &other), ErrorCode::Conflict);
+        assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::SessionGone);
+        assert_eq!(refused(&journal, &call("u", 2, 0)), ErrorCode::InvalidRequest);
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_is_not_made_again() {
+        let journal = Journal::new(Limits::default());
+        drop(journal.claim(&call("u", 1, 1)).unwrap());
+        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1)) else { panic!("not answered") };
+        assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::Internal));
+    }
+
+    #[test]
+    fn a_session_keeps_a_bounded_number_of_calls() {
+        let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
+        let running = journal.claim(&call("u", 1, 1)).unwrap();
+        for number in 2..=4 {
+            run(&journal, &call("u", 1, number), "x");
+        }
+        assert!(matches!(journal.claim(&call("u", 1, 1)), Ok(Claim::Wait(_))), "a running call is never dropped");
+        assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::Conflict);
+        assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict);
+        assert!(matches!(journal.claim(&call("u", 1, 4)), Ok(Claim::Answered(_))));
+        drop(running);
+    }
+
+    #[test]
+    fn answers_are_bounded_by_bytes() {
+        let text = "x".repeat(100);
+        let journal = Journal::new(Limits { session_bytes_max: 250, bytes_max: 300, ..Limits::default() });
+        for number in 1..=3 {
+            run(&journal, &call("u", 1, number), &text);
+        }
+        assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict);
+        assert!(matches!(journal.claim(&call("u", 1, 2)), Ok(Claim::Answered(_))));
+        run(&journal, &call("v", 1, 1), &text);
+        assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict, "the session used longest ago gave way");
+        assert!(matches!(journal.claim(&call("v", 1, 1)), Ok(Claim::Answered(_))));
+        assert!(journal.lock().bytes <= 300);
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let journal = Journal::new(Limits { sessions_max: 2, ..Limits::default() });
+        for uid in ["a", "b", "c"] {
+            run(&journal, &call(uid, 1, 1), "x");
+        }
+        let state = journal.lock();
+        assert!(!state.sessions.contains_key("a") && state.sessions.len() == 2);
+    }
+}

@@ -1,0 +1,11 @@
+//! `dormouse-broker`: one ToolBroker's process.
+
+use clap::Parser as _;
+use dormouse_service::{shutdown, telemetry};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = dormouse_broker::Args::parse();
+    telemetry::init("broker");
+    dormouse_broker::run(args, shutdown::signal()).await
+}

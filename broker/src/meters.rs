@@ -1,0 +1,35 @@
+//! The broker's metrics.
+
+use dormouse_protocol::broker::ToolAnswer;
+use dormouse_service::Metrics;
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+
+/// Counters and clocks of calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Meters {
+    calls: IntCounterVec,
+    pub(crate) repeats: IntCounter,
+    pub(crate) refusals: IntCounterVec,
+    pub(crate) in_flight: IntGauge,
+    pub(crate) seconds: Histogram,
+}
+
+impl Meters {
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            calls: metrics.counters("broker_calls_total", "Tool calls that were made, by outcome: ok or the error code.", &["outcome"])?,
+            repeats: metrics.counter("broker_repeated_calls_total", "Calls answered by the journal or by joining one in flight.")?,
+            refusals: metrics.counters("broker_refused_calls_total", "Calls refused before they were made, by error code.", &["code"])?,
+            in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
+            seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
+        })
+    }
+
+    pub(crate) fn outcome(&self, answer: &ToolAnswer) {
+        let outcome = match answer {
+            ToolAnswer::Ok { .. } => "ok".to_owned(),
+            ToolAnswer::Err { error } => error.code.to_string(),
+        };
+        self.calls.with_label_values(&[outcome.as_str()]).inc();
+    }
+}

@@ -1,0 +1,124 @@
+//! The process around a [`Broker`]: flags, files that change, probes.
+
+use std::{net::SocketAddr, path::Path, path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_protocol::broker::BROKER_PORT;
+use dormouse_service::{
+    AdminArgs, Gate, Metrics, Readiness, TlsArgs,
+    admin::AdminServer,
+    tls::{Process, TlsFiles},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Broker, ConfigError, Secrets};
+
+/// How often the configuration is looked at.
+const CONFIG_CHECK: Duration = Duration::from_secs(5);
+
+/// Flags of `dormouse-broker`.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "dormouse-broker", version, about = "Holds a ToolBroker's secrets and does what its sessions may ask of the world.")]
+pub struct Args {
+    /// Address of the mTLS server for kernel pods.
+    #[arg(long, env = "DORMOUSE_LISTEN", default_value_t = SocketAddr::from(([0, 0, 0, 0], BROKER_PORT)))]
+    pub listen: SocketAddr,
+    /// The ToolBroker's spec as YAML; taken up when it changes.
+    #[arg(long, env = "DORMOUSE_CONFIG", default_value = "/etc/dormouse/broker.yaml")]
+    pub config: PathBuf,
+    /// Folder with a file <secret>/<key> for every key of every Secret.
+    #[arg(long, env = "DORMOUSE_SECRETS_DIR", default_value = "/etc/dormouse/secrets")]
+    pub secrets_dir: PathBuf,
+    /// Namespace of the ToolBroker.
+    #[arg(long, env = "DORMOUSE_NAMESPACE")]
+    pub namespace: String,
+    /// Name of the ToolBroker.
+    #[arg(long, env = "DORMOUSE_NAME")]
+    pub name: String,
+    /// Certificate.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Probes and metrics.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// Runs the process until `shutdown`. A spec that cannot be served makes it not ready, with the reasons, until a better one arrives.
+///
+/// # Errors
+/// A port cannot be listened on, the metrics cannot be registered, or the certificate cannot be used or names another process.
+pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let (readiness, metrics) = (Readiness::new(), Metrics::new());
+    let gate = readiness.gate("config");
+    let _admin = AdminServer::start(&args.admin, readiness.clone(), metrics.clone()).await.context("admin listener")?;
+    let tls = TlsFiles::load(&args.tls.tls_dir).context("certificate")?;
+    let identity = tls.identity();
+    let own = identity.is(Process::Broker, &args.namespace) && identity.name.as_ref().is_none_or(|name| *name == args.name);
+    anyhow::ensure!(own, "the certificate names {identity}, not the broker {} of {}", args.name, args.namespace);
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+
+    let stopping = shutdown.clone();
+    tokio::spawn(async move {
+        stopping.cancelled().await;
+        readiness.stopping();
+    });
+    let Some((broker, text)) = first_config(&args, &metrics, &gate, &shutdown).await? else { return Ok(()) };
+    tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
+    let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
+    broker.serve(listener, tls, shutdown).await;
+    follow.abort();
+    Ok(())
+}
+
+async fn first_config(
+    args: &Args,
+    metrics: &Metrics,
+    gate: &Gate,
+    shutdown: &CancellationToken,
+) -> Result<Option<(Broker, String)>, ConfigError> {
+    let secrets = Secrets::directory(&args.secrets_dir);
+    loop {
+        let made = read(&args.config).and_then(|text| {
+            let broker = Broker::with_metrics(&yaml_serde::from_str::<ToolBrokerSpec>(&text)?, secrets.clone(), metrics)?;
+            Ok((broker, text))
+        });
+        match made {
+            Ok(made) => {
+                gate.ready();
+                return Ok(Some(made));
+            }
+            Err(error @ (ConfigError::Metrics(_) | ConfigError::Http(_))) => return Err(error),
+            Err(error) => gate.not_ready(error.to_string()),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(None),
+            () = tokio::time::sleep(CONFIG_CHECK) => {}
+        }
+    }
+}
+
+/// Takes up changes of the file. One that cannot be served is logged, and the broker goes on with the one before.
+async fn follow_config(path: PathBuf, broker: Broker, mut in_force: String, gate: Gate) {
+    loop {
+        tokio::time::sleep(CONFIG_CHECK).await;
+        let Ok(text) = read(&path) else { continue };
+        if text == in_force {
+            continue;
+        }
+        let parsed = yaml_serde::from_str::<ToolBrokerSpec>(&text).map_err(ConfigError::from);
+        match parsed.and_then(|spec| broker.reconfigure(&spec)) {
+            Ok(()) => {
+                gate.ready();
+                tracing::info!(tools = broker.tools().len(), "the new configuration is in force");
+                in_force = text;
+            }
+            Err(error) => tracing::error!(%error, "the new configuration cannot be served; the old one stays in force"),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    Ok(std::fs::read_to_string(path)?)
+}

@@ -1,0 +1,114 @@
+//! Where the values of Secrets come from.
+
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
+
+/// Values of Secrets: a folder with a file `<secret>/<key>` each, or memory. Every use reads again, so a rotated value is in use at once.
+#[derive(Clone)]
+pub struct Secrets {
+    source: Arc<Source>,
+}
+
+enum Source {
+    Directory(PathBuf),
+    Memory(BTreeMap<String, BTreeMap<String, Vec<u8>>>),
+}
+
+/// Why a value cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The Secret or the key does not exist.
+    #[error("the Secret `{secret}` has no key `{key}`")]
+    Missing {
+        /// Name of the Secret.
+        secret: String,
+        /// Key in it.
+        key: String,
+    },
+    /// It exists and cannot be read.
+    #[error("the key `{key}` of the Secret `{secret}` cannot be read: {source}")]
+    Unreadable {
+        /// Name of the Secret.
+        secret: String,
+        /// Key in it.
+        key: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is empty, or holds something that no HTTP header can carry.
+    #[error("the key `{key}` of the Secret `{secret}` must be one line of visible ASCII text")]
+    NotAHeaderValue {
+        /// Name of the Secret.
+        secret: String,
+        /// Key in it.
+        key: String,
+    },
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// The files `<directory>/<secret>/<key>`.
+    #[must_use]
+    pub fn directory(directory: impl Into<PathBuf>) -> Self {
+        Self { source: Arc::new(Source::Directory(directory.into())) }
+    }
+
+    /// Values by Secret and key.
+    #[must_use]
+    pub fn memory(values: BTreeMap<String, BTreeMap<String, Vec<u8>>>) -> Self {
+        Self { source: Arc::new(Source::Memory(values)) }
+    }
+
+    /// One value as text, without the newline that editors put at the end.
+    pub(crate) fn read(&self, secret: &str, key: &str) -> Result<String, SecretError> {
+        let missing = || SecretError::Missing { secret: secret.to_owned(), key: key.to_owned() };
+        let bytes = match self.source.as_ref() {
+            Source::Memory(values) => values.get(secret).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing)?,
+            Source::Directory(_) if !is_file_name(secret) || !is_file_name(key) => return Err(missing()),
+            Source::Directory(directory) => match std::fs::read(directory.join(secret).join(key)) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
+                Err(source) => return Err(SecretError::Unreadable { secret: secret.to_owned(), key: key.to_owned(), source }),
+            },
+        };
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() || !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return Err(SecretError::NotAHeaderValue { secret: secret.to_owned(), key: key.to_owned() });
+        }
+        Ok(text.to_owned())
+    }
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_again_and_stay_inside_the_folder() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("widgets")).unwrap();
+        std::fs::write(directory.path().join("outside"), "x").unwrap();
+        let file = directory.path().join("widgets/token");
+        let secrets = Secrets::directory(directory.path());
+        assert!(matches!(secrets.read("widgets", "token"), Err(SecretError::Missing { .. })));
+        std::fs::write(&file, "first\n").unwrap();
+        assert_eq!(secrets.read("widgets", "token").unwrap(), "first");
+        std::fs::write(&file, "second").unwrap();
+        assert_eq!(secrets.read("widgets", "token").unwrap(), "second");
+        assert!(secrets.read("widgets", "../outside").is_err());
+        assert!(secrets.read("..", "outside").is_err());
+        for unusable in ["", "\n", "two\nlines", "\u{1}", "ü"] {
+            std::fs::write(&file, unusable).unwrap();
+            assert!(matches!(secrets.read("widgets", "token"), Err(SecretError::NotAHeaderValue { .. })), "{unusable:?}");
+        }
+    }
+}
