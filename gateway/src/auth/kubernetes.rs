@@ -1,0 +1,126 @@
+//! Kubernetes tokens: TokenReview says whose they are, SubjectAccessReview what they may.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec},
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use sha2::{Digest as _, Sha256};
+
+use super::{Access, AuthError, Authenticator, CREDENTIAL_BYTES_MAX, Caller, cache::TtlCache};
+
+/// How long a good token is not asked about again: it stays good this long after it was revoked.
+pub const TOKEN_TTL: Duration = Duration::from_secs(10);
+/// How long a bad token is not asked about again.
+pub const TOKEN_REFUSED_TTL: Duration = Duration::from_secs(3);
+/// How long a right is not asked about again.
+pub const ACCESS_TTL: Duration = Duration::from_secs(10);
+/// How long a refused right is not asked about again.
+pub const ACCESS_REFUSED_TTL: Duration = Duration::from_secs(2);
+/// Tokens that are remembered.
+pub const TOKENS_MAX: usize = 10_000;
+/// Rights that are remembered.
+pub const ACCESSES_MAX: usize = 50_000;
+/// How long the API server may take.
+pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asks the API server, and remembers its answers for a short time.
+pub struct KubernetesAuthenticator {
+    client: Client,
+    audience: String,
+    /// By digest: a token is not kept.
+    tokens: TtlCache<[u8; 32], Option<Caller>>,
+    accesses: TtlCache<(Caller, Access), bool>,
+}
+
+impl KubernetesAuthenticator {
+    /// Takes tokens that are meant for `audience`.
+    #[must_use]
+    pub fn new(client: Client, audience: String) -> Self {
+        Self { client, audience, tokens: TtlCache::new(TOKENS_MAX), accesses: TtlCache::new(ACCESSES_MAX) }
+    }
+
+    async fn review_token(&self, token: &str) -> Result<Option<Caller>, AuthError> {
+        let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: Some(vec![self.audience.clone()]) };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let status = bounded(Api::all(self.client.clone()).create(&PostParams::default(), &review)).await?.status.unwrap_or_default();
+        let meant_for_us = status.audiences.is_some_and(|audiences| audiences.contains(&self.audience));
+        if status.authenticated != Some(true) || !meant_for_us {
+            return Ok(None);
+        }
+        let user = status.user.unwrap_or_default();
+        Ok(Some(Caller {
+            user: user.username.unwrap_or_default(),
+            uid: user.uid.unwrap_or_default(),
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default().into_iter().collect(),
+        }))
+    }
+
+    async fn review_access(&self, caller: &Caller, access: &Access) -> Result<bool, AuthError> {
+        let attributes = ResourceAttributes {
+            group: Some(dormouse_crds::GROUP.to_owned()),
+            version: Some(dormouse_crds::VERSION.to_owned()),
+            resource: Some("kernelsessions".to_owned()),
+            subresource: access.eval.then(|| "eval".to_owned()),
+            namespace: Some(access.namespace.clone()),
+            name: access.name.clone(),
+            verb: Some(access.verb.as_str().to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: Some(caller.user.clone()),
+            uid: Some(caller.uid.clone()),
+            groups: Some(caller.groups.clone()),
+            extra: Some(caller.extra.iter().cloned().collect::<BTreeMap<_, _>>()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let reviewed = bounded(Api::all(self.client.clone()).create(&PostParams::default(), &review)).await?;
+        Ok(reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+    }
+}
+
+async fn bounded<T>(review: impl Future<Output = kube::Result<T>>) -> Result<T, AuthError> {
+    let reviewed = tokio::time::timeout(REVIEW_TIMEOUT, review).await.map_err(|elapsed| AuthError::Unavailable(elapsed.into()))?;
+    reviewed.map_err(|error| AuthError::Unavailable(error.into()))
+}
+
+#[async_trait]
+impl Authenticator for KubernetesAuthenticator {
+    async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, AuthError> {
+        let token = bearer.filter(|token| !token.is_empty() && token.len() <= CREDENTIAL_BYTES_MAX).ok_or(AuthError::Unauthenticated)?;
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let caller = match self.tokens.get(&digest) {
+            Some(known) => known,
+            None => {
+                let caller = self.review_token(token).await?;
+                let ttl = if caller.is_some() { TOKEN_TTL } else { TOKEN_REFUSED_TTL };
+                self.tokens.put(digest, caller.clone(), ttl);
+                caller
+            }
+        };
+        caller.ok_or(AuthError::Unauthenticated)
+    }
+
+    async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
+        let key = (caller.clone(), access.clone());
+        let allowed = match self.accesses.get(&key) {
+            Some(known) => known,
+            None => {
+                let allowed = self.review_access(caller, access).await?;
+                self.accesses.put(key, allowed, if allowed { ACCESS_TTL } else { ACCESS_REFUSED_TTL });
+                allowed
+            }
+        };
+        if allowed {
+            return Ok(());
+        }
+        let resource = if access.eval { "kernelsessions/eval" } else { "kernelsessions" };
+        Err(AuthError::Forbidden { user: caller.user.clone(), verb: access.verb.as_str(), resource, namespace: access.namespace.clone() })
+    }
+}

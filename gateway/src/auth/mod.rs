@@ -1,0 +1,114 @@
+//! Who asks, and whether they may. Runs before anything is looked up, so that a refusal tells nothing about what exists.
+
+use async_trait::async_trait;
+use dormouse_protocol::{ApiError, ErrorCode};
+
+#[cfg(feature = "kubernetes")]
+mod cache;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
+pub mod loopback;
+
+/// Longest credential that is looked at, in bytes.
+pub const CREDENTIAL_BYTES_MAX: usize = 16 << 10;
+
+/// Somebody whose credentials are good.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Caller {
+    /// User name.
+    pub user: String,
+    /// Uid of the user, when there is one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Further facts that the authorizer may look at.
+    pub extra: Vec<(String, Vec<String>)>,
+}
+
+/// What a caller wants to do to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Make one.
+    Create,
+    /// Read one.
+    Get,
+    /// Read all.
+    List,
+    /// Change one.
+    Update,
+    /// Remove one.
+    Delete,
+}
+
+impl Verb {
+    /// As Kubernetes calls it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// One thing that a caller wants to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Namespace.
+    pub namespace: String,
+    /// Session, when it is about one.
+    pub name: Option<String>,
+    /// What.
+    pub verb: Verb,
+    /// Whether it is about `kernelsessions/eval`: running code, or reading what it wrote.
+    pub eval: bool,
+}
+
+/// Why a caller may not.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// No credentials, or bad ones.
+    #[error("no valid credentials: send `Authorization: Bearer <Kubernetes token for this audience>`")]
+    Unauthenticated,
+    /// Good credentials without the right.
+    #[error("`{user}` may not {verb} {resource} in namespace `{namespace}`: ask for a Role with that verb")]
+    Forbidden {
+        /// The caller.
+        user: String,
+        /// What they wanted.
+        verb: &'static str,
+        /// On what.
+        resource: &'static str,
+        /// Where.
+        namespace: String,
+    },
+    /// The authority cannot be asked.
+    #[error("credentials cannot be checked at the moment: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        match &error {
+            AuthError::Unauthenticated => ApiError::new(ErrorCode::Unauthenticated, error.to_string()),
+            AuthError::Forbidden { .. } => ApiError::new(ErrorCode::Forbidden, error.to_string()),
+            AuthError::Unavailable(cause) => {
+                tracing::error!(error = %crate::problem::chain(&**cause), "credentials cannot be checked");
+                ApiError::new(ErrorCode::Internal, "credentials cannot be checked at the moment: try again, and see the gateway's log")
+            }
+        }
+    }
+}
+
+/// Decides who callers are and what they may.
+#[async_trait]
+pub trait Authenticator: Send + Sync + 'static {
+    /// Who holds `bearer`, the credential after `Bearer `.
+    async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, AuthError>;
+
+    /// Whether `caller` may.
+    async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError>;
+}

@@ -1,0 +1,214 @@
+//! Wakes that no client asked for: first starts, `spec.operatingMode`, timers that are due, specs that changed.
+//!
+//! Every gateway runs this over every session; who of them places a session is decided by the compare-and-swap, and an order that a second
+//! gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it loses nothing.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use dormouse_protocol::ApiError;
+use jiff::{SignedDuration, Timestamp};
+use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    directory::{Change, Key, Record},
+    metrics::{GatewayMetrics, Source},
+    router::{Asleep, Router},
+    service::hibernate_once,
+    state::is_live,
+};
+
+mod decide;
+
+pub use decide::{Desire, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
+
+/// Orders under way at a time.
+pub const ORDERS_MAX: usize = 64;
+/// How often a directory that is not complete yet is looked at.
+const SYNC_POLL: Duration = Duration::from_millis(200);
+/// Longest time that the loop sleeps, so that a clock that was set does not strand a timer.
+const NAP_MAX: Duration = Duration::from_secs(30);
+
+/// What is remembered of a session.
+#[derive(Debug, Default)]
+struct Memory {
+    uid: String,
+    /// The generation that was looked at last.
+    generation: i64,
+    /// The generation that its pod is known to have.
+    in_force: Option<i64>,
+    /// An order is under way.
+    busy: bool,
+    failures: u32,
+    /// No order before this time.
+    not_before: Option<Timestamp>,
+}
+
+struct Done {
+    key: Key,
+    uid: String,
+    generation: i64,
+    order: Order,
+    outcome: Result<(), ApiError>,
+}
+
+struct Desires {
+    router: Router,
+    metrics: GatewayMetrics,
+    memories: HashMap<Key, Memory>,
+    /// When to look at a session again.
+    agenda: BTreeSet<(Timestamp, Key)>,
+    orders: JoinSet<Done>,
+}
+
+/// Runs until `shutdown`.
+pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: CancellationToken) {
+    let directory = Arc::clone(router.directory());
+    let mut changes = directory.changes();
+    while !directory.pending().is_empty() {
+        let synced = shutdown.run_until_cancelled(tokio::time::sleep(SYNC_POLL)).await;
+        if synced.is_none() {
+            return;
+        }
+    }
+    let mut desires = Desires { router, metrics, memories: HashMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new() };
+    desires.look_at_all();
+    loop {
+        desires.look_at_due();
+        let nap = desires.nap();
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            change = changes.recv() => match change {
+                Ok(Change::Session(key)) => desires.look(&key),
+                Ok(Change::Pods) => {}
+                Err(RecvError::Lagged(_)) => desires.look_at_all(),
+                Err(RecvError::Closed) => return,
+            },
+            Some(done) = desires.orders.join_next() => match done {
+                Ok(done) => desires.done(done),
+                Err(error) => tracing::error!(%error, "an order was cut off"),
+            },
+            () = tokio::time::sleep(nap) => {}
+        }
+    }
+}
+
+impl Desires {
+    fn look_at_all(&mut self) {
+        for record in self.router.directory().list(None) {
+            self.look(&record.key);
+        }
+        let router = self.router.clone();
+        self.memories.retain(|key, _| router.directory().get(key).is_some());
+    }
+
+    fn look_at_due(&mut self) {
+        let now = Timestamp::now();
+        while self.orders.len() < ORDERS_MAX
+            && let Some((time, key)) = self.agenda.first().cloned()
+            && time <= now
+        {
+            self.agenda.remove(&(time, key.clone()));
+            self.look(&key);
+        }
+    }
+
+    fn nap(&self) -> Duration {
+        let due =
+            self.agenda.first().map_or(NAP_MAX, |(time, _)| Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default());
+        // With every order slot taken, the next to end wakes the loop.
+        if self.orders.len() >= ORDERS_MAX { NAP_MAX } else { due.min(NAP_MAX) }
+    }
+
+    fn look(&mut self, key: &Key) {
+        let Some(record) = self.router.directory().get(key) else {
+            self.memories.remove(key);
+            return;
+        };
+        let memory = self.memories.entry(key.clone()).or_default();
+        if memory.uid != record.uid {
+            *memory = Memory { uid: record.uid.clone(), ..Memory::default() };
+        }
+        if memory.generation != record.generation {
+            // The user changed their mind: old failures say nothing about the new wish.
+            (memory.generation, memory.failures, memory.not_before) = (record.generation, 0, None);
+        }
+        note_in_force(memory, &record);
+        if memory.busy {
+            return;
+        }
+        let now = Timestamp::now();
+        match decide(&record, memory.in_force, now) {
+            Desire::Nothing => {}
+            Desire::At(time) => drop(self.agenda.insert((time, key.clone()))),
+            Desire::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
+                Some(not_before) => drop(self.agenda.insert((not_before, key.clone()))),
+                None if self.orders.len() >= ORDERS_MAX => drop(self.agenda.insert((now, key.clone()))),
+                None => self.order(&record, order),
+            },
+        }
+    }
+
+    fn order(&mut self, record: &Record, order: Order) {
+        if let Some(memory) = self.memories.get_mut(&record.key) {
+            memory.busy = true;
+        }
+        tracing::debug!(session = %record.key, ?order, "a session needs something that nobody asked for");
+        let (router, key, uid, generation) = (self.router.clone(), record.key.clone(), record.uid.clone(), record.generation);
+        self.orders.spawn(async move {
+            let outcome = match order {
+                Order::Wake(source) => wake(&router, &key, source).await,
+                Order::Hibernate => hibernate_once(&router, &key).await.map(drop),
+            };
+            Done { key, uid, generation, order, outcome }
+        });
+    }
+
+    fn done(&mut self, done: Done) {
+        let source = match done.order {
+            Order::Wake(source) => source,
+            Order::Hibernate => Source::Mode,
+        };
+        self.metrics.desire(source, done.outcome.is_ok());
+        let Some(memory) = self.memories.get_mut(&done.key).filter(|memory| memory.uid == done.uid) else { return };
+        memory.busy = false;
+        let pause = match done.outcome {
+            Ok(()) => {
+                memory.failures = 0;
+                memory.in_force = Some(memory.in_force.unwrap_or(0).max(done.generation));
+                PAUSE_MIN
+            }
+            Err(error) => {
+                memory.failures += 1;
+                tracing::warn!(session = %done.key, order = ?done.order, failures = memory.failures, %error, "an order failed; it is tried again");
+                pause(memory.failures)
+            }
+        };
+        let not_before = Timestamp::now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));
+        if let Ok(not_before) = not_before {
+            memory.not_before = Some(not_before);
+            // Status may be there before the answer, or never: look again either way.
+            self.agenda.insert((not_before, done.key));
+        }
+    }
+}
+
+async fn wake(router: &Router, key: &Key, source: Source) -> Result<(), ApiError> {
+    let woken = router.send(key, Asleep::Refuse, source, |pod, assignment| async move { router.kernels().wake(&pod, &assignment).await });
+    woken.await.map(drop)
+}
+
+/// The generation of a live session's spec at its pod: what the status says; and of a session seen for the first time without that, what it has now.
+fn note_in_force(memory: &mut Memory, record: &Record) {
+    let ready = record.status.conditions.iter().find(|condition| condition.type_ == dormouse_crds::condition::READY);
+    let said = ready.and_then(|ready| ready.observed_generation).or(record.status.observed_generation);
+    if !is_live(&record.status) {
+        memory.in_force = None;
+    } else if memory.in_force.is_none() {
+        memory.in_force = said.or(Some(record.generation));
+    }
+}

@@ -1,0 +1,374 @@
+//! Sessions as JSON files in a folder, for `dormouse dev`: one process is gateway and operator, and its kernel pods are known from the start.
+//!
+//! `<root>/<namespace>/<name>.json` holds a [`Record`]. What a user or a placement writes is on disk before it is answered. What pods report
+//! is written within [`FLUSH_MS`]: losing it loses nothing, because storage has the truth. The folder has one process; whoever opens it sees to that.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use dormouse_crds::session::Placement;
+use tokio::sync::broadcast;
+
+use super::{
+    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, follow, merge_patch,
+};
+use crate::{kernels::Kernels, state::apply_loss};
+
+/// Milliseconds after which reported status is on disk.
+pub const FLUSH_MS: u64 = 1_000;
+
+/// A kernel pod that is there as long as this process is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticPod {
+    /// Pod name.
+    pub pod: String,
+    /// The namespace in its certificate. It serves every namespace.
+    pub namespace: String,
+    /// Where its mTLS server listens.
+    pub address: std::net::SocketAddr,
+    /// Random name of its process.
+    pub boot: String,
+}
+
+/// What is left to do for a session that goes: in a cluster the operator's work.
+#[async_trait]
+pub trait Cleanup: Send + Sync + 'static {
+    /// Removes everything that is stored of the session. Repeated until it succeeds.
+    async fn clean(&self, record: &Record) -> anyhow::Result<()>;
+}
+
+/// Sessions in a folder.
+pub struct FolderDirectory {
+    root: PathBuf,
+    pods: Vec<StaticPod>,
+    records: RwLock<BTreeMap<Key, Arc<Record>>>,
+    /// Held while a record is replaced, so that a compare-and-swap is one.
+    writing: tokio::sync::Mutex<()>,
+    dirty: Mutex<HashSet<Key>>,
+    version: AtomicU64,
+    changes: broadcast::Sender<Change>,
+    kernels: Kernels,
+    cleanup: Option<Arc<dyn Cleanup>>,
+}
+
+impl FolderDirectory {
+    /// Opens `root`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
+    /// among `pods` are cleared. Must be called inside a Tokio runtime.
+    pub async fn open(
+        root: impl Into<PathBuf>,
+        pods: Vec<StaticPod>,
+        kernels: Kernels,
+        cleanup: Option<Arc<dyn Cleanup>>,
+    ) -> anyhow::Result<Arc<Self>> {
+        let root = root.into();
+        let records = {
+            let root = root.clone();
+            tokio::task::spawn_blocking(move || load(&root)).await??
+        };
+        let version = records.values().filter_map(|record| record.resource_version.parse::<u64>().ok()).max().unwrap_or(0);
+        let directory = Arc::new(Self {
+            root,
+            pods,
+            records: RwLock::new(records.into_iter().map(|(key, record)| (key, Arc::new(record))).collect()),
+            writing: tokio::sync::Mutex::new(()),
+            dirty: Mutex::default(),
+            version: AtomicU64::new(version),
+            changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
+            kernels,
+            cleanup,
+        });
+        for record in directory.list(None) {
+            let lost = record.status.placement.as_ref().is_some_and(|placement| directory.pod(&record.key.namespace, placement).is_none());
+            if lost {
+                directory.lose(&record.key, None).await?;
+            }
+            if record.deleting {
+                follow::finish_deletion(&directory, record.key.clone());
+            }
+        }
+        follow::spawn(&directory);
+        Ok(directory)
+    }
+
+    pub(super) fn static_pods(&self) -> &[StaticPod] {
+        &self.pods
+    }
+
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    pub(super) fn cleanup(&self) -> Option<&Arc<dyn Cleanup>> {
+        self.cleanup.as_ref()
+    }
+
+    pub(super) fn by_uid(&self, uid: &str) -> Option<Arc<Record>> {
+        self.records.read().unwrap_or_else(PoisonError::into_inner).values().find(|record| record.uid == uid).cloned()
+    }
+
+    /// Clears the placement of a session whose process is gone, if it is still the one of `epoch`.
+    pub(super) async fn lose(&self, key: &Key, epoch: Option<u64>) -> Result<(), DirectoryError> {
+        let outcome = self
+            .replace(key, Durably::Yes, |record| {
+                let placed = record.status.placement.as_ref().is_some_and(|placement| epoch.is_none_or(|epoch| placement.epoch == epoch));
+                if placed {
+                    record.status.placement = None;
+                    apply_loss(&mut record.status, record.generation, &now());
+                }
+                Ok(())
+            })
+            .await;
+        match outcome {
+            Ok(_) | Err(DirectoryError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a record for good.
+    pub(super) async fn remove(&self, key: &Key) -> Result<(), DirectoryError> {
+        let _writing = self.writing.lock().await;
+        let path = self.path(key);
+        blocking(move || match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
+        .await?;
+        self.records.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.notify(key);
+        Ok(())
+    }
+
+    /// Replaces a record by what `change` makes of it; nothing happens when it changes nothing.
+    pub(super) async fn replace(
+        &self,
+        key: &Key,
+        durably: Durably,
+        change: impl FnOnce(&mut Record) -> Result<(), DirectoryError>,
+    ) -> Result<Arc<Record>, DirectoryError> {
+        let _writing = self.writing.lock().await;
+        let old = self.get(key).ok_or(DirectoryError::NotFound)?;
+        let mut new = Record::clone(&old);
+        change(&mut new)?;
+        if new == *old {
+            return Ok(old);
+        }
+        new.resource_version = self.next_version();
+        self.put(new, durably).await
+    }
+
+    /// Writes what pods reported since the last time.
+    pub(super) async fn flush(&self) -> Result<(), DirectoryError> {
+        let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in dirty {
+            let _writing = self.writing.lock().await;
+            if let Some(record) = self.get(&key) {
+                let path = self.path(&key);
+                blocking(move || save(&path, &record)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(&self, record: Record, durably: Durably) -> Result<Arc<Record>, DirectoryError> {
+        let record = Arc::new(record);
+        let key = record.key.clone();
+        match durably {
+            Durably::Yes => {
+                let (path, record) = (self.path(&key), Arc::clone(&record));
+                blocking(move || save(&path, &record)).await?;
+            }
+            Durably::Soon => {
+                self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+            }
+        }
+        self.records.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::clone(&record));
+        self.notify(&key);
+        Ok(record)
+    }
+
+    fn notify(&self, key: &Key) {
+        // Nobody listening is not a failure.
+        let _ = self.changes.send(Change::Session(key.clone()));
+    }
+
+    fn next_version(&self) -> String {
+        (self.version.fetch_add(1, Ordering::Relaxed) + 1).to_string()
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join(&key.namespace).join(format!("{}.json", key.name))
+    }
+
+    fn kernel_pod(pod: &StaticPod) -> KernelPod {
+        KernelPod { pod: pod.pod.clone(), uid: pod.boot.clone(), namespace: pod.namespace.clone(), address: pod.address, ready: true }
+    }
+}
+
+/// When a change must be on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durably {
+    /// Before it is answered.
+    Yes,
+    /// Within [`FLUSH_MS`].
+    Soon,
+}
+
+#[async_trait]
+impl Directory for FolderDirectory {
+    fn get(&self, key: &Key) -> Option<Arc<Record>> {
+        self.records.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
+        self.get(key).ok_or(DirectoryError::NotFound)
+    }
+
+    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
+        let records = self.records.read().unwrap_or_else(PoisonError::into_inner);
+        records.values().filter(|record| namespace.is_none_or(|wanted| record.key.namespace == wanted)).cloned().collect()
+    }
+
+    async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
+        check_file_name(&new.key.namespace)?;
+        check_file_name(&new.key.name)?;
+        let _writing = self.writing.lock().await;
+        if self.get(&new.key).is_some() {
+            return Err(DirectoryError::AlreadyExists);
+        }
+        let record = Record {
+            key: new.key,
+            uid: uuid::Uuid::new_v4().to_string(),
+            resource_version: self.next_version(),
+            generation: 1,
+            labels: new.labels,
+            spec: new.spec,
+            status: Default::default(),
+            finalizer: true,
+            deleting: false,
+        };
+        self.put(record, Durably::Yes).await
+    }
+
+    async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
+        self.replace(key, Durably::Yes, |record| {
+            if record.deleting {
+                return Err(DirectoryError::NotFound);
+            }
+            for (label, value) in patch.labels.into_iter().flatten() {
+                match value {
+                    Some(value) => record.labels.insert(label, value),
+                    None => record.labels.remove(&label),
+                };
+            }
+            if let Some(patch) = patch.spec {
+                let mut spec = serde_json::to_value(&record.spec).map_err(DirectoryError::unavailable)?;
+                merge_patch(&mut spec, &patch);
+                let spec = serde_path_to_error::deserialize(spec).map_err(|error| DirectoryError::Invalid(format!("spec.{error}")))?;
+                if record.spec != spec {
+                    record.spec = spec;
+                    record.generation += 1;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
+        let record = self
+            .replace(key, Durably::Yes, |record| {
+                record.deleting = true;
+                Ok(())
+            })
+            .await?;
+        let _ = self.changes.send(Change::Session(record.key.clone()));
+        Ok(())
+    }
+
+    async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
+        self.replace(&seen.key, Durably::Yes, |record| {
+            if record.uid != seen.uid || record.deleting {
+                return Err(DirectoryError::NotFound);
+            }
+            if record.resource_version != seen.resource_version {
+                return Err(DirectoryError::Conflict);
+            }
+            record.status.last_epoch = Some(placement.epoch);
+            record.status.placement = Some(placement);
+            Ok(())
+        })
+        .await
+    }
+
+    fn pods(&self, _namespace: &str, _pool: &str) -> Vec<KernelPod> {
+        self.pods.iter().map(Self::kernel_pod).collect()
+    }
+
+    fn pod(&self, _namespace: &str, placement: &Placement) -> Option<KernelPod> {
+        self.pods.iter().find(|pod| pod.pod == placement.pod && pod.boot == placement.boot).map(Self::kernel_pod)
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    fn pending(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+}
+
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+/// Refuses what would leave the folder; the routes refuse more.
+fn check_file_name(name: &str) -> Result<(), DirectoryError> {
+    let safe = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if safe { Ok(()) } else { Err(DirectoryError::Invalid(format!("`{name}` is not a name: use a-z, 0-9 and '-'"))) }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, DirectoryError> {
+    tokio::task::spawn_blocking(work).await.map_err(DirectoryError::unavailable)?.map_err(DirectoryError::unavailable)
+}
+
+/// Replaces the file in one step: a reader, or a crash, sees the old record or the new one.
+fn save(path: &Path, record: &Record) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let temporary = path.with_extension("json.new");
+    let mut file = std::fs::File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec_pretty(record)?)?;
+    file.sync_data()?;
+    std::fs::rename(&temporary, path)
+}
+
+fn load(root: &Path) -> anyhow::Result<BTreeMap<Key, Record>> {
+    use anyhow::Context as _;
+    std::fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
+    let mut records = BTreeMap::new();
+    for namespace in std::fs::read_dir(root)? {
+        let namespace = namespace?.path();
+        if !namespace.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(&namespace)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                match std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| Ok(serde_json::from_slice::<Record>(&bytes)?)) {
+                    Ok(record) => drop(records.insert(record.key.clone(), record)),
+                    // One bad file must not keep every other session from starting.
+                    Err(error) => tracing::error!(path = %path.display(), %error, "a session's file cannot be read; it is left out"),
+                }
+            }
+        }
+    }
+    Ok(records)
+}

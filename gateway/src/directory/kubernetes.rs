@@ -1,0 +1,347 @@
+//! Sessions as API objects: a watch keeps a cache of all of them and of the kernel pods; writes go to the API server.
+//!
+//! What a write returns enters the cache at once, so that whoever wrote sees it without waiting for the watch.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use async_trait::async_trait;
+use dormouse_crds::{
+    labels::{COMPONENT, STORAGE_FINALIZER},
+    session::{KernelSession, KernelSessionStatus, Placement},
+};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
+    core::error_boundary::DeserializeGuard,
+    runtime::{WatchStreamExt as _, watcher},
+};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    pods::{self, PoolPod},
+};
+
+/// Field manager of everything that the gateway writes.
+pub const FIELD_MANAGER: &str = "dormouse-gateway";
+
+/// The state of a cache that a watch fills.
+#[derive(Default)]
+struct Cache {
+    sessions: BTreeMap<Key, Arc<Record>>,
+    pods: BTreeMap<Key, PoolPod>,
+    sessions_synced: bool,
+    pods_synced: bool,
+}
+
+struct Shared {
+    cache: RwLock<Cache>,
+    changes: broadcast::Sender<Change>,
+}
+
+/// Sessions of every namespace of a cluster.
+pub struct KubernetesDirectory {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+impl KubernetesDirectory {
+    /// Starts to watch; see [`Directory::pending`] for when the caches are full. Ends with `shutdown`.
+    #[must_use]
+    pub fn start(client: Client, shutdown: &CancellationToken) -> Arc<Self> {
+        let shared = Arc::new(Shared { cache: RwLock::default(), changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX) });
+        let sessions = watch_sessions(Api::all(client.clone()), Arc::clone(&shared));
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(sessions));
+        let pods = watch_pods(Api::all(client.clone()), Arc::clone(&shared));
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(pods));
+        Arc::new(Self { client, shared })
+    }
+
+    fn api(&self, key: &Key) -> Api<KernelSession> {
+        Api::namespaced(self.client.clone(), &key.namespace)
+    }
+
+    /// Takes what the API server answered into the cache.
+    fn noted(&self, object: KernelSession) -> Result<Arc<Record>, DirectoryError> {
+        let record =
+            record(object).ok_or_else(|| DirectoryError::unavailable("the API server answered with an object without a name or uid"))?;
+        Ok(self.shared.note(record))
+    }
+
+    /// What a failure about `key` means; an object that is gone leaves the cache.
+    fn failed(&self, error: kube::Error, key: &Key) -> DirectoryError {
+        let error = failure(error);
+        if matches!(error, DirectoryError::NotFound) {
+            self.shared.forget(key, None);
+        }
+        error
+    }
+}
+
+impl Shared {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Cache> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Cache> {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self, change: Change) {
+        // Nobody listening is not a failure.
+        let _ = self.changes.send(change);
+    }
+
+    /// Takes `record` unless the cache has a later state of the same object. Returns what the cache has now.
+    fn note(&self, record: Record) -> Arc<Record> {
+        let key = record.key.clone();
+        let mut cache = self.write();
+        if let Some(have) = cache.sessions.get(&key) {
+            let older = have.uid == record.uid && version(&record.resource_version) < version(&have.resource_version);
+            if older || **have == record {
+                return Arc::clone(have);
+            }
+        }
+        let record = Arc::new(record);
+        cache.sessions.insert(key.clone(), Arc::clone(&record));
+        drop(cache);
+        self.notify(Change::Session(key));
+        record
+    }
+
+    fn forget(&self, key: &Key, uid: Option<&str>) {
+        let mut cache = self.write();
+        let same = cache.sessions.get(key).is_some_and(|have| uid.is_none_or(|uid| have.uid == uid));
+        if same {
+            cache.sessions.remove(key);
+            drop(cache);
+            self.notify(Change::Session(key.clone()));
+        }
+    }
+
+    /// Every session that the cache has, by key and uid.
+    fn known(&self) -> HashSet<(Key, String)> {
+        self.read().sessions.values().map(|record| (record.key.clone(), record.uid.clone())).collect()
+    }
+
+    /// After a full list: `gone` was there before the list was made and is not in it.
+    fn listed(&self, gone: HashSet<(Key, String)>) {
+        self.write().sessions_synced = true;
+        for (key, uid) in gone {
+            self.forget(&key, Some(&uid));
+        }
+        self.notify(Change::Pods);
+    }
+
+    fn change_pods(&self, change: impl FnOnce(&mut Cache)) {
+        change(&mut self.write());
+        self.notify(Change::Pods);
+    }
+}
+
+/// The order of an object's states: resource versions of one kind of object are decimal numbers that grow.
+fn version(resource_version: &str) -> u128 {
+    resource_version.parse().unwrap_or(u128::MAX)
+}
+
+async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<Shared>) {
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut unlisted = HashSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => unlisted = shared.known(),
+            Ok(watcher::Event::InitApply(object)) => {
+                if let Some(record) = readable(object) {
+                    unlisted.remove(&(record.key.clone(), record.uid.clone()));
+                    shared.note(record);
+                }
+            }
+            Ok(watcher::Event::InitDone) => shared.listed(std::mem::take(&mut unlisted)),
+            Ok(watcher::Event::Apply(object)) => drop(readable(object).map(|record| shared.note(record))),
+            Ok(watcher::Event::Delete(object)) => {
+                let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
+                shared.forget(&key, object.uid().as_deref());
+            }
+            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of sessions failed; it goes on"),
+        }
+    }
+}
+
+async fn watch_pods(api: Api<Pod>, shared: Arc<Shared>) {
+    let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut listed: BTreeMap<Key, PoolPod> = BTreeMap::new();
+    let key = |pod: &Pod| Key::new(pod.namespace().unwrap_or_default(), pod.name_any());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(pod)) => listed.extend(pods::read(&pod).map(|read| (key(&pod), read))),
+            Ok(watcher::Event::InitDone) => {
+                let listed = std::mem::take(&mut listed);
+                shared.change_pods(|cache| (cache.pods, cache.pods_synced) = (listed, true));
+            }
+            Ok(watcher::Event::Apply(pod)) => shared.change_pods(|cache| match pods::read(&pod) {
+                Some(read) => drop(cache.pods.insert(key(&pod), read)),
+                None => drop(cache.pods.remove(&key(&pod))),
+            }),
+            Ok(watcher::Event::Delete(pod)) => shared.change_pods(|cache| drop(cache.pods.remove(&key(&pod)))),
+            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of kernel pods failed; it goes on"),
+        }
+    }
+}
+
+/// One object that cannot be read must not hide the others.
+fn readable(object: DeserializeGuard<KernelSession>) -> Option<Record> {
+    match object.0 {
+        Ok(object) => record(object),
+        Err(error) => {
+            let key = Key::new(error.metadata.namespace.unwrap_or_default(), error.metadata.name.unwrap_or_default());
+            tracing::error!(session = %key, error = %error.error, "a KernelSession cannot be read; it is left out");
+            None
+        }
+    }
+}
+
+fn record(object: KernelSession) -> Option<Record> {
+    let meta = object.metadata;
+    Some(Record {
+        key: Key::new(meta.namespace?, meta.name?),
+        uid: meta.uid?,
+        resource_version: meta.resource_version.unwrap_or_default(),
+        generation: meta.generation.unwrap_or(1),
+        labels: meta.labels.unwrap_or_default(),
+        spec: object.spec,
+        status: object.status.unwrap_or_default(),
+        finalizer: meta.finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == STORAGE_FINALIZER)),
+        deleting: meta.deletion_timestamp.is_some(),
+    })
+}
+
+fn failure(error: kube::Error) -> DirectoryError {
+    let kube::Error::Api(status) = &error else { return DirectoryError::unavailable(error) };
+    let kind = status.details.as_ref().map_or("", |details| details.kind.as_str());
+    match (status.code, status.reason.as_str()) {
+        (404, _) if kind == "namespaces" => DirectoryError::NamespaceNotFound,
+        (404, _) => DirectoryError::NotFound,
+        (409, "AlreadyExists") => DirectoryError::AlreadyExists,
+        (409, _) => DirectoryError::Conflict,
+        (400 | 422, _) => DirectoryError::Invalid(status.message.clone()),
+        // A namespace on its way out, a quota, an admission policy: the text says which. Our own missing right reads the same way.
+        (403, _) => DirectoryError::Refused(status.message.clone()),
+        _ => DirectoryError::unavailable(error),
+    }
+}
+
+#[async_trait]
+impl Directory for KubernetesDirectory {
+    fn get(&self, key: &Key) -> Option<Arc<Record>> {
+        self.shared.read().sessions.get(key).cloned()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
+        let object = self.api(key).get(&key.name).await.map_err(|error| self.failed(error, key))?;
+        self.noted(object)
+    }
+
+    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
+        let cache = self.shared.read();
+        match namespace {
+            None => cache.sessions.values().cloned().collect(),
+            Some(namespace) => {
+                let from = Key::new(namespace, "");
+                cache
+                    .sessions
+                    .range(from..)
+                    .take_while(|(key, _)| key.namespace == namespace)
+                    .map(|(_, record)| Arc::clone(record))
+                    .collect()
+            }
+        }
+    }
+
+    async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
+        let mut object = KernelSession::new(&new.key.name, new.spec);
+        object.metadata = ObjectMeta {
+            namespace: Some(new.key.namespace.clone()),
+            labels: (!new.labels.is_empty()).then_some(new.labels),
+            finalizers: Some(vec![STORAGE_FINALIZER.to_owned()]),
+            ..object.metadata
+        };
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let object = self.api(&new.key).create(&params, &object).await.map_err(failure)?;
+        self.noted(object)
+    }
+
+    async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
+        let mut body = serde_json::Map::new();
+        if let Some(spec) = patch.spec {
+            body.insert("spec".to_owned(), spec);
+        }
+        if let Some(labels) = patch.labels {
+            body.insert("metadata".to_owned(), serde_json::json!({ "labels": labels }));
+        }
+        let patch = Patch::Merge(serde_json::Value::Object(body));
+        let params = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..params };
+        let object = self.api(key).patch(&key.name, &params, &patch).await.map_err(|error| self.failed(error, key))?;
+        self.noted(object)
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
+        let gone = self.api(key).delete(&key.name, &DeleteParams::default()).await.map_err(|error| self.failed(error, key))?;
+        match gone.left() {
+            Some(object) => self.noted(object).map(drop),
+            None => {
+                self.shared.forget(key, None);
+                Ok(())
+            }
+        }
+    }
+
+    async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
+        let status =
+            KernelSessionStatus { last_epoch: Some(placement.epoch), placement: Some(placement), ..KernelSessionStatus::default() };
+        let patch = serde_json::json!({
+            "metadata": { "resourceVersion": seen.resource_version, "uid": seen.uid },
+            "status": status,
+        });
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = self.api(&seen.key).patch_status(&seen.key.name, &params, &Patch::Merge(patch)).await;
+        self.noted(patched.map_err(|error| self.failed(error, &seen.key))?)
+    }
+
+    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
+        let cache = self.shared.read();
+        let from = Key::new(namespace, "");
+        let of_namespace = cache.pods.range(from..).take_while(|(key, _)| key.namespace == namespace);
+        of_namespace.filter(|(_, pod)| pod.pool == pool).map(|(_, pod)| pod.pod.clone()).collect()
+    }
+
+    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
+        let cache = self.shared.read();
+        let pod = cache.pods.get(&Key::new(namespace, &placement.pod))?;
+        (pod.pod.uid == placement.pod_uid).then(|| pod.pod.clone())
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.shared.changes.subscribe()
+    }
+
+    fn pending(&self) -> Vec<&'static str> {
+        let cache = self.shared.read();
+        let mut pending = Vec::new();
+        if !cache.sessions_synced {
+            pending.push("the list of KernelSessions has not arrived");
+        }
+        if !cache.pods_synced {
+            pending.push("the list of kernel pods has not arrived");
+        }
+        pending
+    }
+}

@@ -1,0 +1,209 @@
+//! Requests to kernel pods, over mutual TLS.
+//!
+//! Knows addresses, identities and the calls of `dormouse_protocol::kernel`; decides nothing about where a request should go.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use dormouse_crds::session::Placement;
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport},
+};
+use dormouse_service::tls::{Identity, PeerClient, Process};
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use reqwest::{Method, RequestBuilder, Response, header::ACCEPT};
+use serde::de::DeserializeOwned;
+
+use crate::directory::{KernelPod, Record};
+
+/// How long `GET /v1/info` may take: a pod that needs longer takes no new session.
+pub const INFO_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a pod may take to wake a session, to put one to sleep, or to forget one.
+pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a pod may take to note an interrupt.
+pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest line of a stream from a pod, in bytes.
+pub const LINE_BYTES_MAX: usize = 64 << 20;
+/// Media type of streams.
+pub const NDJSON: &str = "application/x-ndjson";
+
+/// Why a pod gave no answer that counts.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// It answered with an error of its own.
+    #[error("{0}")]
+    Refused(ApiError),
+    /// It cannot be connected to: it has not seen the request.
+    #[error("the kernel pod cannot be reached: {0}")]
+    Unreachable(#[source] reqwest::Error),
+    /// The connection failed after the request had left: what came of it is not known.
+    #[error("the kernel pod's answer was lost: {0}")]
+    Lost(#[source] reqwest::Error),
+    /// A stream ended before its last event.
+    #[error("the kernel pod's stream ended before its last event")]
+    CutOff,
+    /// The answer is not what was agreed.
+    #[error("the kernel pod's answer cannot be understood: {0}")]
+    Garbled(String),
+}
+
+impl From<reqwest::Error> for KernelError {
+    fn from(error: reqwest::Error) -> Self {
+        if error.is_connect() { Self::Unreachable(error) } else { Self::Lost(error) }
+    }
+}
+
+/// Lines of a stream, without their newline.
+pub type Lines = BoxStream<'static, Result<Bytes, KernelError>>;
+
+/// The client of kernel pods. Clones share connections.
+#[derive(Clone)]
+pub struct Kernels {
+    client: PeerClient,
+}
+
+/// By what right a pod may run a session: what is sent with every call.
+#[must_use]
+pub fn assignment(record: &Record, placement: &Placement) -> Assignment {
+    Assignment {
+        namespace: record.key.namespace.clone(),
+        name: record.key.name.clone(),
+        uid: record.uid.clone(),
+        epoch: placement.epoch,
+        boot: placement.boot.clone(),
+        generation: record.generation,
+        spec: record.spec.clone(),
+    }
+}
+
+impl Kernels {
+    /// A client that proves who it is with `client`'s certificate.
+    #[must_use]
+    pub fn new(client: PeerClient) -> Self {
+        Self { client }
+    }
+
+    /// What the pod is, and how much fits.
+    pub async fn info(&self, pod: &KernelPod) -> Result<PodInfo, KernelError> {
+        json(self.request(pod, Method::GET, "/v1/info").timeout(INFO_TIMEOUT).send().await?).await
+    }
+
+    /// Runs a cell. The bytes are an `EvalResult` in JSON.
+    pub async fn eval(&self, pod: &KernelPod, call: &EvalCall) -> Result<Bytes, KernelError> {
+        let response = checked(self.request(pod, Method::POST, "/v1/eval").json(call).send().await?).await?;
+        Ok(response.bytes().await?)
+    }
+
+    /// Runs a cell and streams its events; the last line is `final`.
+    pub async fn eval_events(&self, pod: &KernelPod, call: &EvalCall) -> Result<Lines, KernelError> {
+        let request = self.request(pod, Method::POST, "/v1/eval").header(ACCEPT, NDJSON).json(call);
+        Ok(lines(checked(request.send().await?).await?))
+    }
+
+    /// The session's events.
+    pub async fn events(&self, pod: &KernelPod, call: &EventsCall) -> Result<Lines, KernelError> {
+        Ok(lines(checked(self.request(pod, Method::POST, "/v1/events").json(call).send().await?).await?))
+    }
+
+    /// Makes the session live, or gives a live one its new spec.
+    pub async fn wake(&self, pod: &KernelPod, assignment: &Assignment) -> Result<SessionReport, KernelError> {
+        json(self.order(pod, "/v1/wake", assignment).send().await?).await
+    }
+
+    /// Puts the session to sleep; answers once its head is stored.
+    pub async fn hibernate(&self, pod: &KernelPod, assignment: &Assignment) -> Result<SessionReport, KernelError> {
+        json(self.order(pod, "/v1/hibernate", assignment).send().await?).await
+    }
+
+    /// Ends the running cell.
+    pub async fn interrupt(&self, pod: &KernelPod, assignment: &Assignment) -> Result<(), KernelError> {
+        checked(self.order(pod, "/v1/interrupt", assignment).timeout(INTERRUPT_TIMEOUT).send().await?).await.map(drop)
+    }
+
+    /// Drops the session without a commit.
+    pub async fn forget(&self, pod: &KernelPod, assignment: &Assignment) -> Result<(), KernelError> {
+        checked(self.order(pod, "/v1/forget", assignment).send().await?).await.map(drop)
+    }
+
+    /// What the pod reports, for ever.
+    pub async fn report(&self, pod: &KernelPod) -> Result<BoxStream<'static, Result<ReportLine, KernelError>>, KernelError> {
+        let lines = lines(checked(self.request(pod, Method::GET, "/v1/report").send().await?).await?);
+        Ok(lines.map(|line| serde_json::from_slice(&line?).map_err(|error| KernelError::Garbled(error.to_string()))).boxed())
+    }
+
+    fn order(&self, pod: &KernelPod, path: &str, assignment: &Assignment) -> RequestBuilder {
+        self.request(pod, Method::POST, path).timeout(ORDER_TIMEOUT).json(assignment)
+    }
+
+    fn request(&self, pod: &KernelPod, method: Method, path: &str) -> RequestBuilder {
+        let identity = Identity::new(Process::Kernel, pod.namespace.clone(), pod.pod.clone());
+        self.client.request(method, &identity, &pod.address.to_string(), path)
+    }
+}
+
+async fn checked(response: Response) -> Result<Response, KernelError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.bytes().await?;
+    Err(match serde_json::from_slice::<ErrorBody>(&body) {
+        Ok(body) => KernelError::Refused(body.error),
+        Err(_) if status.as_u16() == 413 => {
+            KernelError::Refused(ApiError::new(ErrorCode::InvalidRequest, "the cell is larger than a kernel pod takes; send it in parts"))
+        }
+        Err(_) => KernelError::Garbled(format!("status {status} without an error body")),
+    })
+}
+
+async fn json<T: DeserializeOwned>(response: Response) -> Result<T, KernelError> {
+    let body = checked(response).await?.bytes().await?;
+    serde_json::from_slice(&body).map_err(|error| KernelError::Garbled(error.to_string()))
+}
+
+fn lines(response: Response) -> Lines {
+    split(response.bytes_stream().map(|chunk| chunk.map_err(KernelError::from))).boxed()
+}
+
+/// Cuts a stream of chunks at newlines; empty lines are left out. What follows the last newline is not a line: its end was lost.
+fn split(chunks: impl Stream<Item = Result<Bytes, KernelError>> + Send + 'static) -> impl Stream<Item = Result<Bytes, KernelError>> + Send {
+    let state = (Box::pin(chunks), BytesMut::new(), false);
+    futures::stream::unfold(state, |(mut chunks, mut buffer, mut ended)| async move {
+        loop {
+            if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let mut line = buffer.split_to(end + 1);
+                line.truncate(end);
+                if line.is_empty() {
+                    continue;
+                }
+                return Some((Ok(line.freeze()), (chunks, buffer, ended)));
+            }
+            if ended {
+                return None;
+            }
+            if buffer.len() > LINE_BYTES_MAX {
+                ended = true;
+                buffer.clear();
+                return Some((Err(KernelError::Garbled(format!("a line of more than {LINE_BYTES_MAX} bytes"))), (chunks, buffer, ended)));
+            }
+            match chunks.next().await {
+                Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
+                Some(Err(error)) => return Some((Err(error), (chunks, BytesMut::new(), true))),
+                None => ended = true,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_whole_however_the_chunks_fall() {
+        let chunks = ["{\"a\"", ":1}\n\n{\"b\":2}\n{\"c", "\":3}\n", "cut off"].map(|text| Ok(Bytes::from_static(text.as_bytes())));
+        let lines: Vec<_> = split(futures::stream::iter(chunks)).map(|line| line.unwrap()).collect().await;
+        assert_eq!(lines, ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}"]);
+    }
+}

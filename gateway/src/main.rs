@@ -1,0 +1,11 @@
+//! `dormouse-gateway`.
+
+use clap::Parser as _;
+use dormouse_gateway::run::{Args, run};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    dormouse_service::telemetry::init("gateway");
+    run(args, dormouse_service::shutdown::signal()).await
+}

@@ -1,0 +1,153 @@
+//! Errors as clients see them, and the id that ties an answer to the log lines of every process that its request crossed.
+
+use axum::{
+    Json,
+    extract::Request,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
+use tracing::Instrument as _;
+
+use crate::directory::{DirectoryError, Key};
+
+/// The header that carries a request's id, both ways.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest id that is taken from a client, in bytes.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The id of a request.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
+/// An error on its way to the client.
+#[derive(Debug, Clone)]
+pub struct Problem(pub ApiError);
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Problem {
+    /// The body is written by [`with_request_id`], which knows the id.
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = status.into_response();
+        if self.0.code == ErrorCode::Unauthenticated {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// What a failure of the directory means to a client that asked about `key`.
+#[must_use]
+pub fn of_directory(error: DirectoryError, key: &Key) -> ApiError {
+    match error {
+        DirectoryError::NotFound => ApiError::new(
+            ErrorCode::SessionNotFound,
+            format!("there is no session `{}` in namespace `{}`: create it first", key.name, key.namespace),
+        ),
+        DirectoryError::NamespaceNotFound => {
+            ApiError::new(ErrorCode::InvalidRequest, format!("namespace `{}` does not exist: create it first", key.namespace))
+        }
+        DirectoryError::AlreadyExists => ApiError::new(
+            ErrorCode::Conflict,
+            format!("session `{}` exists in namespace `{}`: choose another name, or leave out `If-None-Match`", key.name, key.namespace),
+        ),
+        DirectoryError::Conflict => ApiError::new(
+            ErrorCode::Conflict,
+            format!("session `{}` was changed by someone else meanwhile: send the request again", key.name),
+        ),
+        DirectoryError::Invalid(message) => ApiError::new(ErrorCode::InvalidRequest, message),
+        DirectoryError::Refused(message) => ApiError::new(ErrorCode::QuotaExceeded, message),
+        DirectoryError::Unavailable(error) => {
+            tracing::error!(session = %key, error = %chain(&*error), "the directory of sessions failed");
+            ApiError::new(
+                ErrorCode::Internal,
+                "the directory of sessions cannot be read or written at the moment: try again, and see the gateway's log",
+            )
+        }
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Middleware: gives the request an id, and every error answer a body that carries it.
+pub async fn with_request_id(mut request: Request, next: Next) -> Response {
+    let id = accepted_id(request.headers().get(REQUEST_ID)).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = tracing::info_span!("request", request_id = %id, method = %request.method(), path = request.uri().path());
+    let response = next.run(request).instrument(span.clone()).await;
+    let mut response = match problem_in(&response) {
+        Some(mut error) => {
+            let _entered = span.enter();
+            if response.status().is_server_error() {
+                tracing::warn!(code = %error.code, message = error.message, "request failed");
+            } else {
+                tracing::debug!(code = %error.code, message = error.message, "request refused");
+            }
+            error.request_id.clone_from(&id);
+            with_body(response, error)
+        }
+        None => response,
+    };
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// The error that an answer stands for: ours, or one of the HTTP library's own.
+fn problem_in(response: &Response) -> Option<ApiError> {
+    if let Some(Problem(error)) = response.extensions().get::<Problem>() {
+        return Some(error.clone());
+    }
+    match response.status() {
+        StatusCode::NOT_FOUND => {
+            Some(ApiError::new(ErrorCode::InvalidRequest, "there is no such path: the API is under /v1/namespaces/{namespace}/sessions"))
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            Some(ApiError::new(ErrorCode::InvalidRequest, "this path does not take this method: see `Allow`"))
+        }
+        status if status.is_client_error() => {
+            Some(ApiError::new(ErrorCode::InvalidRequest, format!("the request cannot be understood: {status}")))
+        }
+        status if status.is_server_error() => Some(ApiError::new(ErrorCode::Internal, "a fault of ours: see the gateway's log")),
+        _ => None,
+    }
+}
+
+fn with_body(response: Response, error: ApiError) -> Response {
+    let (mut parts, _) = response.into_parts();
+    parts.extensions.remove::<Problem>();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::CONTENT_TYPE);
+    let mut response = (parts.status, Json(ErrorBody { error })).into_response();
+    response.headers_mut().extend(parts.headers);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response
+}
+
+fn accepted_id(header: Option<&HeaderValue>) -> Option<String> {
+    let id = header?.to_str().ok()?;
+    let fits = !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
+    fits.then(|| id.to_owned())
+}

@@ -1,0 +1,336 @@
+//! From a session's name to the process that runs it: the one way that every request, and every wake that nobody asked for, takes.
+//!
+//! Status says where a session should be; a pod says whether it is so. When they disagree, or the pod is gone, the router names another pod
+//! by compare-and-swap with the next epoch and sends the same call again. That is safe because storage, not this, decides who may commit.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dormouse_crds::session::{OperatingMode, Placement};
+use dormouse_protocol::{ApiError, ErrorCode, kernel::Assignment};
+use tokio::sync::broadcast::Receiver;
+
+use crate::{
+    directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
+    kernels::{KernelError, Kernels, assignment},
+    metrics::{AttemptOutcome, GatewayMetrics, Source},
+    placement,
+    problem::of_directory,
+    single_flight::SingleFlight,
+};
+
+/// Times that one request is sent to a pod, the first included.
+pub const ATTEMPTS_MAX: u32 = 10;
+/// Pause before the second attempt, in milliseconds; each next one is twice as long.
+pub const PAUSE_MS_MIN: u64 = 10;
+/// Longest pause between attempts, in milliseconds.
+pub const PAUSE_MS_MAX: u64 = 1_000;
+/// Total time that one request may spend on finding a place, waiting for room included.
+pub const PLACING_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a session may be without the finalizer that the operator adds, before a request for it gives up.
+pub const FINALIZER_TIMEOUT: Duration = Duration::from_secs(30);
+/// While nothing changes in the directory, pods are asked again this often: a slot that becomes free is no change there.
+pub const ROOM_POLL: Duration = Duration::from_millis(300);
+
+/// What a request does about a session that its user has put to sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asleep {
+    /// It is refused: only a change of the spec wakes the session.
+    Refuse,
+    /// It goes on: what is asked does not wake.
+    Accept,
+}
+
+/// The way to sessions. Clones share everything.
+#[derive(Clone)]
+pub struct Router {
+    directory: Arc<dyn Directory>,
+    kernels: Kernels,
+    flights: Arc<SingleFlight<String>>,
+    metrics: GatewayMetrics,
+}
+
+/// A session and the process that should have it.
+pub struct Route {
+    /// The session.
+    pub record: Arc<Record>,
+    /// The process.
+    pub placement: Placement,
+    /// Its pod.
+    pub pod: KernelPod,
+}
+
+impl Route {
+    /// What to send there.
+    #[must_use]
+    pub fn assignment(&self) -> Assignment {
+        assignment(&self.record, &self.placement)
+    }
+}
+
+/// What is known about a request that is under way.
+pub struct Journey {
+    asleep: Asleep,
+    source: Source,
+    /// Placements of this epoch and below have failed this request.
+    lost_epoch: u64,
+    attempts: u32,
+    placing_until: Instant,
+}
+
+impl Journey {
+    /// A request that has not been sent yet.
+    #[must_use]
+    pub fn new(asleep: Asleep, source: Source) -> Self {
+        Self { asleep, source, lost_epoch: 0, attempts: 0, placing_until: Instant::now() + PLACING_TIMEOUT }
+    }
+
+    /// Placements of this epoch and below have failed this request.
+    #[must_use]
+    pub fn lost_epoch(&self) -> u64 {
+        self.lost_epoch
+    }
+}
+
+impl Router {
+    /// A router over `directory` and `kernels`.
+    #[must_use]
+    pub fn new(directory: Arc<dyn Directory>, kernels: Kernels, metrics: GatewayMetrics) -> Self {
+        Self { directory, kernels, flights: Arc::default(), metrics }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
+    }
+
+    /// The client of pods.
+    #[must_use]
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// Sends `call` to the process that has the session, wherever that comes to be, until one answers.
+    pub async fn send<T, F>(
+        &self,
+        key: &Key,
+        asleep: Asleep,
+        source: Source,
+        call: impl Fn(KernelPod, Assignment) -> F,
+    ) -> Result<(T, Route), ApiError>
+    where
+        F: Future<Output = Result<T, KernelError>>,
+    {
+        self.send_on(&mut Journey::new(asleep, source), key, call).await
+    }
+
+    /// The same for a request that is under way already.
+    pub async fn send_on<T, F>(
+        &self,
+        journey: &mut Journey,
+        key: &Key,
+        call: impl Fn(KernelPod, Assignment) -> F,
+    ) -> Result<(T, Route), ApiError>
+    where
+        F: Future<Output = Result<T, KernelError>>,
+    {
+        loop {
+            let route = self.place(key, journey).await?;
+            match call(route.pod.clone(), route.assignment()).await {
+                Ok(answer) => {
+                    self.metrics.attempt(AttemptOutcome::Answered);
+                    return Ok((answer, route));
+                }
+                Err(error) => self.failed(journey, &route, error).await?,
+            }
+        }
+    }
+
+    /// Notes that a call failed, and pauses; an error here is the answer to the client.
+    pub async fn failed(&self, journey: &mut Journey, route: &Route, error: KernelError) -> Result<(), ApiError> {
+        let elsewhere = match &error {
+            KernelError::Refused(refusal) => {
+                if !means_elsewhere(refusal.code) {
+                    self.metrics.attempt(AttemptOutcome::Refused);
+                    return Err(refusal.clone());
+                }
+                self.metrics.attempt(AttemptOutcome::Gone);
+                true
+            }
+            KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => {
+                self.metrics.attempt(AttemptOutcome::Lost);
+                !self.lives(route).await
+            }
+            KernelError::Garbled(_) => {
+                self.metrics.attempt(AttemptOutcome::Garbled);
+                false
+            }
+        };
+        journey.attempts += 1;
+        tracing::info!(session = %route.record.key, pod = route.pod.pod, epoch = route.placement.epoch, attempt = journey.attempts, elsewhere, %error, "a kernel pod did not answer");
+        if journey.attempts >= ATTEMPTS_MAX {
+            return Err(exhausted(&error));
+        }
+        if elsewhere {
+            journey.lost_epoch = journey.lost_epoch.max(route.placement.epoch);
+        }
+        tokio::time::sleep(pause(journey.attempts)).await;
+        // The cache may be behind; what comes of this is seen by `place`.
+        let _ = self.directory.read(&route.record.key).await;
+        Ok(())
+    }
+
+    /// Whether the process that was asked still answers as itself.
+    async fn lives(&self, route: &Route) -> bool {
+        match self.kernels.info(&route.pod).await {
+            Ok(info) => info.boot == route.placement.boot && !info.draining,
+            Err(_) => false,
+        }
+    }
+
+    /// Where the session is, or where it shall be from now on.
+    pub async fn place(&self, key: &Key, journey: &mut Journey) -> Result<Route, ApiError> {
+        let record = self.find(key).await?;
+        admit(&record, journey.asleep)?;
+        if let Some(route) = self.placed(&record, journey.lost_epoch) {
+            return Ok(route);
+        }
+        let _flight = self.flights.enter(record.uid.clone()).await;
+        let mut changes = self.directory.changes();
+        let mut finalizer_until = None;
+        loop {
+            let record = self.find(key).await?;
+            admit(&record, journey.asleep)?;
+            if !record.finalizer {
+                let until = *finalizer_until.get_or_insert_with(|| Instant::now() + FINALIZER_TIMEOUT);
+                changed(&mut changes, until, || not_adopted(key)).await?;
+                continue;
+            }
+            if let Some(route) = self.placed(&record, journey.lost_epoch) {
+                return Ok(route);
+            }
+            match placement::next(&self.directory, &self.kernels, &record).await {
+                Some(placement) => self.assign(&record, placement, journey.source).await?,
+                None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
+            }
+            if Instant::now() >= journey.placing_until {
+                return Err(no_room(&record));
+            }
+        }
+    }
+
+    /// The session as the cache has it; a session that the cache does not have yet is asked for.
+    pub async fn find(&self, key: &Key) -> Result<Arc<Record>, ApiError> {
+        let record = match self.directory.get(key) {
+            Some(record) => record,
+            None => self.directory.read(key).await.map_err(|error| of_directory(error, key))?,
+        };
+        if record.deleting { Err(of_directory(DirectoryError::NotFound, key)) } else { Ok(record) }
+    }
+
+    /// The process that status names, if its pod exists and its epoch is above `lost_epoch`.
+    #[must_use]
+    pub fn placed(&self, record: &Arc<Record>, lost_epoch: u64) -> Option<Route> {
+        let placement = record.status.placement.clone().filter(|placement| placement.epoch > lost_epoch)?;
+        let pod = self.directory.pod(&record.key.namespace, &placement)?;
+        Some(Route { record: Arc::clone(record), placement, pod })
+    }
+
+    /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
+    async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<(), ApiError> {
+        let (pod, epoch) = (placement.pod.clone(), placement.epoch);
+        match self.directory.assign(record, placement).await {
+            Ok(_) => {
+                self.metrics.placed(source);
+                tracing::info!(session = %record.key, pod, epoch, source = source.label(), "placed");
+                Ok(())
+            }
+            Err(DirectoryError::Conflict) => {
+                self.directory.read(&record.key).await.map(drop).map_err(|error| of_directory(error, &record.key))
+            }
+            Err(error) => Err(of_directory(error, &record.key)),
+        }
+    }
+}
+
+/// Waits for a change in the directory, for [`ROOM_POLL`] at most; fails once `until` has passed.
+async fn changed(changes: &mut Receiver<Change>, until: Instant, error: impl FnOnce() -> ApiError) -> Result<(), ApiError> {
+    let now = Instant::now();
+    if now >= until {
+        return Err(error());
+    }
+    // A change, a lag, a closed channel and the end of the wait mean the same: look again.
+    let waited = tokio::time::timeout(ROOM_POLL.min(until - now), changes.recv()).await;
+    if matches!(waited, Ok(Err(tokio::sync::broadcast::error::RecvError::Closed))) {
+        tokio::time::sleep(ROOM_POLL.min(until - now)).await;
+    }
+    while changes.try_recv().is_ok() {}
+    Ok(())
+}
+
+fn admit(record: &Record, asleep: Asleep) -> Result<(), ApiError> {
+    if asleep == Asleep::Refuse && record.spec.operating_mode == OperatingMode::Hibernated {
+        let message = "the session's spec.operatingMode is Hibernated: set it to Auto or Running, then send the request again";
+        return Err(ApiError::new(ErrorCode::Conflict, message));
+    }
+    Ok(())
+}
+
+/// Whether a pod that answers so sends the request on to another.
+#[must_use]
+pub fn means_elsewhere(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::SessionGone | ErrorCode::ShuttingDown | ErrorCode::CapacityExhausted)
+}
+
+/// The pause before the attempt after `attempts` that failed.
+#[must_use]
+pub fn pause(attempts: u32) -> Duration {
+    let doubled = PAUSE_MS_MIN.saturating_mul(1 << attempts.saturating_sub(1).min(16));
+    Duration::from_millis(doubled.min(PAUSE_MS_MAX))
+}
+
+fn exhausted(error: &KernelError) -> ApiError {
+    match error {
+        KernelError::Refused(refusal) => refusal.clone(),
+        KernelError::Garbled(message) => {
+            ApiError::new(ErrorCode::Internal, format!("the kernel pod's answers cannot be understood: {message}"))
+        }
+        KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => ApiError::new(
+            ErrorCode::SessionGone,
+            format!(
+                "{ATTEMPTS_MAX} attempts to reach the session's kernel pod failed: send the request again with the same idempotencyKey"
+            ),
+        ),
+    }
+}
+
+fn no_room(record: &Record) -> ApiError {
+    let message = format!(
+        "no kernel pod of pool `{}` in namespace `{}` had a free slot for {} s: try later, or raise the KernelPool's maxPods or slotsPerPod",
+        record.spec.pool,
+        record.key.namespace,
+        PLACING_TIMEOUT.as_secs()
+    );
+    ApiError::new(ErrorCode::CapacityExhausted, message)
+}
+
+fn not_adopted(key: &Key) -> ApiError {
+    let message = format!("session `{}` has no finalizer after {} s: is the operator running?", key.name, FINALIZER_TIMEOUT.as_secs());
+    ApiError::new(ErrorCode::CapacityExhausted, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_stay_bounded() {
+        let pauses: Vec<_> = (1..=12).map(|attempt| pause(attempt).as_millis()).collect();
+        assert_eq!(pauses[..4], [10, 20, 40, 80]);
+        assert_eq!(pauses.last(), Some(&1_000));
+    }
+}

@@ -1,0 +1,123 @@
+//! Bodies and queries, parsed once into types that cannot be wrong.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{StatusCode, request::Parts},
+};
+use dormouse_protocol::{ApiError, ErrorCode};
+use serde::de::DeserializeOwned;
+
+use crate::{directory::Key, problem::Problem, service::check_name};
+
+/// Largest request body, in bytes.
+pub const BODY_BYTES_MAX: usize = 8 << 20;
+
+/// A JSON body. What does not fit is refused with the path of the field. Any content type is taken: `curl -d` names the wrong one.
+pub struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            let message = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                format!("the body is larger than {BODY_BYTES_MAX} bytes: send less at a time")
+            } else {
+                format!("the body cannot be read: {}", rejection.body_text())
+            };
+            ApiError::new(ErrorCode::InvalidRequest, message)
+        })?;
+        // No body means: all fields as they are by default.
+        let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+        parse(bytes).map(Self).map_err(Problem)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("{path}: ") };
+        let refusal = ApiError::new(ErrorCode::InvalidRequest, format!("{place}{}", error.inner()));
+        if place.is_empty() { refusal } else { refusal.with_details(serde_json::json!({ "path": path })) }
+    })?;
+    json.end().map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the body is not one JSON value: {error}")))?;
+    Ok(value)
+}
+
+/// A query string. What does not fit, and what is not known, is refused.
+pub struct Params<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let Query(value) =
+            query.map_err(|rejection| ApiError::new(ErrorCode::InvalidRequest, format!("query: {}", rejection.body_text())))?;
+        Ok(Self(value))
+    }
+}
+
+/// The namespace in the path.
+pub struct Namespace(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Namespace {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(namespace) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| bad_path())?;
+        check_name(&namespace, "namespace")?;
+        Ok(Self(namespace))
+    }
+}
+
+/// Namespace and name of the session in the path.
+pub struct SessionPath(pub Key);
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path((namespace, name)) = Path::<(String, String)>::from_request_parts(parts, state).await.map_err(|_| bad_path())?;
+        check_name(&namespace, "namespace")?;
+        // A session that kubectl made may have dots in its name.
+        for label in name.split('.') {
+            check_name(label, "name")?;
+        }
+        Ok(Self(Key { namespace, name }))
+    }
+}
+
+fn bad_path() -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use dormouse_protocol::{eval::EvalRequest, session::CreateSession};
+
+    use super::*;
+
+    fn path_of<T: DeserializeOwned>(body: &str) -> (String, String) {
+        let Err(error) = parse::<T>(body.as_bytes()) else { panic!("accepted: {body}") };
+        assert_eq!(error.code, ErrorCode::InvalidRequest);
+        (error.details.map(|details| details["path"].as_str().unwrap().to_owned()).unwrap_or_default(), error.message)
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_path() {
+        let (path, message) = path_of::<CreateSession>(r#"{"spec":{"limits":{"heapBites":1}}}"#);
+        assert_eq!(path, "spec.limits.heapBites");
+        assert!(message.contains("unknown field `heapBites`"), "{message}");
+        assert_eq!(path_of::<EvalRequest>(r#"{"code":"1","extra":2}"#).0, "extra");
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_with_its_path() {
+        assert_eq!(path_of::<EvalRequest>(r#"{"code":1}"#).0, "code");
+        assert_eq!(path_of::<EvalRequest>(r#"{"code":"1"} x"#).0, "");
+        assert!(path_of::<EvalRequest>("{}").1.contains("missing field `code`"));
+    }
+}

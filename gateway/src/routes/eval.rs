@@ -1,0 +1,82 @@
+//! Cells.
+
+use axum::{
+    body::Body as HttpBody,
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    eval::{EvalRequest, EvalResult},
+    kernel::EvalCall,
+};
+use futures::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{
+    App,
+    body::{Body, SessionPath},
+};
+use crate::{
+    auth::{Caller, Verb},
+    kernels::NDJSON,
+    metrics::Source,
+    problem::{Problem, RequestId},
+    router::Asleep,
+    stream::{self, Frames},
+};
+
+/// Longest idempotency key, in bytes.
+const KEY_BYTES_MAX: usize = 128;
+
+/// Runs a cell. A script's own failure is `200 {ok: false}`. With `Accept: application/x-ndjson` the same comes as events that end in `final`.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/eval", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = EvalRequest,
+    responses(
+        (status = 200, description = "the cell ended", content((EvalResult = "application/json"), (dormouse_protocol::event::Event = "application/x-ndjson"))),
+        (status = "4XX", description = "refused", body = ErrorBody),
+        (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn eval(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    RequestId(request_id): RequestId,
+    headers: HeaderMap,
+    Body(mut eval): Body<EvalRequest>,
+) -> Result<Response, Problem> {
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    let idempotency_key = eval.idempotency_key.get_or_insert_with(|| uuid::Uuid::new_v4().to_string());
+    if idempotency_key.is_empty() || idempotency_key.len() > KEY_BYTES_MAX {
+        let message = format!("idempotencyKey: use 1 to {KEY_BYTES_MAX} bytes, or leave it out");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": "idempotencyKey" })).into());
+    }
+    if accepts(&headers, NDJSON) {
+        let frames = stream::eval(&app.router, &key, eval, request_id).await?;
+        return Ok(streamed(frames, NDJSON));
+    }
+    let (router, eval, request_id) = (&app.router, &eval, &request_id);
+    let sent = router.send(&key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
+        router.kernels().eval(&pod, &EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone() }).await
+    });
+    let (result, _) = sent.await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], result).into_response())
+}
+
+/// Whether the client asked for `media_type`.
+pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted
+        .flat_map(|value| value.split(','))
+        .any(|part| part.split(';').next().is_some_and(|part| part.trim().eq_ignore_ascii_case(media_type)))
+}
+
+/// Frames as a body that is never buffered on its way.
+pub(super) fn streamed(frames: Frames, content_type: &'static str) -> Response {
+    let body = HttpBody::from_stream(ReceiverStream::new(frames).map(Ok::<_, std::convert::Infallible>));
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, body).into_response()
+}

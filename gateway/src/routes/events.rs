@@ -1,0 +1,54 @@
+//! The session's event log: replay, then live.
+
+use axum::{extract::State, http::HeaderMap, response::Response};
+use dormouse_protocol::{ErrorBody, event::Event};
+use serde::Deserialize;
+
+use super::{
+    App,
+    body::{Params, SessionPath},
+    eval::{accepts, streamed},
+};
+use crate::{
+    auth::{Caller, Verb},
+    kernels::NDJSON,
+    problem::Problem,
+    stream::{self, Framing, Wanted},
+};
+
+const SSE: &str = "text/event-stream";
+
+/// Query of an event stream.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventsParams {
+    /// Only events with a greater `seq`; the header `Last-Event-ID` says the same.
+    after: Option<u64>,
+    /// Whether to go on with live events after the replay.
+    follow: bool,
+}
+
+impl Default for EventsParams {
+    fn default() -> Self {
+        Self { after: None, follow: true }
+    }
+}
+
+/// Streams a session's events: NDJSON, or server-sent events by `Accept`.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/events", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), EventsParams),
+    responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"), (Event = "text/event-stream"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    headers: HeaderMap,
+    Params(params): Params<EventsParams>,
+) -> Result<Response, Problem> {
+    app.allow_eval(&caller, Verb::Get, &key).await?;
+    let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
+    let wanted = Wanted { after: params.after.or(last_id).unwrap_or(0), follow: params.follow, framing };
+    let frames = stream::events(&app.router, &key, wanted, app.shutdown.clone()).await?;
+    Ok(streamed(frames, content_type))
+}

@@ -1,0 +1,48 @@
+//! The API's description, generated from the handlers and the wire types.
+
+use axum::Json;
+use utoipa::OpenApi as _;
+
+use super::{eval, events, sessions};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(title = "Dormouse", description = "Durable JavaScript/TypeScript REPLs.", version = "v1"),
+    paths(
+        sessions::create,
+        sessions::list,
+        sessions::get,
+        sessions::patch,
+        sessions::delete,
+        sessions::interrupt,
+        sessions::hibernate,
+        sessions::wake,
+        eval::eval,
+        events::events
+    ),
+    tags((name = "sessions", description = "Sessions and their cells.")),
+    modifiers(&Bearer)
+)]
+struct Document;
+
+/// Bearer tokens, for every path.
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+        document.security = Some(vec![SecurityRequirement::new("bearer", Vec::<String>::new())]);
+    }
+}
+
+/// The OpenAPI document of the HTTP API.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+pub(super) async fn serve() -> Json<utoipa::openapi::OpenApi> {
+    Json(openapi())
+}

@@ -1,0 +1,151 @@
+//! Sessions as objects, and the orders to them that have no body.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use dormouse_protocol::{
+    ErrorBody,
+    session::{CreateSession, Session, SessionList},
+};
+use serde::Deserialize;
+
+use super::{
+    App,
+    body::{Body, Namespace, Params, SessionPath},
+};
+use crate::{
+    auth::{Caller, Verb},
+    problem::Problem,
+    service::{self, Created, Existing},
+};
+
+/// Query of a list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParams {
+    /// Sessions on a page: 1 to 500.
+    limit: Option<usize>,
+    /// The `continue` of the page before.
+    #[serde(rename = "continue")]
+    #[param(rename = "continue")]
+    continue_token: Option<String>,
+    /// Such as `app=a,tier!=x,!hidden`.
+    label_selector: Option<String>,
+}
+
+/// Body of a patch: JSON merge patches (RFC 7396).
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct PatchSession {
+    /// Of the spec.
+    #[schema(value_type = Option<Object>)]
+    spec: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Of the labels; `null` removes one.
+    labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// Makes a session. An existing one is answered as it is, unless `If-None-Match: *` is sent.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ("If-None-Match" = Option<String>, Header, description = "`*` refuses an existing name")), request_body = CreateSession,
+    responses((status = 201, description = "it is new", body = Session), (status = 200, description = "it was there", body = Session), (status = 409, description = "it was there, and `If-None-Match: *` was sent", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Namespace(namespace): Namespace,
+    headers: HeaderMap,
+    Body(body): Body<CreateSession>,
+) -> Result<Response, Problem> {
+    app.allow(&caller, Verb::Create, &namespace, None, false).await?;
+    let refuse = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
+    let existing = if refuse { Existing::Refuse } else { Existing::Return };
+    if let (Existing::Return, Some(name)) = (existing, &body.name) {
+        // The answer may be an existing session: whoever may only create must not learn of it.
+        let may_read = app.allow(&caller, Verb::Get, &namespace, Some(name), false).await.is_ok();
+        if !may_read {
+            return create_new(&app, &namespace, body, Existing::Refuse).await;
+        }
+    }
+    create_new(&app, &namespace, body, existing).await
+}
+
+async fn create_new(app: &App, namespace: &str, body: CreateSession, existing: Existing) -> Result<Response, Problem> {
+    Ok(match service::create(&app.router, namespace, body, existing).await? {
+        Created::New(session) => (StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response(),
+        Created::Old(session) => Json(session).into_response(),
+    })
+}
+
+/// Lists the sessions of a namespace.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ListParams),
+    responses((status = 200, body = SessionList), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Namespace(namespace): Namespace,
+    Params(params): Params<ListParams>,
+) -> Result<Json<SessionList>, Problem> {
+    app.allow(&caller, Verb::List, &namespace, None, false).await?;
+    let selector = params.label_selector.unwrap_or_default();
+    Ok(Json(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector)?))
+}
+
+/// Reads a session.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn get(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Get, &key).await?;
+    Ok(Json(service::get(&app.router, &key).await?))
+}
+
+/// Changes spec or labels of a session.
+#[utoipa::path(patch, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = PatchSession,
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<PatchSession>,
+) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    let spec = body.spec.map(serde_json::Value::Object);
+    Ok(Json(service::patch(&app.router, &key, spec, body.labels).await?))
+}
+
+/// Deletes a session and everything that is stored of it.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 202, description = "it is on its way out"), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn delete(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
+    app.allow_session(&caller, Verb::Delete, &key).await?;
+    service::delete(&app.router, &key).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Ends the running cell with `Interrupted`.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/interrupt", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 202, description = "the running cell, if any, ends"), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn interrupt(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    service::interrupt(&app.router, &key).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Puts a session to sleep; answers when it is so.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/hibernate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn hibernate(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    Ok(Json(service::hibernate(&app.router, &key).await?))
+}
+
+/// Wakes a session; answers when it is so.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/wake", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn wake(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    Ok(Json(service::wake(&app.router, &key).await?))
+}

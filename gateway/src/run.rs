@@ -1,0 +1,90 @@
+//! The gateway's process in a cluster: flags in, everything wired, served until told to stop.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use dormouse_service::{
+    AdminArgs, Readiness, TlsArgs,
+    admin::AdminServer,
+    tls::{PeerClient, TlsFiles},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Directory, Gateway, Kernels, auth::kubernetes::KubernetesAuthenticator, directory::kubernetes::KubernetesDirectory};
+
+/// How often readiness is looked at while something is missing, and how often a missing certificate.
+const READY_POLL: Duration = Duration::from_millis(250);
+/// Least time between becoming unready and closing the listener, so that the Service has stopped sending.
+const LEAVE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Flags; each is an environment variable too.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "dormouse-gateway", version, about = "Routes a session's name to its pod, authenticates, wakes.")]
+pub struct Args {
+    /// Address of the HTTP API.
+    #[arg(long, env = "DORMOUSE_LISTEN", default_value = "0.0.0.0:7777")]
+    pub listen: SocketAddr,
+    /// The audience that callers' tokens must be meant for.
+    #[arg(long, env = "DORMOUSE_TOKEN_AUDIENCE", default_value = "dormouse")]
+    pub token_audience: String,
+    /// Probes and metrics.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Certificate towards kernel pods.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// Runs until `shutdown`.
+pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let readiness = Readiness::new();
+    let (caches, tls_gate) = (readiness.gate("caches"), readiness.gate("tls"));
+    let registry = dormouse_service::Metrics::new();
+    // Probes answer before anything that may have to be waited for.
+    let _admin = AdminServer::start(&args.admin, readiness.clone(), registry.clone()).await.context("cannot listen for probes")?;
+    let client = kube::Client::try_default().await.context("no access to a Kubernetes API server: run in a pod, or set KUBECONFIG")?;
+    let Some(tls) = wait_for_tls(&args.tls, &tls_gate, &shutdown).await else { return Ok(()) };
+    tls_gate.ready();
+    // What the watch serves must outlive the requests that are under way at the end.
+    let watching = CancellationToken::new();
+    let directory = KubernetesDirectory::start(client.clone(), &watching);
+    let kernels = Kernels::new(PeerClient::new(tls)?);
+    let authenticator = Arc::new(KubernetesAuthenticator::new(client, args.token_audience));
+    let gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    tokio::spawn(shutdown.clone().run_until_cancelled_owned(async move {
+        loop {
+            match directory.pending().as_slice() {
+                [] => return caches.ready(),
+                missing => caches.not_ready(missing.join("; ")),
+            }
+            tokio::time::sleep(READY_POLL).await;
+        }
+    }));
+    tracing::info!(address = %args.listen, "serving");
+    let closing = CancellationToken::new();
+    tokio::spawn({
+        let closing = closing.clone();
+        async move {
+            shutdown.cancelled().await;
+            readiness.stopping();
+            tokio::time::sleep(LEAVE_PAUSE).await;
+            closing.cancel();
+        }
+    });
+    gateway.serve(listener, closing).await.context("the listener failed")?;
+    watching.cancel();
+    Ok(())
+}
+
+/// The operator makes the certificate; until it has, the gateway waits and says so.
+async fn wait_for_tls(args: &TlsArgs, gate: &dormouse_service::Gate, shutdown: &CancellationToken) -> Option<TlsFiles> {
+    loop {
+        match TlsFiles::load(&args.tls_dir) {
+            Ok(tls) => return Some(tls),
+            Err(error) => gate.not_ready(format!("no certificate yet, the operator makes it: {error}")),
+        }
+        shutdown.run_until_cancelled(tokio::time::sleep(READY_POLL)).await?;
+    }
+}

@@ -1,0 +1,242 @@
+//! What can be done to sessions, free of HTTP: each function is one verb of the API.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use dormouse_crds::session::{Durability, KernelSessionSpec};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    kernel::SessionReport,
+    session::{CreateSession, Session, SessionList},
+};
+
+use crate::{
+    directory::{DirectoryError, Key, NewSession, Record, SessionPatch, merge_patch, selects},
+    kernels::KernelError,
+    metrics::Source,
+    problem::of_directory,
+    router::{Asleep, Journey, Router},
+    state::{view, view_with},
+};
+
+/// Longest name, in bytes: it is a DNS label.
+pub const NAME_BYTES_MAX: usize = 63;
+/// Sessions on a page of a list, unless the client says otherwise.
+pub const PAGE_DEFAULT: usize = 100;
+/// Most sessions on a page of a list.
+pub const PAGE_MAX: usize = 500;
+/// Tries to place a name that was generated.
+const NAME_TRIES_MAX: u32 = 4;
+
+/// What to do when a session of the name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Answer with it.
+    Return,
+    /// Refuse.
+    Refuse,
+}
+
+/// Whether a session was made.
+#[derive(Debug)]
+pub enum Created {
+    /// It is new.
+    New(Session),
+    /// It was there.
+    Old(Session),
+}
+
+/// Makes a session.
+pub async fn create(router: &Router, namespace: &str, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
+    check_name(namespace, "namespace")?;
+    check_spec(&body.spec)?;
+    let named = body.name.is_some();
+    if let Some(name) = &body.name {
+        check_name(name, "name")?;
+    }
+    let mut tries = 0;
+    loop {
+        let key = Key::new(namespace, body.name.clone().unwrap_or_else(generated_name));
+        let new = NewSession { key: key.clone(), labels: body.labels.clone(), spec: body.spec.clone() };
+        tries += 1;
+        match router.directory().create(new).await {
+            Ok(record) => return Ok(Created::New(view(&record))),
+            Err(DirectoryError::AlreadyExists) if !named && tries < NAME_TRIES_MAX => {}
+            Err(DirectoryError::AlreadyExists) if existing == Existing::Return => {
+                let record = router.directory().read(&key).await.map_err(|error| of_directory(error, &key))?;
+                if record.deleting {
+                    let message = format!("session `{}` is being deleted: create it again when it is gone", key.name);
+                    return Err(ApiError::new(ErrorCode::Conflict, message));
+                }
+                return Ok(Created::Old(view(&record)));
+            }
+            // Right after a request from this very gateway a name that is not found can only be the namespace's.
+            Err(DirectoryError::NotFound) => return Err(of_directory(DirectoryError::NamespaceNotFound, &key)),
+            Err(error) => return Err(of_directory(error, &key)),
+        }
+    }
+}
+
+/// Reads a session.
+pub async fn get(router: &Router, key: &Key) -> Result<Session, ApiError> {
+    router.find(key).await.map(|record| view(&record))
+}
+
+/// A page of the sessions of a namespace, in order of their names.
+pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Option<&str>, selector: &str) -> Result<SessionList, ApiError> {
+    let limit = limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+    let after = after.map(read_token).transpose()?;
+    let records = router.directory().list(Some(namespace));
+    let mut fitting = records
+        .iter()
+        .filter(|record| !record.deleting && after.as_deref().is_none_or(|after| record.key.name.as_str() > after))
+        .filter(|record| selects(selector, &record.labels));
+    let items: Vec<Session> = fitting.by_ref().take(limit).map(|record| view(record)).collect();
+    let more = fitting.next().is_some();
+    let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
+    Ok(SessionList { items, continue_token })
+}
+
+/// Changes spec or labels of a session by merge patches.
+pub async fn patch(
+    router: &Router,
+    key: &Key,
+    spec: Option<serde_json::Value>,
+    labels: Option<BTreeMap<String, Option<String>>>,
+) -> Result<Session, ApiError> {
+    let record = router.find(key).await?;
+    if let Some(patch) = &spec {
+        let mut patched = serde_json::to_value(&record.spec).map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+        merge_patch(&mut patched, patch);
+        let patched: KernelSessionSpec = serde_path_to_error::deserialize(patched).map_err(|error| {
+            let path = format!("spec.{}", error.path());
+            ApiError::new(ErrorCode::InvalidRequest, format!("{path}: {}", error.inner())).with_details(serde_json::json!({ "path": path }))
+        })?;
+        check_spec(&patched)?;
+    }
+    let patched = router.directory().patch(key, SessionPatch { spec, labels }).await;
+    patched.map(|record| view(&record)).map_err(|error| of_directory(error, key))
+}
+
+/// Begins to delete a session.
+pub async fn delete(router: &Router, key: &Key) -> Result<(), ApiError> {
+    router.directory().delete(key).await.map_err(|error| of_directory(error, key))
+}
+
+/// Makes a session live; answers when it is so.
+pub async fn wake(router: &Router, key: &Key) -> Result<Session, ApiError> {
+    let sent =
+        router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move { router.kernels().wake(&pod, &assignment).await });
+    let (report, route) = sent.await?;
+    Ok(reported(&route.record, &report))
+}
+
+/// Puts a session to sleep; answers when it is so.
+pub async fn hibernate(router: &Router, key: &Key) -> Result<Session, ApiError> {
+    let record = router.find(key).await?;
+    // A session that never ran has nothing to keep yet: only its first start makes something that can sleep.
+    if record.status.placement.is_none() && record.status.snapshot.is_none() {
+        wake(router, key).await?;
+    }
+    let (record, report) = hibernate_once(router, key).await?;
+    Ok(match report {
+        Some(report) => reported(&record, &report),
+        None => view(&record),
+    })
+}
+
+/// Orders the process that has the session, if any, to put it to sleep. Never places it anywhere: without a process it sleeps already.
+pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, Option<SessionReport>), ApiError> {
+    let mut journey = Journey::new(Asleep::Accept, Source::Mode);
+    loop {
+        let record = router.find(key).await?;
+        let Some(route) = router.placed(&record, journey.lost_epoch()) else { return Ok((record, None)) };
+        match router.kernels().hibernate(&route.pod, &route.assignment()).await {
+            Ok(report) => return Ok((record, Some(report))),
+            Err(error) => router.failed(&mut journey, &route, error).await?,
+        }
+    }
+}
+
+/// Ends the running cell of a session; of one that is not live there is none.
+pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
+    let record = router.find(key).await?;
+    let Some(route) = router.placed(&record, 0) else { return Ok(()) };
+    match router.kernels().interrupt(&route.pod, &route.assignment()).await {
+        Ok(()) => Ok(()),
+        Err(KernelError::Refused(refusal)) if refusal.code != ErrorCode::SessionGone => Err(refusal),
+        // No process, no running cell.
+        Err(KernelError::Refused(_) | KernelError::Unreachable(_)) => Ok(()),
+        Err(error @ (KernelError::Lost(_) | KernelError::CutOff | KernelError::Garbled(_))) => {
+            tracing::warn!(session = %key, %error, "an interrupt may not have arrived");
+            Err(ApiError::new(ErrorCode::SessionGone, "the session's kernel pod did not confirm the interrupt: send it again"))
+        }
+    }
+}
+
+fn reported(record: &Record, report: &SessionReport) -> Session {
+    view_with(record, report, &jiff::Timestamp::now().to_string())
+}
+
+fn generated_name() -> String {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("s-{}", random.get(..10).unwrap_or(&random))
+}
+
+fn read_token(token: &str) -> Result<String, ApiError> {
+    let name = hex::decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    name.ok_or_else(|| {
+        ApiError::new(ErrorCode::InvalidRequest, "`continue` is not a token that a list answered with: leave it out to begin anew")
+    })
+}
+
+/// Refuses what is not a DNS label.
+pub fn check_name(name: &str, what: &str) -> Result<(), ApiError> {
+    let bytes = name.as_bytes();
+    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let fits = bytes.len() <= NAME_BYTES_MAX
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
+    if fits {
+        return Ok(());
+    }
+    let message = format!(
+        "{what}: `{name}` is not a DNS label: use at most {NAME_BYTES_MAX} of a-z, 0-9 and '-', beginning and ending with a letter or digit"
+    );
+    Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": what })))
+}
+
+/// What no directory checks everywhere: in a cluster the API server knows more rules.
+fn check_spec(spec: &KernelSessionSpec) -> Result<(), ApiError> {
+    if spec.durability != Durability::PerEval {
+        let details = serde_json::json!({ "path": "spec.durability" });
+        return Err(ApiError::new(ErrorCode::NotSupported, "spec.durability: only PerEval is built: write PerEval").with_details(details));
+    }
+    if spec.idle_seconds == 0 {
+        let details = serde_json::json!({ "path": "spec.idleSeconds" });
+        return Err(ApiError::new(ErrorCode::InvalidRequest, "spec.idleSeconds: write 1 or more").with_details(details));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_dns_labels() {
+        for good in ["a", "s-1", "0", &"x".repeat(63)] {
+            assert!(check_name(good, "name").is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "a/b", "..", &"x".repeat(64)] {
+            assert!(check_name(bad, "name").is_err(), "{bad}");
+        }
+        assert!(check_name(&generated_name(), "name").is_ok());
+    }
+
+    #[test]
+    fn a_continue_token_is_its_name_again() {
+        assert_eq!(read_token(&hex::encode("abc")).unwrap(), "abc");
+        assert_eq!(read_token("zz").unwrap_err().code, ErrorCode::InvalidRequest);
+    }
+}

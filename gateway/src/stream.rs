@@ -1,0 +1,335 @@
+//! Event streams that outlive the pod they come from: a stream that breaks is taken up again where it broke.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    eval::EvalRequest,
+    event::{Event, EventBody, PROTOCOL_VERSION},
+    kernel::{EvalCall, EventsCall},
+    session::session_id,
+};
+use futures::StreamExt as _;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    directory::Key,
+    kernels::{KernelError, Lines},
+    metrics::Source,
+    router::{Asleep, Journey, Route, Router, means_elsewhere, pause},
+};
+
+/// Lines that a slow client may be behind before its pod has to wait.
+pub const LINES_QUEUED_MAX: usize = 64;
+/// While a followed session has no process, the directory is looked at this often at least.
+const PLACE_POLL: Duration = Duration::from_secs(5);
+
+/// How lines are framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// One JSON object a line.
+    Ndjson,
+    /// Server-sent events, with `seq` as the id.
+    Sse,
+}
+
+/// Frames on their way to a client.
+pub type Frames = mpsc::Receiver<Bytes>;
+
+/// What of an event's line the gateway looks at.
+#[derive(Debug, Deserialize)]
+struct Head {
+    seq: u64,
+    #[serde(rename = "type")]
+    type_: String,
+    #[serde(default)]
+    payload: Payload,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Payload {
+    code: Option<ErrorCode>,
+    message: Option<String>,
+}
+
+impl Head {
+    fn read(line: &[u8]) -> Result<Self, KernelError> {
+        serde_json::from_slice(line).map_err(|error| KernelError::Garbled(error.to_string()))
+    }
+}
+
+/// The client's end: what it has seen, and how it wants to see it.
+struct Client {
+    frames: mpsc::Sender<Bytes>,
+    framing: Framing,
+    last_seq: u64,
+}
+
+/// The client has gone, or the gateway stops.
+struct Closed;
+
+impl Client {
+    async fn send(&mut self, seq: u64, line: &[u8]) -> Result<(), Closed> {
+        self.last_seq = self.last_seq.max(seq);
+        self.frames.send(frame(self.framing, seq, line)).await.map_err(|_| Closed)
+    }
+
+    /// Tells why a stream ends early. Carries the last `seq` again, so that a client that goes on after it misses nothing.
+    async fn send_error(&mut self, session: &str, error: &ApiError) {
+        let body = EventBody::Error { code: error.code, message: error.message.clone() };
+        let event = Event { protocol_version: PROTOCOL_VERSION, session_id: session.to_owned(), seq: self.last_seq, body };
+        if let Ok(line) = serde_json::to_vec(&event) {
+            // A client that has gone needs no reason.
+            let _ = self.send(self.last_seq, &line).await;
+        }
+    }
+}
+
+fn frame(framing: Framing, seq: u64, line: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(line.len() + 40);
+    match framing {
+        Framing::Ndjson => {
+            frame.extend_from_slice(line);
+            frame.extend_from_slice(b"\n");
+        }
+        Framing::Sse => {
+            frame.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+            frame.extend_from_slice(line);
+            frame.extend_from_slice(b"\n\n");
+        }
+    }
+    frame.freeze()
+}
+
+/// Runs a cell and streams its events up to `final`. An error here comes before the first event.
+pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
+    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+    let cell = Cell { router: router.clone(), key: key.clone(), eval, request_id };
+    let (lines, route) = cell.open(&mut journey).await?;
+    let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
+    let client = Client { frames, framing: Framing::Ndjson, last_seq: 0 };
+    tokio::spawn(cell.pump(journey, client, lines, route));
+    Ok(receiver)
+}
+
+/// A cell whose events are streamed.
+struct Cell {
+    router: Router,
+    key: Key,
+    eval: EvalRequest,
+    request_id: String,
+}
+
+impl Cell {
+    async fn open(&self, journey: &mut Journey) -> Result<(Lines, Route), ApiError> {
+        let opened = self.router.send_on(journey, &self.key, |pod, assignment| async move {
+            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone() };
+            self.router.kernels().eval_events(&pod, &call).await
+        });
+        opened.await
+    }
+
+    /// Forwards until the end; a stream that breaks is opened again with the same idempotency key.
+    async fn pump(self, mut journey: Journey, mut client: Client, mut lines: Lines, mut route: Route) {
+        loop {
+            let broke = match forward(&mut lines, &mut client).await {
+                Ok(()) | Err(Broke::Closed) => return,
+                Err(Broke::Kernel(error)) => error,
+            };
+            let again = async {
+                self.router.failed(&mut journey, &route, broke).await?;
+                self.open(&mut journey).await
+            };
+            match again.await {
+                Ok(opened) => (lines, route) = opened,
+                Err(error) => return client.send_error(&session_id(&route.record.uid), &error).await,
+            }
+        }
+    }
+}
+
+enum Broke {
+    Closed,
+    Kernel(KernelError),
+}
+
+impl From<Closed> for Broke {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+/// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.
+async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
+    while let Some(line) = lines.next().await {
+        let line = line.map_err(Broke::Kernel)?;
+        let head = Head::read(&line).map_err(Broke::Kernel)?;
+        match (head.type_.as_str(), head.payload.code) {
+            ("error", Some(code)) if means_elsewhere(code) => {
+                let message = head.payload.message.unwrap_or_default();
+                return Err(Broke::Kernel(KernelError::Refused(ApiError::new(code, message))));
+            }
+            ("error" | "final", _) => return Ok(client.send(head.seq, &line).await?),
+            _ if head.seq > client.last_seq => client.send(head.seq, &line).await?,
+            _ => {}
+        }
+    }
+    Err(Broke::Kernel(KernelError::CutOff))
+}
+
+/// What a client wants to see of a session's events.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Only events with a greater `seq`.
+    pub after: u64,
+    /// Whether to go on with live events after the replay.
+    pub follow: bool,
+    /// How.
+    pub framing: Framing,
+}
+
+/// Streams a session's events. Does not keep it awake, and does not wake it again when it has gone to sleep.
+pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: CancellationToken) -> Result<Frames, ApiError> {
+    let sent = router.send(key, Asleep::Accept, Source::Request, |pod, assignment| async move {
+        router.kernels().events(&pod, &EventsCall { assignment, after: wanted.after, follow: wanted.follow }).await
+    });
+    let (lines, route) = sent.await?;
+    let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
+    let follower = Follower {
+        router: router.clone(),
+        key: key.clone(),
+        uid: route.record.uid.clone(),
+        client: Client { frames, framing: wanted.framing, last_seq: wanted.after },
+        follow: wanted.follow,
+    };
+    tokio::spawn(async move { shutdown.run_until_cancelled(follower.pump(lines, route.placement.epoch)).await });
+    Ok(receiver)
+}
+
+/// A client that follows a session.
+struct Follower {
+    router: Router,
+    key: Key,
+    uid: String,
+    client: Client,
+    follow: bool,
+}
+
+impl Follower {
+    async fn pump(mut self, mut lines: Lines, mut epoch: u64) {
+        loop {
+            let gone = self.client.frames.clone();
+            let forwarded = tokio::select! {
+                () = gone.closed() => return,
+                forwarded = self.forward(&mut lines) => forwarded,
+            };
+            let ended_well = match forwarded {
+                Ok(()) => true,
+                Err(Broke::Closed) => return,
+                Err(Broke::Kernel(error)) => {
+                    tracing::debug!(session = %self.key, %error, "an event stream broke");
+                    false
+                }
+            };
+            if ended_well && !self.follow {
+                return;
+            }
+            let reopened = tokio::select! {
+                () = gone.closed() => return,
+                reopened = self.reopen(epoch) => reopened,
+            };
+            match reopened {
+                Ok(opened) => (lines, epoch) = opened,
+                Err(error) => return self.client.send_error(&session_id(&self.uid), &error).await,
+            }
+        }
+    }
+
+    async fn forward(&mut self, lines: &mut Lines) -> Result<(), Broke> {
+        while let Some(line) = lines.next().await {
+            let line = line.map_err(Broke::Kernel)?;
+            let head = Head::read(&line).map_err(Broke::Kernel)?;
+            // A heartbeat is no entry of the log and repeats the last `seq`.
+            if head.seq > self.client.last_seq || head.type_ == "heartbeat" {
+                self.client.send(head.seq, &line).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the process that has the session next; the one that had it at `epoch` may still be it.
+    async fn reopen(&mut self, epoch: u64) -> Result<(Lines, u64), ApiError> {
+        let directory = Arc::clone(self.router.directory());
+        let mut changes = directory.changes();
+        let (mut failed_epoch, mut attempts) = (epoch.saturating_sub(1), 0);
+        loop {
+            let record = self.router.find(&self.key).await?;
+            if record.uid != self.uid {
+                return Err(ApiError::new(ErrorCode::SessionNotFound, "the session was deleted; another has its name"));
+            }
+            if let Some(route) = self.router.placed(&record, failed_epoch) {
+                let call = EventsCall { assignment: route.assignment(), after: self.client.last_seq, follow: self.follow };
+                match self.router.kernels().events(&route.pod, &call).await {
+                    Ok(lines) => return Ok((lines, route.placement.epoch)),
+                    Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),
+                    Err(KernelError::Refused(_)) => failed_epoch = route.placement.epoch,
+                    Err(error) => tracing::debug!(session = %self.key, %error, "an event stream cannot be taken up yet"),
+                }
+                attempts += 1;
+                tokio::time::sleep(pause(attempts)).await;
+            } else {
+                // A change, a lag and the end of the wait mean the same: look again.
+                let _ = tokio::time::timeout(PLACE_POLL, changes.recv()).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client() -> (Client, Frames) {
+        let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
+        (Client { frames, framing: Framing::Ndjson, last_seq: 0 }, receiver)
+    }
+
+    fn lines(lines: &[&'static str]) -> Lines {
+        let lines: Vec<_> = lines.iter().map(|line| Ok(Bytes::from_static(line.as_bytes()))).collect();
+        futures::stream::iter(lines).boxed()
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_taken_up_again_repeats_nothing_and_loses_no_end() {
+        let (mut client, mut frames) = client();
+        let first = [r#"{"seq":1,"type":"log","payload":{}}"#, r#"{"seq":2,"type":"log","payload":{}}"#];
+        assert!(matches!(forward(&mut lines(&first), &mut client).await, Err(Broke::Kernel(KernelError::CutOff))));
+        let second = [r#"{"seq":2,"type":"log","payload":{}}"#, r#"{"seq":2,"type":"final","payload":{"ok":true}}"#];
+        assert!(forward(&mut lines(&second), &mut client).await.is_ok());
+        drop(client);
+        let mut seen = Vec::new();
+        while let Some(frame) = frames.recv().await {
+            let head = Head::read(&frame).unwrap();
+            seen.push((head.seq, head.type_));
+        }
+        assert_eq!(seen, [(1, "log".to_owned()), (2, "log".to_owned()), (2, "final".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn an_error_that_means_elsewhere_is_not_the_clients() {
+        let (mut client, mut frames) = client();
+        let gone = [r#"{"seq":1,"type":"error","payload":{"code":"SessionGone","message":"draining"}}"#];
+        let broke = forward(&mut lines(&gone), &mut client).await;
+        assert!(matches!(broke, Err(Broke::Kernel(KernelError::Refused(refusal))) if refusal.code == ErrorCode::SessionGone));
+        drop(client);
+        assert!(frames.recv().await.is_none());
+    }
+
+    #[test]
+    fn sse_frames_carry_the_sequence_as_their_id() {
+        assert_eq!(frame(Framing::Sse, 7, b"{}"), "id: 7\ndata: {}\n\n");
+    }
+}

@@ -1,0 +1,165 @@
+//! The HTTP surface: what is refused, and how.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dormouse_gateway::auth::{Access, AuthError, Authenticator, Caller};
+use serde_json::json;
+use support::{Client, Trust, directory, serve, serve_with};
+
+const SESSIONS: &str = "/v1/namespaces/default/sessions";
+
+async fn client() -> (tempfile::TempDir, Client) {
+    let trust = Trust::new();
+    let (folder, directory) = directory(&trust, &[]).await;
+    (folder, serve(&trust, directory).await)
+}
+
+#[tokio::test]
+async fn unknown_fields_are_refused_with_their_path() {
+    let (_folder, client) = client().await;
+    let (status, body) = client.json("POST", SESSIONS, json!({"name": "a", "spec": {"limits": {"heapBites": 1}}})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{body}");
+    assert_eq!(body["error"]["details"]["path"], "spec.limits.heapBites");
+    let (status, body) = client.get(&format!("{SESSIONS}?limits=3")).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{body}");
+}
+
+#[tokio::test]
+async fn documented_paths_that_are_not_built_say_so() {
+    let (_folder, client) = client().await;
+    for (method, path) in [
+        ("POST", "/v1/namespaces/default/sessions/a/fork"),
+        ("GET", "/v1/namespaces/default/sessions/a/checkpoints"),
+        ("POST", "/v1/namespaces/default/sessions/a/restore"),
+        ("PUT", "/v1/namespaces/default/sessions/a/files/x/y.txt"),
+        ("GET", "/v1/namespaces/default/sessions/a/ws"),
+        ("POST", "/v1/namespaces/default/sessions/a/approvals/1"),
+        ("GET", "/v1/namespaces/default/usage"),
+        ("POST", "/sessions"),
+    ] {
+        let (status, body) = client.json(method, path, json!({})).await;
+        assert_eq!((status, body["error"]["code"].as_str()), (501, Some("NotSupported")), "{method} {path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn every_error_carries_the_id_of_its_request() {
+    let (_folder, client) = client().await;
+    for path in ["/v1/namespaces/default/sessions/missing", "/no/such/path", "/v1/namespaces/default/sessions?limit=x"] {
+        let response = client.request("GET", path).header("x-request-id", "mine-1").send().await.unwrap();
+        assert!(response.status().is_client_error(), "{path}");
+        assert_eq!(response.headers()["x-request-id"], "mine-1");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body: serde_json::Value = response.json().await.unwrap();
+        assert_eq!(body["error"]["requestId"], "mine-1", "{path}: {body}");
+    }
+    let response = client.request("GET", SESSIONS).header("x-request-id", "has space").send().await.unwrap();
+    assert_ne!(response.headers()["x-request-id"], "has space");
+}
+
+#[tokio::test]
+async fn a_name_is_made_once_unless_its_maker_allows_more() {
+    let (_folder, client) = client().await;
+    let (first, body) = client.json("POST", SESSIONS, json!({"name": "a", "labels": {"app": "x"}})).await;
+    assert_eq!((first, body["state"].as_str()), (201, Some("Waking")), "{body}");
+    assert_eq!(body["id"].as_str().unwrap().len(), 34);
+    let (again, same) = client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    assert_eq!((again, &same["id"]), (200, &body["id"]));
+    let response = client.request("POST", SESSIONS).header("if-none-match", "*").json(&json!({"name": "a"})).send().await.unwrap();
+    assert_eq!(response.status(), 409);
+    let (generated, body) = client.json("POST", SESSIONS, json!({})).await;
+    assert_eq!(generated, 201, "{body}");
+    let (bad, body) = client.json("POST", SESSIONS, json!({"name": "../b"})).await;
+    assert_eq!((bad, body["error"]["details"]["path"].as_str()), (400, Some("name")), "{body}");
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages_and_by_labels() {
+    let (_folder, client) = client().await;
+    for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        client.json("POST", SESSIONS, json!({"name": name, "labels": {"app": app}})).await;
+    }
+    let names = |body: &serde_json::Value| {
+        body["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let (_, page) = client.get(&format!("{SESSIONS}?limit=2")).await;
+    assert_eq!(names(&page), ["a", "b"]);
+    let (_, rest) = client.get(&format!("{SESSIONS}?limit=2&continue={}", page["continue"].as_str().unwrap())).await;
+    assert_eq!((names(&rest), rest.get("continue")), (vec!["c".to_owned()], None));
+    let (_, labelled) = client.get(&format!("{SESSIONS}?labelSelector=app%3Dx")).await;
+    assert_eq!(names(&labelled), ["a", "c"]);
+    let (_, elsewhere) = client.get("/v1/namespaces/other/sessions").await;
+    assert!(names(&elsewhere).is_empty());
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_fit_changes_nothing() {
+    let (_folder, client) = client().await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    let path = format!("{SESSIONS}/a");
+    let (status, body) = client.json("PATCH", &path, json!({"spec": {"idleSecond": 5}})).await;
+    assert_eq!((status, body["error"]["details"]["path"].as_str()), (400, Some("spec.idleSecond")), "{body}");
+    let (status, body) = client.json("PATCH", &path, json!({"spec": {"idleSeconds": 5}, "labels": {"k": "v"}})).await;
+    assert_eq!((status, body["spec"]["idleSeconds"].as_u64(), body["labels"]["k"].as_str()), (200, Some(5), Some("v")), "{body}");
+    let (_, body) = client.json("PATCH", &path, json!({"labels": {"k": null}})).await;
+    assert_eq!((body.get("labels"), body["spec"]["idleSeconds"].as_u64()), (None, Some(5)));
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone() {
+    let (_folder, client) = client().await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    let (status, _) = client.json("DELETE", &format!("{SESSIONS}/a"), json!({})).await;
+    assert_eq!(status, 202);
+    let (status, body) = client.get(&format!("{SESSIONS}/a")).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (404, Some("SessionNotFound")), "{body}");
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/a/eval"), json!({"code": "1"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (404, Some("SessionNotFound")), "{body}");
+}
+
+/// Knows one token, which may do nothing.
+struct Strict;
+
+#[async_trait]
+impl Authenticator for Strict {
+    async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, AuthError> {
+        if bearer == Some("good") { Ok(Caller { user: "u".to_owned(), ..Caller::default() }) } else { Err(AuthError::Unauthenticated) }
+    }
+
+    async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
+        let (user, namespace) = (caller.user.clone(), access.namespace.clone());
+        Err(AuthError::Forbidden { user, verb: access.verb.as_str(), resource: "kernelsessions", namespace })
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_tells_nothing_about_what_exists() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let open = serve(&trust, directory.clone()).await;
+    open.json("POST", SESSIONS, json!({"name": "there"})).await;
+    let strict = serve_with(&trust, directory, Arc::new(Strict)).await;
+    for token in [None, Some("bad"), Some("good")] {
+        let mut answers = Vec::new();
+        for name in ["there", "missing"] {
+            for (method, path) in [("GET", ""), ("DELETE", ""), ("POST", "/eval"), ("GET", "/events"), ("POST", "/fork")] {
+                let request =
+                    strict.request(method, &format!("{SESSIONS}/{name}{path}")).header("x-request-id", "r").json(&json!({"code": "1"}));
+                let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+                let response = request.send().await.unwrap();
+                let status = response.status().as_u16();
+                assert!(
+                    status == if token == Some("good") { 403 } else { 401 } || (path == "/fork" && token == Some("good")),
+                    "{method} {path}"
+                );
+                answers.push((method, path, status, response.text().await.unwrap()));
+            }
+        }
+        let (there, missing) = answers.split_at(answers.len() / 2);
+        assert_eq!(there, missing);
+    }
+}

@@ -1,0 +1,181 @@
+//! From a name to the process that runs it: placing, moving, sending again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{collections::HashSet, sync::Arc};
+
+use dormouse_gateway::{Directory as _, directory::Key};
+use dormouse_protocol::ErrorCode;
+use futures::future::join_all;
+use serde_json::json;
+use support::{Answer, Client, Trust, directory, serve};
+
+const SESSIONS: &str = "/v1/namespaces/default/sessions";
+const EVAL: &str = "/v1/namespaces/default/sessions/a/eval";
+
+async fn create(client: &Client) {
+    let (status, body) = client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    assert_eq!(status, 201, "{body}");
+}
+
+#[tokio::test]
+async fn the_first_eval_places_the_session_and_the_second_goes_straight_there() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    for _ in 0..2 {
+        let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+        assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
+    }
+    let evals = pod.evals();
+    assert_eq!(evals.iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(evals[0].assignment.boot, "boot-one");
+    let keys: HashSet<_> = evals.iter().map(|call| call.eval.idempotency_key.clone().unwrap()).collect();
+    assert_eq!(keys.len(), 2, "each request has a key of its own");
+    let status = directory.get(&Key::new("default", "a")).unwrap().status.clone();
+    assert_eq!((status.last_epoch, status.placement.unwrap().pod.as_str()), (Some(1), "one"));
+}
+
+#[tokio::test]
+async fn many_gateways_and_many_requests_give_a_session_one_process() {
+    let trust = Trust::new();
+    let (one, two) = (trust.pod("one", 4).await, trust.pod("two", 4).await);
+    let (_folder, directory) = directory(&trust, &[&one, &two]).await;
+    let gateways = [serve(&trust, directory.clone()).await, serve(&trust, directory.clone()).await, serve(&trust, directory.clone()).await];
+    create(&gateways[0]).await;
+    let evals = (0..24).map(|turn| {
+        let client = gateways[turn % gateways.len()].clone();
+        async move { client.json("POST", EVAL, json!({"code": "1"})).await }
+    });
+    for (status, body) in join_all(evals).await {
+        assert_eq!(status, 200, "{body}");
+    }
+    let calls = [one.evals(), two.evals()].concat();
+    assert_eq!(calls.len(), 24);
+    let owners: HashSet<_> = calls.iter().map(|call| (call.assignment.boot.clone(), call.assignment.epoch)).collect();
+    assert_eq!(owners.len(), 1, "losers of the compare-and-swap follow the winner: {owners:?}");
+    assert_eq!(directory.get(&Key::new("default", "a")).unwrap().status.last_epoch, Some(1));
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_moved_and_the_same_call_is_sent_again() {
+    let trust = Trust::new();
+    let (one, two) = (trust.pod("one", 9).await, trust.pod("two", 4).await);
+    let (_folder, directory) = directory(&trust, &[&one, &two]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    one.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::SessionGone));
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!(status, 200, "{body}");
+    let calls = [one.evals(), two.evals()].concat();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[0].eval, calls[1].eval, "the idempotency key is the same");
+    assert_eq!(calls.iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(directory.get(&Key::new("default", "a")).unwrap().status.last_epoch, Some(2));
+}
+
+#[tokio::test]
+async fn an_unreachable_pod_is_left() {
+    let trust = Trust::new();
+    let (gone, here) = (trust.pod("gone", 9).await, trust.pod("here", 4).await);
+    let (_folder, directory) = directory(&trust, &[&gone, &here]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    // The status names a process at an address where somebody else listens now.
+    let record = directory.get(&Key::new("default", "a")).unwrap();
+    let placement =
+        dormouse_crds::session::Placement { pod: "gone".into(), pod_uid: "boot-gone".into(), boot: "boot-gone".into(), epoch: 5 };
+    directory.assign(&record, placement).await.unwrap();
+    gone.answers.lock().unwrap().extend([Answer::Refuse(ErrorCode::ShuttingDown), Answer::Refuse(ErrorCode::CapacityExhausted)]);
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(directory.get(&Key::new("default", "a")).unwrap().status.last_epoch.map(|epoch| epoch > 5), Some(true));
+}
+
+#[tokio::test]
+async fn an_error_of_the_pod_is_the_answer() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    create(&client).await;
+    pod.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::SnapshotCorrupt));
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (500, Some("SnapshotCorrupt")), "{body}");
+    assert_eq!(pod.evals().len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_taken_up_again_unseen() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    create(&client).await;
+    pod.answers.lock().unwrap().push_back(Answer::CutOff);
+    let response = client.request("POST", EVAL).header("accept", "application/x-ndjson").json(&json!({"code": "1"})).send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+    let text = response.text().await.unwrap();
+    let types: Vec<_> =
+        text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(types, ["log", "final"]);
+    let evals = pod.evals();
+    assert_eq!(evals.len(), 2);
+    assert_eq!(evals[0].eval, evals[1].eval);
+}
+
+#[tokio::test]
+async fn a_session_put_to_sleep_by_its_spec_is_not_woken_by_requests() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    create(&client).await;
+    let (status, body) = client.json("PATCH", "/v1/namespaces/default/sessions/a", json!({"spec": {"operatingMode": "Hibernated"}})).await;
+    assert_eq!((status, body["spec"]["operatingMode"].as_str()), (200, Some("Hibernated")), "{body}");
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (409, Some("Conflict")));
+    assert!(body["error"]["message"].as_str().unwrap().contains("Auto or Running"), "{body}");
+    assert!(pod.evals().is_empty());
+}
+
+#[tokio::test]
+async fn sleep_and_wake_answer_when_it_is_so() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    create(&client).await;
+    let (status, body) = client.json("POST", "/v1/namespaces/default/sessions/a/wake", json!({})).await;
+    assert_eq!((status, body["state"].as_str()), (200, Some("Idle")), "{body}");
+    let (status, body) = client.json("POST", "/v1/namespaces/default/sessions/a/hibernate", json!({})).await;
+    assert_eq!((status, body["state"].as_str()), (200, Some("Hibernated")), "{body}");
+    assert_eq!(pod.wakes.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn placements_of_a_process_that_is_gone_are_cleared_when_the_folder_is_opened() {
+    let trust = Trust::new();
+    let (old, new) = (trust.pod("old", 4).await, trust.pod("new", 4).await);
+    let (folder, first) = directory(&trust, &[&old]).await;
+    let client = serve(&trust, first.clone()).await;
+    create(&client).await;
+    client.json("POST", EVAL, json!({"code": "1"})).await;
+    drop((client, first));
+    let pods = vec![dormouse_gateway::directory::folder::StaticPod {
+        pod: "new".into(),
+        namespace: "default".into(),
+        address: new.address,
+        boot: new.boot.clone(),
+    }];
+    let second = dormouse_gateway::directory::folder::FolderDirectory::open(folder.path(), pods, trust.kernels(), None).await.unwrap();
+    let status = second.get(&Key::new("default", "a")).unwrap().status.clone();
+    assert_eq!((status.placement, status.last_epoch), (None, Some(1)));
+    let client = serve(&trust, second as Arc<_>).await;
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["preview"].as_str()), (200, Some("new")), "{body}");
+    assert_eq!(new.evals()[0].assignment.epoch, 2);
+}

@@ -1,0 +1,240 @@
+//! A gateway on a folder, with kernel pods that answer as they are told over real mutual TLS.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use dormouse_crds::session::SnapshotStatus;
+use dormouse_gateway::{
+    Directory, Gateway, Kernels,
+    auth::{Authenticator, loopback::Loopback},
+    directory::folder::{FolderDirectory, StaticPod},
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    eval::EvalResult,
+    event::{Event, EventBody, PROTOCOL_VERSION},
+    kernel::{Assignment, EvalCall, PodInfo, SessionReport},
+    session::State as SessionState,
+};
+use dormouse_service::{
+    ca::{Ca, LEAF_VALIDITY},
+    telemetry::install_tls_provider,
+    tls::{Identity, PeerClient, Process, Server, TlsFiles},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What a fake pod does with the next eval.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Ok,
+    Refuse(ErrorCode),
+    /// An NDJSON stream that stops before `final`.
+    CutOff,
+}
+
+pub struct FakePod {
+    pub name: &'static str,
+    pub boot: String,
+    pub slots: u32,
+    pub evals: Mutex<Vec<EvalCall>>,
+    pub wakes: Mutex<Vec<Assignment>>,
+    pub hibernates: AtomicUsize,
+    pub answers: Mutex<VecDeque<Answer>>,
+    pub address: SocketAddr,
+}
+
+impl FakePod {
+    pub fn evals(&self) -> Vec<EvalCall> {
+        self.evals.lock().unwrap().clone()
+    }
+}
+
+/// One trust domain, with a certificate for whoever asks.
+pub struct Trust(Ca);
+
+impl Trust {
+    pub fn new() -> Self {
+        install_tls_provider();
+        Self(Ca::generate().unwrap())
+    }
+
+    pub fn files(&self, process: Process, name: &str) -> TlsFiles {
+        let name = Identity::new(process, "default", name).dns_name();
+        TlsFiles::from_pem(&self.0.issue(&[name], LEAF_VALIDITY).unwrap()).unwrap()
+    }
+
+    pub fn kernels(&self) -> Kernels {
+        Kernels::new(PeerClient::new(self.files(Process::Gateway, "gateway")).unwrap())
+    }
+
+    pub async fn pod(&self, name: &'static str, slots: u32) -> Arc<FakePod> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let pod = Arc::new(FakePod {
+            name,
+            boot: format!("boot-{name}"),
+            slots,
+            evals: Mutex::default(),
+            wakes: Mutex::default(),
+            hibernates: AtomicUsize::new(0),
+            answers: Mutex::default(),
+            address: listener.local_addr().unwrap(),
+        });
+        let router = Router::new()
+            .route("/v1/info", get(info))
+            .route("/v1/eval", post(eval))
+            .route("/v1/wake", post(wake))
+            .route("/v1/hibernate", post(hibernate))
+            .with_state(Arc::clone(&pod));
+        tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
+        pod
+    }
+}
+
+async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
+    Json(PodInfo {
+        pod: pod.name.to_owned(),
+        namespace: "default".to_owned(),
+        boot: pod.boot.clone(),
+        slots: pod.slots,
+        used: 0,
+        engine_digest: "e".to_owned(),
+        draining: false,
+    })
+}
+
+fn refuse(code: ErrorCode) -> Response {
+    let status = StatusCode::from_u16(code.http_status()).unwrap();
+    (status, Json(ErrorBody { error: ApiError::new(code, "as told") })).into_response()
+}
+
+pub fn result(preview: &str) -> EvalResult {
+    EvalResult {
+        ok: true,
+        value: None,
+        value_type: "number".to_owned(),
+        preview: preview.to_owned(),
+        display: Vec::new(),
+        console: Vec::new(),
+        error: None,
+        cell: 1,
+        sequence: 1,
+        durable: true,
+        stats: Default::default(),
+    }
+}
+
+fn event(call: &EvalCall, seq: u64, body: EventBody) -> String {
+    let session_id = dormouse_protocol::session::session_id(&call.assignment.uid);
+    serde_json::to_string(&Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }).unwrap() + "\n"
+}
+
+async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, Json(call): Json<EvalCall>) -> Response {
+    pod.evals.lock().unwrap().push(call.clone());
+    let answer = pod.answers.lock().unwrap().pop_front().unwrap_or(Answer::Ok);
+    let streamed = headers.get(header::ACCEPT).is_some_and(|accept| accept == "application/x-ndjson");
+    let log = EventBody::Log { level: "log".to_owned(), text: "hello".to_owned() };
+    match answer {
+        Answer::Refuse(code) => refuse(code),
+        Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
+        Answer::Ok if streamed => {
+            let end = EventBody::Final { result: Box::new(result(pod.name)) };
+            Body::from(event(&call, 1, log) + &event(&call, 2, end)).into_response()
+        }
+        Answer::Ok => Json(result(pod.name)).into_response(),
+    }
+}
+
+fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
+    Json(SessionReport {
+        namespace: assignment.namespace.clone(),
+        name: assignment.name.clone(),
+        uid: assignment.uid.clone(),
+        epoch: assignment.epoch,
+        state,
+        failure: None,
+        generation: assignment.generation,
+        heap_bytes: 1,
+        snapshot: Some(SnapshotStatus { sequence: 1, bytes: 1, engine_digest: "e".to_owned(), time: "t".to_owned() }),
+        last_active_time: None,
+        next_wake_time: None,
+        cells: 0,
+        tool_calls: 0,
+    })
+}
+
+async fn wake(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
+    pod.wakes.lock().unwrap().push(assignment.clone());
+    report(&assignment, SessionState::Idle)
+}
+
+async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
+    pod.hibernates.fetch_add(1, Ordering::SeqCst);
+    report(&assignment, SessionState::Hibernated)
+}
+
+/// A folder of sessions whose pods are these.
+pub async fn directory(trust: &Trust, pods: &[&Arc<FakePod>]) -> (tempfile::TempDir, Arc<FolderDirectory>) {
+    let folder = tempfile::tempdir().unwrap();
+    let pods = pods
+        .iter()
+        .map(|pod| StaticPod { pod: pod.name.to_owned(), namespace: "default".to_owned(), address: pod.address, boot: pod.boot.clone() })
+        .collect();
+    let directory = FolderDirectory::open(folder.path(), pods, trust.kernels(), None).await.unwrap();
+    (folder, directory)
+}
+
+/// A gateway's HTTP API on a port of its own. Without the loop of wakes that nobody asked for.
+pub async fn serve(trust: &Trust, directory: Arc<dyn Directory>) -> Client {
+    serve_with(trust, directory, Arc::new(Loopback)).await
+}
+
+pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authenticator: Arc<dyn Authenticator>) -> Client {
+    let gateway = Gateway::new(directory, trust.kernels(), authenticator);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let routes = gateway.routes(CancellationToken::new());
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    Client { base, http: reqwest::Client::new() }
+}
+
+#[derive(Clone)]
+pub struct Client {
+    pub base: String,
+    pub http: reqwest::Client,
+}
+
+impl Client {
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        self.http.request(method, format!("{}{path}", self.base)).timeout(Duration::from_secs(20))
+    }
+
+    pub async fn json(&self, method: &str, path: &str, body: serde_json::Value) -> (u16, serde_json::Value) {
+        let response = self.request(method, path).json(&body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or_default())
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, serde_json::Value) {
+        let response = self.request("GET", path).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or_default())
+    }
+}
