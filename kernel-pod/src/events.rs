@@ -11,6 +11,9 @@ use tokio::sync::broadcast;
 /// Events that are kept for replay.
 const RETAINED_EVENTS_MAX: usize = 1024;
 
+/// Bytes of text that are kept for replay.
+const RETAINED_BYTES_MAX: usize = 1 << 20;
+
 /// Events that a slow follower may lag behind before it is cut off.
 const FOLLOWER_EVENTS_MAX: usize = 1024;
 
@@ -29,13 +32,14 @@ pub(crate) struct EventLog {
 struct Inner {
     seq: u64,
     ring: VecDeque<Event>,
+    bytes: usize,
 }
 
 impl EventLog {
     /// An empty log of the session with this public id.
     pub(crate) fn new(session_id: String) -> Self {
         let (live, _) = broadcast::channel(FOLLOWER_EVENTS_MAX);
-        Self { session_id, inner: Mutex::new(Inner { seq: 0, ring: VecDeque::new() }), live }
+        Self { session_id, inner: Mutex::new(Inner { seq: 0, ring: VecDeque::new(), bytes: 0 }), live }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -58,10 +62,12 @@ impl EventLog {
         let mut inner = self.lock();
         inner.seq += 1;
         let event = Event { protocol_version: PROTOCOL_VERSION, session_id: self.session_id.clone(), seq: inner.seq, body };
-        if inner.ring.len() == RETAINED_EVENTS_MAX {
-            inner.ring.pop_front();
-        }
+        inner.bytes += weight(&event.body);
         inner.ring.push_back(event.clone());
+        while inner.ring.len() > RETAINED_EVENTS_MAX || inner.bytes > RETAINED_BYTES_MAX {
+            let Some(oldest) = inner.ring.pop_front() else { break };
+            inner.bytes -= weight(&oldest.body);
+        }
         // Under the lock, so that a follower sees every event either in its replay or live, and never twice. No follower is no fault.
         let _ = self.live.send(event.clone());
         event
@@ -72,5 +78,56 @@ impl EventLog {
         let inner = self.lock();
         let replay = inner.ring.iter().filter(|event| event.seq > after).cloned().collect();
         (replay, self.live.subscribe())
+    }
+}
+
+/// About how many bytes an event holds; the same whenever it is asked.
+fn weight(body: &EventBody) -> usize {
+    const SMALL_BYTES: usize = 64;
+    let json = |value: &serde_json::Value| value.to_string().len();
+    let text = match body {
+        EventBody::Stdout { text } | EventBody::Log { text, .. } => text.len(),
+        EventBody::ToolCall { args, .. } => json(args),
+        EventBody::Final { result } => {
+            let console: usize = result.console.iter().map(|line| line.text.len()).sum();
+            let display: usize = result.display.iter().map(|display| display.data.len()).sum();
+            console + display + result.preview.len() + result.value.as_ref().map_or(0, json)
+        }
+        EventBody::Error { message, .. } => message.len(),
+        EventBody::ToolResultApplied { .. } | EventBody::State { .. } | EventBody::Heartbeat {} => 0,
+    };
+    SMALL_BYTES + text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(text: &str) -> EventBody {
+        EventBody::Log { level: "log".to_owned(), text: text.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn a_follower_sees_every_event_once_and_in_order() {
+        let events = EventLog::new("s_1".to_owned());
+        events.publish(log("a"));
+        events.publish(log("b"));
+        let (replay, mut live) = events.follow(1);
+        events.publish(log("c"));
+        assert_eq!(replay.iter().map(|event| event.seq).collect::<Vec<_>>(), vec![2]);
+        assert_eq!(live.recv().await.unwrap().seq, 3);
+        events.resume_after(100);
+        assert_eq!(events.publish(log("d")).seq, 101);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_by_count_and_by_bytes() {
+        let events = EventLog::new("s_1".to_owned());
+        for _ in 0..RETAINED_EVENTS_MAX + 10 {
+            events.publish(log(""));
+        }
+        assert_eq!(events.follow(0).0.len(), RETAINED_EVENTS_MAX);
+        events.publish(log(&"x".repeat(RETAINED_BYTES_MAX - 100)));
+        assert_eq!(events.follow(0).0.len(), 1);
     }
 }

@@ -222,14 +222,19 @@ impl Pod {
     /// The session is not here.
     pub fn events(&self, call: &EventsCall) -> Result<impl Stream<Item = Event> + Send + use<>, ApiError> {
         self.admit(&call.assignment)?;
-        let handle = self.shared.registry.get_or_start(&self.shared, &call.assignment);
+        let known = self.shared.registry.get(&call.assignment.uid);
+        let handle = match known {
+            Some(handle) => handle,
+            None if !call.follow => return Ok(futures::stream::empty().left_stream()),
+            None => self.shared.registry.get_or_start(&self.shared, &call.assignment),
+        };
         let (replay, live) = handle.control.events.follow(call.after);
         let live = futures::stream::unfold(live, |mut live: broadcast::Receiver<Event>| async move {
             let event = live.recv().await.ok()?;
             Some((event, live))
         });
         let live = if call.follow { live.left_stream() } else { futures::stream::empty().right_stream() };
-        Ok(futures::stream::iter(replay).chain(live))
+        Ok(futures::stream::iter(replay).chain(live).right_stream())
     }
 
     /// Every session and every change, for ever.
@@ -292,7 +297,7 @@ impl Pod {
             let handle = self.shared.registry.get_or_start(&self.shared, assignment);
             match handle.send(message) {
                 Ok(()) => return Ok(()),
-                Err(Undelivered::Full(_)) => {
+                Err(Undelivered::Full) => {
                     return Err(ApiError::new(ErrorCode::SessionBusy, "too many requests wait for this session; send it again later"));
                 }
                 Err(Undelivered::Left(undelivered)) => {

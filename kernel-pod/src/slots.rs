@@ -78,8 +78,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_full_pod_offers_its_idle_holders_longest_idle_first() {
+    #[test]
+    fn a_full_pod_offers_its_idle_holders_longest_idle_first() {
         let slots = Arc::new(Slots::new(3));
         let a = slots.take("a").unwrap();
         let b = slots.take("b").unwrap();

@@ -315,7 +315,8 @@ impl Actor {
     pub(super) fn on_result(&mut self, result: Result<(), Fault>) {
         let Err(fault) = result else { return };
         let error = fault.error();
-        tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, ?fault, "the session's instance is dropped");
+        let reason = fault.reason();
+        tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, reason, "the session cannot go on as it was");
         if let Fault::Poisoned(_) = &fault {
             self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
         }
@@ -358,7 +359,8 @@ impl Actor {
         self.remember(&live);
         let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state };
         self.pod.cache.put(&self.assignment.uid, copy);
-        if let Some(job) = self.current.take() {
+        self.scripts = Scripts::default();
+        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
             job.answer(Err(gone("the session was put to sleep while the cell waited; send it again with its idempotency key")));
         }
         Ok(())

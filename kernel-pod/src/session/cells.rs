@@ -96,6 +96,7 @@ fn code(code: engine::EngineErrorCode) -> ErrorCode {
         E::TimeoutError => ErrorCode::TimeoutError,
         E::TickBudgetExceeded => ErrorCode::TickBudgetExceeded,
         E::MemoryLimitError => ErrorCode::MemoryLimitError,
+        E::NativeAllocLimitError => ErrorCode::NativeAllocLimitError,
         E::OutputLimitError => ErrorCode::OutputLimitError,
         E::StackOverflow => ErrorCode::StackOverflow,
         E::Interrupted => ErrorCode::Interrupted,

@@ -128,7 +128,7 @@ pub(crate) struct Handle {
 /// Why a message was not taken.
 pub(crate) enum Undelivered {
     /// The mailbox is full.
-    Full(Message),
+    Full,
     /// The session has left; ask the registry again.
     Left(Message),
 }
@@ -147,7 +147,7 @@ impl Handle {
     /// Puts a message into the mailbox.
     pub(crate) fn send(&self, message: Message) -> Result<(), Undelivered> {
         self.mailbox.try_send(message).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(message) => Undelivered::Full(message),
+            mpsc::error::TrySendError::Full(_) => Undelivered::Full,
             mpsc::error::TrySendError::Closed(message) => Undelivered::Left(message),
         })
     }
@@ -164,7 +164,6 @@ impl Handle {
 }
 
 /// Why a session cannot go on as it was.
-#[derive(Debug)]
 pub(crate) enum Fault {
     /// It is not here any more.
     Gone(ApiError),
@@ -179,6 +178,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// What the log says.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Poisoned(reason) => reason.clone(),
+            Self::Gone(_) | Self::Superseded | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
+        }
+    }
+
     /// What a client is told.
     pub(crate) fn error(&self) -> ApiError {
         match self {

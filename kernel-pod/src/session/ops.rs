@@ -78,9 +78,12 @@ impl InFlight {
             self.due.remove(&op);
             self.timers.remove(&(at, op));
         }
+        // Overdue timers fire in the order of their deadlines, so they are armed in it.
+        let mut timers: Vec<(i64, u64)> = Vec::new();
         for (&op, pending) in &state.pending {
             match pending {
-                Pending::Timer { due_ms } => self.arm(op, *due_ms),
+                Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
+                Pending::Timer { .. } => {}
                 Pending::Tool { call, name, args } => {
                     if let Some(caller) = caller
                         && self.called.insert(op)
@@ -91,12 +94,13 @@ impl InFlight {
                 Pending::Refused { .. } => {}
             }
         }
+        timers.sort_unstable();
+        for (due_ms, op) in timers {
+            self.arm(op, due_ms);
+        }
     }
 
     fn arm(&mut self, op: u64, due_ms: i64) {
-        if self.due.contains_key(&op) {
-            return;
-        }
         let wait_ms = u64::try_from(due_ms.saturating_sub(now_ms())).unwrap_or(0);
         let at = Instant::now() + Duration::from_millis(wait_ms).min(TIMER_SLEEP_MAX);
         self.due.insert(op, at);

@@ -127,6 +127,7 @@ impl Actor {
         self.executing = true;
         self.tell();
         let Some(live) = &mut self.live else { return Ok(Turn::default()) };
+        live.slot.set_idle(None);
         self.handle.control.set_executing(Some(live.instance.interrupt_handle()));
         let result = match &work {
             Work::Cell(source) => live.instance.eval(source, &budget).await,
@@ -174,7 +175,6 @@ impl Actor {
 
     /// Commits, then lets everything leave.
     async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>) -> Result<(), Fault> {
-        // The first commit of a session comes after its bootstrap code; unless that has called a tool, it is one with the caller's.
         let committed_bytes = self.commit().await?;
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
