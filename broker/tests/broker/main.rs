@@ -1,0 +1,6 @@
+//! The broker against a real HTTP service and real mTLS peers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
+
+mod calls;
+mod process;
+mod world;

@@ -1,0 +1,191 @@
+//! The broker as its neighbours see it: who may call, what a bad spec is told, the process's probes.
+use std::{net::SocketAddr, path::Path, time::Duration};
+
+use crate::world::{World, broker, call, secrets, spec};
+use clap::Parser as _;
+use dormouse_broker::{Args, Broker, ConfigError, ProblemKind};
+use dormouse_protocol::{
+    ErrorBody, ErrorCode,
+    broker::{ToolAnswer, ToolDescription},
+};
+use dormouse_service::{
+    ca::{Ca, CertPem, LEAF_VALIDITY},
+    tls::{Identity, PeerClient, Process, TlsFiles},
+};
+use reqwest::Method;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+fn issue(ca: &Ca, name: String) -> CertPem {
+    ca.issue(&[name], LEAF_VALIDITY).unwrap()
+}
+
+fn client(ca: &Ca, process: Process, namespace: &str) -> PeerClient {
+    PeerClient::new(TlsFiles::from_pem(&issue(ca, Identity::wildcard(process, namespace))).unwrap()).unwrap()
+}
+
+fn own() -> Identity {
+    Identity::new(Process::Broker, "team-a", "tools")
+}
+
+async fn post(client: &PeerClient, address: SocketAddr, call: &dormouse_protocol::broker::ToolCall) -> reqwest::Response {
+    client.request(Method::POST, &own(), &address.to_string(), "/v1/call").json(call).send().await.unwrap()
+}
+
+#[tokio::test]
+async fn only_kernel_pods_of_the_namespace_are_served() {
+    let (world, broker) = broker().await;
+    let ca = Ca::generate().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    let server = tokio::spawn(broker.serve(listener, tls, shutdown.clone()));
+
+    let kernel = client(&ca, Process::Kernel, "team-a");
+    let answer: ToolAnswer = post(&kernel, address, &call(1, "getWidget", json!({"id": "7"}))).await.json().await.unwrap();
+    assert_eq!(answer, ToolAnswer::Ok { value: json!({"id": "7", "price": 12}) });
+    let tools: Vec<ToolDescription> =
+        kernel.request(Method::GET, &own(), &address.to_string(), "/v1/tools").send().await.unwrap().json().await.unwrap();
+    assert!(tools.iter().any(|tool| tool.name == "getWidget" && tool.input["required"] == json!(["id"])));
+
+    let mut foreign = call(2, "getWidget", json!({"id": "7"}));
+    foreign.namespace = "team-b".to_owned();
+    assert_eq!(post(&kernel, address, &foreign).await.status(), 403);
+    for stranger in [client(&ca, Process::Kernel, "team-b"), client(&ca, Process::Gateway, "team-a")] {
+        let response = post(&stranger, address, &call(3, "getWidget", json!({"id": "7"}))).await;
+        assert_eq!(response.status(), 403);
+        assert_eq!(response.json::<ErrorBody>().await.unwrap().error.code, ErrorCode::Forbidden);
+    }
+    let mut older = call(4, "getWidget", json!({"id": "7"}));
+    older.epoch = 0;
+    assert_eq!(post(&kernel, address, &older).await.status(), 410);
+    assert_eq!(world.seen().len(), 1);
+
+    // A call in flight is finished when the process is told to stop.
+    let slow = tokio::spawn(async move { post(&kernel, address, &call(5, "getWidget", json!({"id": "slow"}))).await.status() });
+    world.arrived.notified().await;
+    shutdown.cancel();
+    world.go.notify_one();
+    assert_eq!(slow.await.unwrap(), 200);
+    server.await.unwrap();
+}
+
+#[test]
+fn every_problem_of_a_spec_is_told_with_its_path() {
+    let bad = serde_json::from_value(json!({
+        "services": [
+            {"name": "a", "baseUrl": "ftp://x", "auth": {"type": "bearer"}, "allowedMethods": ["GET", "FETCH"], "allowedPaths": ["x"]},
+            {"name": "a", "baseUrl": "http://u:p@x", "auth": {"type": "header", "headerName": "Host", "secretRef": {"name": "s", "key": "k"}}},
+            {"name": "b", "baseUrl": "http://x", "auth": {"type": "basic", "secretRef": {"name": "widgets"}}, "responseBytesMax": 0},
+        ],
+        "tools": [
+            {"name": "", "service": "nowhere", "path": "x"},
+            {"name": "t", "service": "b", "method": "POST", "path": "/x", "input": {"type": "thing"}, "timeoutMs": 0},
+            {"name": "t", "service": "a", "path": "/x/{", "output": {"$ref": "http://elsewhere/schema.json"}},
+        ],
+    }))
+    .unwrap();
+    let Err(ConfigError::Problems(problems)) = Broker::new(bad, secrets()) else { panic!("accepted") };
+    let paths: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    let expected = [
+        "services[0].baseUrl",
+        "services[0].auth.secretRef",
+        "services[0].allowedMethods[1]",
+        "services[0].allowedPaths[0]",
+        "services[1].name",
+        "services[1].baseUrl",
+        "services[1].auth.headerName",
+        "services[2].auth.secretRef",
+        "services[2].responseBytesMax",
+        "tools[0].name",
+        "tools[0].service",
+        "tools[0].path",
+        "tools[1].input",
+        "tools[1].method",
+        "tools[1].timeoutMs",
+        "tools[2].path",
+        "tools[2].output",
+    ];
+    assert_eq!(paths, expected);
+    let text = problems.iter().find(|problem| problem.path == "services[2].auth.secretRef").unwrap().to_string();
+    assert_eq!(text, "spec.services[2].auth.secretRef: the Secret `widgets` has no key `user`");
+    assert!(problems.iter().any(|problem| matches!(&problem.kind, ProblemKind::UnknownService(name) if name == "nowhere")));
+}
+
+fn write(directory: &Path, name: &str, text: &str) {
+    let path = directory.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn free_port() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+async fn until_status(url: &str, status: u16) -> String {
+    tokio::time::timeout(Duration::from_secs(30), async {
+        loop {
+            if let Ok(response) = reqwest::get(url).await
+                && response.status() == status
+            {
+                return response.text().await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn the_process_says_why_it_is_not_ready_and_recovers() {
+    let world = World::default();
+    let spec = spec(&world.start().await);
+    dormouse_service::telemetry::install_tls_provider();
+    let (ca, directory) = (Ca::generate().unwrap(), tempfile::tempdir().unwrap());
+    let pem = issue(&ca, own().dns_name());
+    for (name, text) in [("ca.crt", &pem.ca), ("tls.crt", &pem.cert), ("tls.key", &pem.key)] {
+        write(directory.path(), &format!("tls/{name}"), text);
+    }
+    write(directory.path(), "broker.yaml", &yaml_serde::to_string(&spec).unwrap());
+    write(directory.path(), "secrets/widgets/token", "from-a-file\n");
+
+    let (listen, admin) = (free_port(), free_port());
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let args = Args::parse_from([
+        "dormouse-broker",
+        "--listen",
+        &listen.to_string(),
+        "--admin-listen",
+        &admin.to_string(),
+        "--config",
+        &path("broker.yaml"),
+        "--secrets-dir",
+        &path("secrets"),
+        "--tls-dir",
+        &path("tls"),
+        "--namespace",
+        "team-a",
+        "--name",
+        "tools",
+    ]);
+    let shutdown = CancellationToken::new();
+    let process = tokio::spawn(dormouse_broker::run(args, shutdown.clone()));
+    let body = until_status(&format!("http://{admin}/readyz"), 503).await;
+    assert!(body.contains("spec.services[2].auth.secretRef: the Secret `login` has no key `user`"), "{body}");
+
+    write(directory.path(), "secrets/login/user", "admin");
+    write(directory.path(), "secrets/login/password", "from-a-file");
+    until_status(&format!("http://{admin}/readyz"), 200).await;
+    let kernel = client(&ca, Process::Kernel, "team-a");
+    assert_eq!(post(&kernel, listen, &call(1, "getWidget", json!({"id": "7"}))).await.status(), 200);
+    assert_eq!(world.last().authorization.as_deref(), Some("Bearer from-a-file"));
+    write(directory.path(), "secrets/widgets/token", "rotated");
+    assert_eq!(post(&kernel, listen, &call(2, "getWidget", json!({"id": "7"}))).await.status(), 200);
+    assert_eq!(world.last().authorization.as_deref(), Some("Bearer rotated"));
+    let metrics = reqwest::get(format!("http://{admin}/metrics")).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains(r#"dormouse_broker_calls_total{outcome="ok"} 2"#), "{metrics}");
+    shutdown.cancel();
+    process.await.unwrap().unwrap();
+}
