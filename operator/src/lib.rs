@@ -1,1 +1,29 @@
-//! The operator: KernelSession, ToolBroker and KernelPool objects to pods, policies, certificates, status.
+//! The operator: KernelSession, ToolBroker and KernelPool objects to pods, policies, certificates and status.
+//!
+//! Each kind has a reconciler of the same shape: dereference what it names, validate it, build what it becomes, apply that, write status.
+//! Validate and build are pure; only the others hold a client. What is wrong with an object becomes its condition and never stalls others.
+//!
+//! It must not know how a session runs, and is never on the path of an eval or a wake: with the operator gone, sessions go on.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")
+)]
+
+pub mod apply;
+pub mod broker;
+pub mod ca;
+pub mod conditions;
+pub mod config;
+pub mod context;
+pub mod controller;
+pub mod error;
+pub mod leader;
+pub mod pool;
+pub mod reports;
+pub mod restricted;
+mod run;
+pub mod session;
+pub mod storage;
+
+pub use config::Config;
+pub use run::run;

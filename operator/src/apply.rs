@@ -1,0 +1,46 @@
+//! Server-side apply of what was built, and of status.
+
+use dormouse_crds::labels::MANAGER;
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::error::ReconcileError;
+
+/// Applies `object` as the operator's, taking over fields that others changed.
+///
+/// # Errors
+/// The API server refuses it or cannot be reached.
+pub async fn apply<K>(client: &Client, object: &K) -> Result<K, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    api.patch(&object.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await
+}
+
+/// Applies `status` to the object that `of` is: one of the same name but another uid is left alone.
+///
+/// # Errors
+/// The API server refuses it or cannot be reached.
+pub async fn apply_status<K, S>(client: &Client, of: &K, status: &S) -> Result<(), ReconcileError>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+    S: Serialize,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &of.namespace().unwrap_or_default());
+    let body = json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": { "name": of.name_any(), "uid": of.uid() },
+        "status": status,
+    });
+    match api.patch_status(&of.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(&body)).await {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        other => Ok(other.map(|_| ())?),
+    }
+}

@@ -1,0 +1,172 @@
+//! What a ToolBroker becomes: pure.
+
+use dormouse_crds::labels::{BROKER, COMPONENT};
+use dormouse_protocol::broker::BROKER_PORT;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Service},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::validate::ValidBroker;
+use crate::{error::ReconcileError, restricted as r};
+
+/// Where the spec is mounted.
+const CONFIG_DIR: &str = "/etc/dormouse/config";
+const CONFIG_KEY: &str = "broker.yaml";
+/// Below it each Secret has a folder.
+const SECRETS_DIR: &str = "/etc/dormouse/secrets";
+/// Annotation of the pods: what they were started with.
+pub const CONFIG_HASH: &str = "dormouse.dev/config-hash";
+const COMPONENT_BROKER: &str = "broker";
+
+/// What is applied for a broker.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The spec, as the broker reads it.
+    pub config_map: ConfigMap,
+    /// The pods.
+    pub deployment: Deployment,
+    /// Their address.
+    pub service: Service,
+    /// Who may reach them.
+    pub network_policy: NetworkPolicy,
+    /// How many may be evicted at once.
+    pub disruption_budget: PodDisruptionBudget,
+}
+
+/// Builds all of it.
+///
+/// # Errors
+/// Something in it is not of its kind.
+pub fn build(broker: &ValidBroker) -> Result<Built, ReconcileError> {
+    let config = yaml_serde::to_string(&broker.spec)?;
+    let hash = hash(broker, &config);
+    Ok(Built {
+        config_map: serde_json::from_value(json!({ "metadata": metadata(broker), "data": { CONFIG_KEY: config } }))?,
+        deployment: deployment(broker, &hash)?,
+        service: serde_json::from_value(json!({
+            "metadata": metadata(broker),
+            "spec": {
+                "selector": selector(broker),
+                "ports": [{ "name": COMPONENT_BROKER, "port": BROKER_PORT, "targetPort": BROKER_PORT, "protocol": "TCP" }],
+            },
+        }))?,
+        network_policy: network_policy(broker)?,
+        disruption_budget: serde_json::from_value(json!({
+            "metadata": metadata(broker),
+            "spec": { "maxUnavailable": 1, "selector": { "matchLabels": selector(broker) } },
+        }))?,
+    })
+}
+
+fn selector(broker: &ValidBroker) -> std::collections::BTreeMap<String, String> {
+    r::selector(COMPONENT_BROKER, BROKER, &broker.name)
+}
+
+fn metadata(broker: &ValidBroker) -> Value {
+    json!({
+        "name": broker.workload(), "namespace": broker.namespace,
+        "labels": r::labels(COMPONENT_BROKER, BROKER, &broker.name), "ownerReferences": broker.owner.iter().collect::<Vec<_>>(),
+    })
+}
+
+/// Changes whenever the pods must be started anew: with the spec, and with a Secret's version.
+fn hash(broker: &ValidBroker, config: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(config.as_bytes());
+    for (name, secret) in &broker.secrets {
+        hash.update(format!("\n{name}@{}", secret.version).as_bytes());
+    }
+    hex::encode(hash.finalize())
+}
+
+fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json::Error> {
+    let mut volumes = vec![
+        r::tmp_volume(),
+        json!({ "name": "config", "configMap": { "name": broker.workload() } }),
+        r::secret_volume("tls", &broker.tls_secret()),
+    ];
+    let mut mounts = vec![
+        json!({ "name": "tmp", "mountPath": "/tmp" }),
+        json!({ "name": "config", "mountPath": CONFIG_DIR, "readOnly": true }),
+        json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
+    ];
+    for (index, (name, secret)) in broker.secrets.iter().enumerate() {
+        // Only the keys that are named: a Secret may hold more than the broker is to know.
+        let items: Vec<Value> = secret.keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
+        let volume = format!("secret-{index}");
+        volumes.push(json!({ "name": volume, "secret": { "secretName": name, "items": items, "defaultMode": r::SECRET_MODE } }));
+        mounts.push(json!({ "name": volume, "mountPath": format!("{SECRETS_DIR}/{name}"), "readOnly": true }));
+    }
+    serde_json::from_value(json!({
+        "metadata": metadata(broker),
+        "spec": {
+            "replicas": broker.spec.replicas,
+            "revisionHistoryLimit": 2,
+            "selector": { "matchLabels": selector(broker) },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
+            "template": {
+                "metadata": { "labels": r::labels(COMPONENT_BROKER, BROKER, &broker.name), "annotations": { CONFIG_HASH: hash } },
+                "spec": {
+                    "automountServiceAccountToken": false,
+                    "enableServiceLinks": false,
+                    "terminationGracePeriodSeconds": r::TERMINATION_GRACE_SECONDS,
+                    "securityContext": r::pod_security(),
+                    "containers": [container(broker, &mounts)],
+                    "volumes": volumes,
+                },
+            },
+        },
+    }))
+}
+
+fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
+    let (liveness, readiness, startup) = r::probes();
+    json!({
+        "name": COMPONENT_BROKER,
+        "image": broker.image,
+        "imagePullPolicy": broker.image_pull_policy,
+        "env": [
+            r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
+            r::env("DORMOUSE_SECRETS_DIR", SECRETS_DIR),
+            r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
+            r::env("DORMOUSE_NAME", &broker.name),
+            r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{BROKER_PORT}")),
+            r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
+            r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
+        ],
+        "ports": [
+            { "name": COMPONENT_BROKER, "containerPort": BROKER_PORT, "protocol": "TCP" },
+            { "name": "admin", "containerPort": r::ADMIN_PORT, "protocol": "TCP" },
+        ],
+        "livenessProbe": liveness,
+        "readinessProbe": readiness,
+        "startupProbe": startup,
+        "resources": r::resources(&broker.resources),
+        "securityContext": r::container_security(),
+        "volumeMounts": mounts,
+    })
+}
+
+/// In: the namespace's kernel pods. Out is the broker's own business: it checks every address that it connects to.
+fn network_policy(broker: &ValidBroker) -> Result<NetworkPolicy, serde_json::Error> {
+    serde_json::from_value(json!({
+        "metadata": metadata(broker),
+        "spec": {
+            "podSelector": { "matchLabels": selector(broker) },
+            "policyTypes": ["Ingress"],
+            "ingress": [{
+                "from": [{ "podSelector": { "matchLabels": { COMPONENT: "kernel" } } }],
+                "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
+            }],
+        },
+    }))
+}
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;

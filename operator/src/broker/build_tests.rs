@@ -1,0 +1,150 @@
+use dormouse_crds::broker::{Auth, ToolBroker, ToolBrokerSpec};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+
+use super::*;
+use crate::broker::{
+    BrokerReason, health,
+    validate::{Secrets, validate},
+};
+
+fn config() -> crate::Config {
+    use clap::Parser as _;
+    crate::Config::parse_from(["dormouse-operator", "--pod=op-1", "--kernel-image=kernel:1", "--broker-image=broker:1"])
+}
+
+fn broker() -> ToolBroker {
+    let spec: ToolBrokerSpec = serde_json::from_value(json!({
+        "replicas": 2,
+        "services": [{ "name": "widgets", "baseUrl": "http://widgets", "auth": { "type": "bearer", "secretRef": { "name": "widgets", "key": "token" } } }],
+        "tools": [{ "name": "getWidget", "service": "widgets", "path": "/widgets/{id}" }],
+    }))
+    .unwrap();
+    let mut broker = ToolBroker::new("tools", spec);
+    broker.metadata.namespace = Some("team".to_owned());
+    broker.metadata.uid = Some("uid".to_owned());
+    broker
+}
+
+fn secrets(version: &str, keys: &[&str]) -> Secrets {
+    let mut secret = Secret::default();
+    secret.metadata.resource_version = Some(version.to_owned());
+    secret.data = Some(keys.iter().map(|key| ((*key).to_owned(), ByteString(b"hush".to_vec()))).collect());
+    [("widgets".to_owned(), Some(secret))].into()
+}
+
+fn built(secrets: &Secrets) -> Built {
+    build(&validate(&broker(), secrets, &config()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_broker_pod_is_restricted_and_sees_the_named_key_only() {
+    let built = built(&secrets("1", &["token", "other"]));
+    let pod = built.deployment.spec.unwrap().template.spec.unwrap();
+    assert_eq!((pod.automount_service_account_token, pod.enable_service_links), (Some(false), Some(false)));
+    assert_eq!(pod.security_context.unwrap().run_as_non_root, Some(true));
+    let container = &pod.containers[0];
+    let security = container.security_context.clone().unwrap();
+    assert_eq!((security.read_only_root_filesystem, security.allow_privilege_escalation), (Some(true), Some(false)));
+    assert_eq!(security.capabilities.unwrap().drop, Some(vec!["ALL".to_owned()]));
+    let volumes = pod.volumes.unwrap();
+    let mounted = volumes.iter().find(|volume| volume.name == "secret-0").unwrap().secret.clone().unwrap();
+    assert_eq!(mounted.secret_name.as_deref(), Some("widgets"));
+    let keys: Vec<_> = mounted.items.unwrap().into_iter().map(|item| item.key).collect();
+    assert_eq!(keys, ["token"]);
+    let mount = container.volume_mounts.iter().flatten().find(|mount| mount.name == "secret-0").unwrap();
+    assert_eq!((mount.mount_path.as_str(), mount.read_only), ("/etc/dormouse/secrets/widgets", Some(true)));
+    assert!(container.env.iter().flatten().all(|v| v.value_from.as_ref().is_none_or(|from| from.secret_key_ref.is_none())));
+}
+
+#[test]
+fn the_secret_is_in_nothing_that_is_built() {
+    let built = built(&secrets("1", &["token"]));
+    assert!(!format!("{built:?}").contains("hush"));
+}
+
+#[test]
+fn only_kernel_pods_of_the_namespace_come_in() {
+    let built = built(&secrets("1", &["token"]));
+    let policy = serde_json::to_value(built.network_policy).unwrap();
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+    assert_eq!(
+        policy["spec"]["ingress"],
+        json!([{
+            "from": [{ "podSelector": { "matchLabels": { "dormouse.dev/component": "kernel" } } }],
+            "ports": [{ "protocol": "TCP", "port": 7444 }],
+        }])
+    );
+}
+
+#[test]
+fn the_service_is_where_kernel_pods_look_for_it() {
+    let built = built(&secrets("1", &["token"]));
+    assert_eq!(built.service.metadata.name.as_deref(), Some("tools-broker"));
+    let spec = built.service.spec.unwrap();
+    assert_eq!(spec.ports.unwrap()[0].port, 7444);
+    let labels = built.deployment.spec.unwrap().template.metadata.unwrap().labels.unwrap();
+    assert!(spec.selector.unwrap().iter().all(|(key, value)| labels.get(key) == Some(value)));
+    let read: ToolBrokerSpec = yaml_serde::from_str(&built.config_map.data.unwrap()["broker.yaml"]).unwrap();
+    assert_eq!(read, broker().spec, "the broker reads what the user wrote");
+}
+
+#[test]
+fn a_changed_secret_or_spec_rolls_the_pods() {
+    let hash = |built: &Built| built.deployment.spec.clone().unwrap().template.metadata.unwrap().annotations.unwrap()[CONFIG_HASH].clone();
+    let one = built(&secrets("1", &["token"]));
+    assert_eq!(hash(&one), hash(&built(&secrets("1", &["token", "unrelated"]))));
+    assert_ne!(hash(&one), hash(&built(&secrets("2", &["token"]))));
+    let mut other = broker();
+    other.spec.tools[0].path = "/other".to_owned();
+    let other = build(&validate(&other, &secrets("1", &["token"]), &config()).unwrap()).unwrap();
+    assert_ne!(hash(&one), hash(&other));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let config = config();
+    for (secrets, word) in [(Secrets::new(), "Secret widgets does not exist"), (secrets("1", &["other"]), "no key token")] {
+        let refusal = validate(&broker(), &secrets, &config).unwrap_err();
+        assert_eq!(refusal.reason, BrokerReason::SecretNotFound);
+        assert!(refusal.message.contains(word), "{}", refusal.message);
+    }
+    type Spoil = fn(&mut ToolBroker);
+    let spoils: [(Spoil, &str); 4] = [
+        (|b| b.spec.tools[0].service = "nope".to_owned(), "there is no service nope"),
+        (|b| b.spec.tools[0].method = "POST".to_owned(), "does not allow POST"),
+        (|b| b.spec.services[0].auth.secret_ref = None, "secretRef"),
+        (
+            |b| b.spec.services[0].auth = Auth { type_: dormouse_crds::broker::AuthType::Header, ..b.spec.services[0].auth.clone() },
+            "headerName",
+        ),
+    ];
+    for (spoil, word) in spoils {
+        let mut broker = broker();
+        spoil(&mut broker);
+        let refusal = validate(&broker, &secrets("1", &["token"]), &config).unwrap_err();
+        assert_eq!(refusal.reason, BrokerReason::InvalidSpec);
+        assert!(refusal.message.contains(word), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn a_broker_is_ready_when_the_pods_of_this_spec_are() {
+    let deployment = |generation: i64, observed: i64, replicas: i32, updated: i32, available: i32| -> Deployment {
+        serde_json::from_value(json!({
+            "metadata": { "generation": generation },
+            "spec": { "replicas": replicas, "selector": {}, "template": {} },
+            "status": { "observedGeneration": observed, "updatedReplicas": updated, "availableReplicas": available },
+        }))
+        .unwrap()
+    };
+    for (generation, observed, replicas, updated, available, ready, reason) in [
+        (2, 2, 1, 1, 1, true, BrokerReason::Available),
+        (2, 1, 1, 1, 1, false, BrokerReason::PodsNotReady),
+        (2, 2, 2, 1, 2, false, BrokerReason::PodsNotReady),
+        (2, 2, 2, 2, 1, false, BrokerReason::PodsNotReady),
+        (2, 2, 0, 0, 0, false, BrokerReason::ScaledToZero),
+    ] {
+        let health = health(&deployment(generation, observed, replicas, updated, available));
+        assert_eq!((health.ready, health.reason), (ready, reason));
+    }
+}

@@ -1,0 +1,165 @@
+//! ToolBroker: ConfigMap, Deployment, Service, NetworkPolicy, PodDisruptionBudget and certificate of the pods that call tools.
+
+pub mod build;
+pub mod validate;
+
+use std::{sync::Arc, time::Duration};
+
+use dormouse_crds::{
+    broker::{ToolBroker, ToolBrokerStatus},
+    condition::READY,
+    labels::BROKER,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use kube::{
+    Api, ResourceExt as _,
+    core::PartialObjectMeta,
+    runtime::{
+        controller::Action,
+        reflector::{ObjectRef, Store},
+    },
+};
+
+use crate::{
+    apply::{apply, apply_status},
+    ca::{Leaf, wait_until},
+    conditions::{Say, condition, find},
+    context::Context,
+    controller::Outcome,
+    error::ReconcileError,
+    restricted,
+};
+use validate::{Secrets, ValidBroker, references, validate};
+
+/// How often a broker is looked at when nothing happens.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// Reasons of a broker's `Ready` condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokerReason {
+    /// The pods of the current spec are available.
+    Available,
+    /// `replicas` is 0.
+    ScaledToZero,
+    /// Pods of the current spec are starting, or cannot start.
+    PodsNotReady,
+    /// A Secret, or a key in one, is not there.
+    SecretNotFound,
+    /// The spec cannot be built.
+    InvalidSpec,
+}
+
+impl std::fmt::Display for BrokerReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What the `Ready` condition will say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Its status.
+    pub ready: bool,
+    /// Its reason.
+    pub reason: BrokerReason,
+    /// Its message.
+    pub message: String,
+}
+
+/// Reconciles a broker.
+///
+/// # Errors
+/// The API server failed; it will be tried again.
+pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcome {
+    if broker.metadata.deletion_timestamp.is_some() {
+        // Everything it has is owned by it and goes with it.
+        return Ok(Action::await_change());
+    }
+    let secrets = dereference(&broker, &context).await?;
+    let valid = match validate(&broker, &secrets, &context.config) {
+        Ok(valid) => valid,
+        Err(refusal) => {
+            let health = Health { ready: false, reason: refusal.reason, message: refusal.message };
+            write_status(&broker, &context, &health).await?;
+            return Ok(Action::requeue(RESYNC));
+        }
+    };
+    let labels = restricted::labels("broker", BROKER, &valid.name);
+    let due = context.authority.ensure(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
+    let deployment = apply_all(&valid, &context).await?;
+    write_status(&broker, &context, &health(&deployment)).await?;
+    Ok(Action::requeue(wait_until(due, RESYNC)))
+}
+
+/// Reads the Secrets that the spec names.
+async fn dereference(broker: &ToolBroker, context: &Context) -> Result<Secrets, ReconcileError> {
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &broker.namespace().unwrap_or_default());
+    let mut secrets = Secrets::new();
+    for name in references(&broker.spec).unwrap_or_default().into_keys() {
+        let secret = api.get_opt(&name).await?;
+        secrets.insert(name, secret);
+    }
+    Ok(secrets)
+}
+
+/// Applies what the broker becomes: the policy before the pods, so that no pod is ever without it.
+async fn apply_all(valid: &ValidBroker, context: &Context) -> Result<Deployment, ReconcileError> {
+    let built = build::build(valid)?;
+    apply(&context.client, &built.network_policy).await?;
+    apply(&context.client, &built.config_map).await?;
+    apply(&context.client, &built.service).await?;
+    apply(&context.client, &built.disruption_budget).await?;
+    Ok(apply(&context.client, &built.deployment).await?)
+}
+
+/// Ready when the pods of the current generation are available, and no others are left.
+#[must_use]
+pub fn health(deployment: &Deployment) -> Health {
+    let status = deployment.status.clone().unwrap_or_default();
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let current = status.observed_generation >= deployment.metadata.generation;
+    let (updated, available) = (status.updated_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
+    if wanted == 0 {
+        return Health { ready: false, reason: BrokerReason::ScaledToZero, message: "spec.replicas is 0: write at least 1.".to_owned() };
+    }
+    if current && updated >= wanted && available >= wanted {
+        return Health { ready: true, reason: BrokerReason::Available, message: format!("{available} of {wanted} pods are available.") };
+    }
+    let progress = status.conditions.iter().flatten().find(|c| c.status == "False" || c.type_ == "ReplicaFailure");
+    let details = progress.and_then(|c| c.message.clone()).unwrap_or_default();
+    let message = format!("{} of {wanted} pods of this spec are available. {details}", updated.min(available));
+    Health { ready: false, reason: BrokerReason::PodsNotReady, message: message.trim_end().to_owned() }
+}
+
+async fn write_status(broker: &ToolBroker, context: &Context, health: &Health) -> Result<(), ReconcileError> {
+    let old = broker.status.clone().unwrap_or_default();
+    let generation = broker.metadata.generation;
+    let say = Say { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
+    let new = ToolBrokerStatus {
+        observed_generation: generation,
+        conditions: vec![condition(say, generation, &old.conditions, Timestamp::now())],
+        tools: u32::try_from(broker.spec.tools.len()).ok(),
+    };
+    if new == old {
+        return Ok(());
+    }
+    apply_status(&context.client, broker, &new).await?;
+    let reason = |status: &ToolBrokerStatus| find(&status.conditions, READY).map(|c| c.reason.clone());
+    if reason(&old) != reason(&new) {
+        let normal = health.ready || health.reason == BrokerReason::PodsNotReady;
+        context.event(broker, normal, &health.reason.to_string(), &health.message).await;
+    }
+    Ok(())
+}
+
+/// Brokers that refer to a Secret.
+#[must_use]
+pub fn referring(brokers: &Store<ToolBroker>, secret: &PartialObjectMeta<Secret>) -> Vec<ObjectRef<ToolBroker>> {
+    let (namespace, name) = (secret.namespace(), secret.name_any());
+    let refers = |broker: &ToolBroker| {
+        broker.namespace() == namespace
+            && broker.spec.services.iter().any(|service| service.auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name))
+    };
+    brokers.state().iter().filter(|broker| refers(broker)).map(|broker| ObjectRef::from_obj(&**broker)).collect()
+}

@@ -1,0 +1,151 @@
+//! A ToolBroker, checked: pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dormouse_crds::{
+    broker::{Auth, AuthType, ToolBroker, ToolBrokerSpec},
+    pool::Resources,
+};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{Resource as _, ResourceExt as _};
+
+use super::BrokerReason;
+use crate::config::Config;
+
+/// Keys that `basic` reads.
+const BASIC_KEYS: [&str; 2] = ["user", "password"];
+
+/// Why a broker cannot be built. It becomes the condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The condition's reason.
+    pub reason: BrokerReason,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+/// Secrets of the broker's namespace by name; `None` for one that does not exist.
+pub type Secrets = BTreeMap<String, Option<Secret>>;
+
+/// A broker that can be built.
+#[derive(Debug, Clone)]
+pub struct ValidBroker {
+    /// Name of the ToolBroker.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Image of the pods.
+    pub image: String,
+    /// Pull policy.
+    pub image_pull_policy: String,
+    /// Resources of the container.
+    pub resources: Resources,
+    /// What the broker is to do.
+    pub spec: ToolBrokerSpec,
+    /// Keys to mount, by Secret, with the Secret's version: another version is another pod.
+    pub secrets: BTreeMap<String, MountedSecret>,
+    /// The ToolBroker, as owner of what is made for it.
+    pub owner: Option<OwnerReference>,
+}
+
+/// What of a Secret a broker gets to see.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MountedSecret {
+    /// `metadata.resourceVersion`
+    pub version: String,
+    /// Keys.
+    pub keys: BTreeSet<String>,
+}
+
+impl ValidBroker {
+    /// Name of everything that is made for it, but the certificate.
+    #[must_use]
+    pub fn workload(&self) -> String {
+        format!("{}-broker", self.name)
+    }
+
+    /// Name of the Secret with the certificate.
+    #[must_use]
+    pub fn tls_secret(&self) -> String {
+        format!("{}-broker-tls", self.name)
+    }
+}
+
+/// The keys that a spec needs, by Secret.
+///
+/// # Errors
+/// An `auth` without its secretRef, which objects older than the CEL rule may have.
+pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
+    let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for service in &spec.services {
+        for (secret, key) in keys(&service.name, &service.auth)? {
+            needed.entry(secret).or_default().insert(key);
+        }
+    }
+    Ok(needed)
+}
+
+fn keys(service: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
+    let refuse = |what: &str| Refusal { reason: BrokerReason::InvalidSpec, message: format!("service {service}: auth needs {what}") };
+    let secret = || auth.secret_ref.as_ref().ok_or_else(|| refuse("secretRef: {name: …, key: …}"));
+    match auth.type_ {
+        AuthType::None => Ok(Vec::new()),
+        AuthType::Basic => {
+            let name = secret()?.name.clone();
+            Ok(BASIC_KEYS.map(|key| (name.clone(), key.to_owned())).into())
+        }
+        AuthType::Bearer | AuthType::Header => {
+            if auth.type_ == AuthType::Header && auth.header_name.is_none() {
+                return Err(refuse("headerName"));
+            }
+            let reference = secret()?;
+            let key = reference.key.clone().ok_or_else(|| refuse("secretRef.key"))?;
+            Ok(vec![(reference.name.clone(), key)])
+        }
+    }
+}
+
+/// Checks a broker against the Secrets that it refers to.
+///
+/// # Errors
+/// A [`Refusal`] that says what to write.
+pub fn validate(broker: &ToolBroker, secrets: &Secrets, config: &Config) -> Result<ValidBroker, Refusal> {
+    let spec = &broker.spec;
+    let invalid = |message: String| Refusal { reason: BrokerReason::InvalidSpec, message };
+    for tool in &spec.tools {
+        let Some(service) = spec.services.iter().find(|service| service.name == tool.service) else {
+            return Err(invalid(format!(
+                "tool {}: there is no service {}: write the name of one of spec.services",
+                tool.name, tool.service
+            )));
+        };
+        if !service.allowed_methods.contains(&tool.method) {
+            let message =
+                format!("tool {}: service {} does not allow {}: write it into allowedMethods", tool.name, service.name, tool.method);
+            return Err(invalid(message));
+        }
+    }
+    let mut mounted = BTreeMap::new();
+    for (name, keys) in references(spec)? {
+        let missing = |message| Refusal { reason: BrokerReason::SecretNotFound, message };
+        let Some(secret) = secrets.get(&name).and_then(Option::as_ref) else {
+            let list = keys.iter().cloned().collect::<Vec<_>>().join(", ");
+            return Err(missing(format!("Secret {name} does not exist: make it, with the keys {list}")));
+        };
+        let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
+        if let Some(key) = keys.iter().find(|key| !has(key)) {
+            return Err(missing(format!("Secret {name} has no key {key}: write it, or name another key in secretRef.key")));
+        }
+        mounted.insert(name, MountedSecret { version: secret.resource_version().unwrap_or_default(), keys });
+    }
+    Ok(ValidBroker {
+        name: broker.name_any(),
+        namespace: broker.namespace().unwrap_or_default(),
+        image: config.broker_image.clone(),
+        image_pull_policy: config.image_pull_policy.clone(),
+        resources: config.broker_resources.0.clone(),
+        spec: spec.clone(),
+        secrets: mounted,
+        owner: broker.controller_owner_ref(&()),
+    })
+}

@@ -1,0 +1,60 @@
+//! Conditions: always the whole set, with `lastTransitionTime` kept while the status stays.
+
+use dormouse_crds::condition::Condition;
+use jiff::Timestamp;
+
+/// A time as conditions carry it: RFC 3339, whole seconds, UTC.
+#[must_use]
+pub fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What a condition says, before it is compared with what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Say {
+    /// Type of the condition.
+    pub type_: &'static str,
+    /// Its status.
+    pub status: bool,
+    /// One word, from a closed set.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// `say` as a condition about `generation`. `previous` are the conditions that the object has.
+#[must_use]
+pub fn condition(say: Say, generation: Option<i64>, previous: &[Condition], now: Timestamp) -> Condition {
+    let status = if say.status { "True" } else { "False" };
+    let since = previous.iter().find(|old| old.type_ == say.type_ && old.status == status).map(|old| old.last_transition_time.clone());
+    Condition {
+        type_: say.type_.to_owned(),
+        status: status.to_owned(),
+        reason: say.reason,
+        message: say.message,
+        last_transition_time: since.unwrap_or_else(|| rfc3339(now)),
+        observed_generation: generation,
+    }
+}
+
+/// The condition of this type.
+#[must_use]
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        let say = |status, reason: &str| Say { type_: "Ready", status, reason: reason.to_owned(), message: String::new() };
+        let (first, later) = (Timestamp::from_second(1_000).unwrap(), Timestamp::from_second(2_000).unwrap());
+        let a = condition(say(true, "Idle"), Some(1), &[], first);
+        let b = condition(say(true, "Running"), Some(2), std::slice::from_ref(&a), later);
+        assert_eq!((b.last_transition_time.as_str(), b.reason.as_str()), (a.last_transition_time.as_str(), "Running"));
+        let c = condition(say(false, "Waking"), Some(2), &[b], later);
+        assert_eq!(c.last_transition_time, "1970-01-01T00:33:20Z");
+    }
+}

@@ -1,0 +1,131 @@
+//! Flags of the operator. Each is an environment variable too.
+
+use std::path::PathBuf;
+
+use dormouse_crds::pool::Resources;
+use dormouse_service::AdminArgs;
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+
+/// Where kernel pods get their storage credentials from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum CredentialsSource {
+    /// The operator mints short-lived ones, scoped to the namespace's prefix, by STS AssumeRole.
+    #[default]
+    Sts,
+    /// An administrator has made a Secret for each pool, and the pool names it.
+    Static,
+}
+
+/// A JSON list of NetworkPolicyPeers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Peers(pub Vec<NetworkPolicyPeer>);
+
+impl std::str::FromStr for Peers {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() { Ok(Self::default()) } else { serde_json::from_str(text).map(Self) }
+    }
+}
+
+/// Resources as JSON.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PodResources(pub Resources);
+
+impl std::str::FromStr for PodResources {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() { Ok(Self::default()) } else { serde_json::from_str(text).map(Self) }
+    }
+}
+
+/// Flags of the operator.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(
+    name = "dormouse-operator",
+    version,
+    about = "Turns KernelSession, ToolBroker and KernelPool objects into pods, policies and status."
+)]
+pub struct Config {
+    /// Namespace of the operator and the gateways.
+    #[arg(long, env = "DORMOUSE_SYSTEM_NAMESPACE", default_value = "dormouse-system")]
+    pub system_namespace: String,
+    /// Name of this pod: who holds the lease.
+    #[arg(long, env = "DORMOUSE_POD")]
+    pub pod: String,
+    /// Image of kernel pods whose pool names none.
+    #[arg(long, env = "DORMOUSE_KERNEL_IMAGE")]
+    pub kernel_image: String,
+    /// Image of brokers.
+    #[arg(long, env = "DORMOUSE_BROKER_IMAGE")]
+    pub broker_image: String,
+    /// Pull policy of both.
+    #[arg(long, env = "DORMOUSE_IMAGE_PULL_POLICY", default_value = "IfNotPresent")]
+    pub image_pull_policy: String,
+    /// Resources (JSON) of kernel pods whose pool names none.
+    #[arg(long, env = "DORMOUSE_KERNEL_RESOURCES", default_value = "")]
+    pub kernel_resources: PodResources,
+    /// Resources (JSON) of brokers.
+    #[arg(long, env = "DORMOUSE_BROKER_RESOURCES", default_value = "")]
+    pub broker_resources: PodResources,
+    /// The object store.
+    #[command(flatten)]
+    pub storage: StorageArgs,
+    /// What kernel pods and brokers may reach.
+    #[command(flatten)]
+    pub network: NetworkArgs,
+    /// Milliseconds between two status writes of a session that is just busy. What matters (ready, asleep, failed) is written at once.
+    #[arg(long, env = "DORMOUSE_STATUS_INTERVAL_MS", default_value_t = 2_000)]
+    pub status_interval_ms: u64,
+    /// Probes and metrics.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// The object store that pools use unless they name another.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct StorageArgs {
+    /// URL of the S3-compatible service; absent: every pool must name its storage.
+    #[arg(long, env = "DORMOUSE_S3_ENDPOINT")]
+    pub s3_endpoint: Option<String>,
+    /// Bucket.
+    #[arg(long, env = "DORMOUSE_S3_BUCKET")]
+    pub s3_bucket: Option<String>,
+    /// Region.
+    #[arg(long, env = "DORMOUSE_S3_REGION", default_value = "us-east-1")]
+    pub s3_region: String,
+    /// Before every key: empty, or ending in `/`.
+    #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
+    pub s3_prefix: String,
+    /// Folder with accessKeyId and secretAccessKey (and sessionToken) of the operator itself; read again when they change.
+    #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR")]
+    pub s3_credentials_dir: Option<PathBuf>,
+    /// Where kernel pods get their credentials from.
+    #[arg(long, env = "DORMOUSE_STORAGE_CREDENTIALS", value_enum, default_value = "sts")]
+    pub storage_credentials: CredentialsSource,
+    /// Role to assume; MinIO needs none.
+    #[arg(long, env = "DORMOUSE_STORAGE_ROLE_ARN")]
+    pub storage_role_arn: Option<String>,
+    /// Seconds that minted credentials live.
+    #[arg(long, env = "DORMOUSE_STORAGE_CREDENTIALS_SECONDS", default_value_t = 3_600)]
+    pub storage_credentials_seconds: u64,
+}
+
+/// What the default-deny policies leave open.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct NetworkArgs {
+    /// NetworkPolicyPeers (JSON list) of the object store. Empty: guessed from its URL.
+    #[arg(long, env = "DORMOUSE_STORAGE_EGRESS", default_value = "")]
+    pub storage_egress: Peers,
+    /// Port on which those peers serve, when it is not the one of the URL.
+    #[arg(long, env = "DORMOUSE_STORAGE_EGRESS_PORT")]
+    pub storage_egress_port: Option<u16>,
+    /// NetworkPolicyPeers (JSON list) of the cluster's DNS.
+    #[arg(
+        long,
+        env = "DORMOUSE_DNS_EGRESS",
+        default_value = r#"[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}}}]"#
+    )]
+    pub dns_egress: Peers,
+}

@@ -1,0 +1,128 @@
+//! What every reconciler has at hand.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError, RwLock},
+};
+
+use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
+use dormouse_service::{Metrics, tls::PeerClient};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Client, Resource,
+    runtime::{
+        events::{Event, EventType, Recorder},
+        reflector::{ObjectRef, Store},
+    },
+};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use tokio::sync::mpsc;
+
+use crate::{ca::Authority, config::Config, reports::Hub, storage::Stores};
+
+/// What every reconciler has at hand.
+pub struct Context {
+    /// The API server.
+    pub client: Client,
+    /// Flags.
+    pub config: Config,
+    /// The certificate authority.
+    pub authority: Authority,
+    /// Requests to kernel pods, with the operator's identity; replaced when its certificate is.
+    pub peers: RwLock<PeerClient>,
+    /// The operator's own access to object stores.
+    pub stores: Stores,
+    /// What the kernel pods report.
+    pub hub: Hub,
+    /// Plain HTTP, for the probes of kernel pods.
+    pub http: reqwest::Client,
+    /// Events.
+    pub recorder: Recorder,
+    /// Metrics.
+    pub metrics: OperatorMetrics,
+    /// Watch caches.
+    pub caches: Caches,
+    /// Pools to reconcile because of something that no watch tells.
+    pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
+    /// When a session's status was last written, by uid: what is merely busy is written at intervals.
+    pub written: Mutex<HashMap<String, Timestamp>>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Watch caches.
+#[derive(Clone)]
+pub struct Caches {
+    /// Sessions.
+    pub sessions: Store<KernelSession>,
+    /// Pools.
+    pub pools: Store<KernelPool>,
+    /// Brokers.
+    pub brokers: Store<ToolBroker>,
+    /// Kernel pods.
+    pub pods: Store<Pod>,
+}
+
+/// Metrics of the operator.
+#[derive(Debug, Clone)]
+pub struct OperatorMetrics {
+    /// Seconds of a reconciliation, by kind.
+    pub reconcile_seconds: HistogramVec,
+    /// Failed reconciliations, by kind.
+    pub reconcile_errors: IntCounterVec,
+    /// Status writes of sessions.
+    pub status_writes: IntCounter,
+    /// Placements cleared because the process was gone.
+    pub placements_cleared: IntCounter,
+    /// Report streams that are open.
+    pub report_streams: IntGauge,
+    /// Whether this operator leads.
+    pub leader: IntGauge,
+}
+
+impl OperatorMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// A name is taken.
+    pub fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            reconcile_seconds: metrics.latencies("operator_reconcile_seconds", "Duration of a reconciliation.", &["kind"])?,
+            reconcile_errors: metrics.counters("operator_reconcile_errors_total", "Reconciliations that failed.", &["kind"])?,
+            status_writes: metrics.counter("operator_session_status_writes_total", "Writes of a session's status.")?,
+            placements_cleared: metrics.counter("operator_placements_cleared_total", "Placements cleared: the process was gone.")?,
+            report_streams: metrics.gauge("operator_report_streams", "Open report streams of kernel pods.")?,
+            leader: metrics.gauge("operator_leader", "1 while this operator leads.")?,
+        })
+    }
+}
+
+impl Context {
+    /// The client for requests to kernel pods.
+    #[must_use]
+    pub fn peer_client(&self) -> PeerClient {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells of a transition in an Event. It may get lost: an Event is never worth failing for.
+    pub async fn event<K: Resource<DynamicType = ()>>(&self, of: &K, normal: bool, reason: &str, note: &str) {
+        let event = Event {
+            type_: if normal { EventType::Normal } else { EventType::Warning },
+            reason: reason.to_owned(),
+            note: Some(note.chars().take(EVENT_NOTE_CHARS_MAX).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &of.object_ref(&())).await {
+            tracing::debug!(%error, "event");
+        }
+    }
+}
+
+/// Characters of an Event's note; the API server refuses more than 1 KiB.
+const EVENT_NOTE_CHARS_MAX: usize = 500;

@@ -1,0 +1,122 @@
+//! The loop around a reconciler: a watch into a store, triggers from elsewhere, bounded concurrency, retries.
+
+use std::{convert::Infallible, fmt::Debug, future::Future, hash::Hash, sync::Arc};
+
+use futures::{
+    FutureExt as _, Stream, StreamExt as _, future,
+    stream::{self, BoxStream},
+};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    runtime::{
+        WatchStreamExt as _, applier,
+        controller::{self, Action, ReconcileRequest},
+        reflector::{ObjectRef, store::Writer},
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{context::Context, error::ReconcileError};
+
+/// Objects of one kind that are reconciled at the same time.
+const CONCURRENCY: u16 = 16;
+/// Triggers that wait in a queue between the parts of the operator.
+pub const TRIGGERS_MAX: usize = 1_024;
+
+/// Objects to reconcile.
+pub type Triggers<K> = BoxStream<'static, ObjectRef<K>>;
+
+/// What is done to an object.
+pub type Outcome = Result<Action, ReconcileError>;
+
+/// The objects of a watch, whenever one changes or goes. A watch that breaks is logged and taken up again.
+pub fn watched<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher(api, config).default_backoff().touched_objects().filter_map(|result| future::ready(logged(result)))
+}
+
+fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
+    result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()
+}
+
+/// Triggers for the controllers (by owner reference) of what a watch brings.
+pub fn owners<K, O>(api: Api<O>, config: watcher::Config) -> Triggers<K>
+where
+    K: Resource<DynamicType = ()> + 'static,
+    O: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watched(api, config)
+        .flat_map(|object| {
+            let namespace = object.namespace().unwrap_or_default();
+            let mine = object.owner_references().iter().filter(|owner| owner.kind == K::kind(&()) && owner.controller == Some(true));
+            stream::iter(mine.map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect::<Vec<_>>())
+        })
+        .boxed()
+}
+
+/// What comes out of a queue.
+pub fn queued<K>(queue: mpsc::Receiver<ObjectRef<K>>) -> Triggers<K>
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    stream::unfold(queue, |mut queue| async move { queue.recv().await.map(|next| (next, queue)) }).boxed()
+}
+
+/// Reconciles until `shutdown`, and lets what runs end.
+pub async fn run<K, F>(
+    kind: &'static str,
+    api: Api<K>,
+    writer: Writer<K>,
+    others: Vec<Triggers<K>>,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    context: Arc<Context>,
+    shutdown: CancellationToken,
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    ObjectRef<K>: Hash + Eq,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let store = writer.as_reader();
+    let own = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .touched_objects()
+        .filter_map(|result| future::ready(logged(result)))
+        .map(|object| ObjectRef::from_obj(&object))
+        .boxed();
+    let queue = stream::select_all(others.into_iter().chain([own]))
+        .map(|object| Ok::<_, Infallible>(ReconcileRequest::from(object)))
+        .take_until(shutdown.cancelled_owned());
+    let config = controller::Config::default().concurrency(CONCURRENCY);
+    let step = move |object: Arc<K>, context: Arc<Context>| timed(kind, reconcile(object, context.clone()), context).boxed();
+    applier(step, move |object, error, _| retry(kind, &*object, error), context, store, queue, config)
+        .for_each(|result| {
+            // An object that went before its turn came, or a failure that `retry` has logged.
+            if let Err(controller::Error::QueueError(never)) = result {
+                match never {}
+            }
+            future::ready(())
+        })
+        .await;
+}
+
+fn retry<K: Resource<DynamicType = ()>>(kind: &'static str, object: &K, error: &ReconcileError) -> Action {
+    let after = error.retry_after();
+    tracing::warn!(kind, namespace = object.namespace(), name = object.name_any(), %error, ?after, "will be tried again");
+    Action::requeue(after)
+}
+
+async fn timed<F: Future<Output = Outcome>>(kind: &'static str, reconcile: F, context: Arc<Context>) -> Outcome {
+    let timer = context.metrics.reconcile_seconds.with_label_values(&[kind]).start_timer();
+    let outcome = reconcile.await;
+    timer.observe_duration();
+    if outcome.is_err() {
+        context.metrics.reconcile_errors.with_label_values(&[kind]).inc();
+    }
+    outcome
+}

@@ -1,0 +1,199 @@
+//! What a KernelPool becomes: pure.
+
+use dormouse_crds::labels::{BROKER, COMPONENT, POOL};
+use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    networking::v1::{NetworkPolicy, NetworkPolicyPeer},
+    policy::v1::PodDisruptionBudget,
+};
+use serde_json::{Value, json};
+
+use super::validate::ValidPool;
+use crate::{config::NetworkArgs, restricted as r};
+
+/// Where storage credentials are mounted.
+const STORAGE_DIR: &str = "/etc/dormouse/storage";
+/// The label that every namespace has, with its name.
+pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+const COMPONENT_KERNEL: &str = "kernel";
+
+/// What is applied for a pool.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The pods.
+    pub deployment: Deployment,
+    /// What they may reach and be reached by.
+    pub network_policy: NetworkPolicy,
+    /// How many may be evicted at once.
+    pub disruption_budget: PodDisruptionBudget,
+}
+
+/// Builds all of it.
+///
+/// # Errors
+/// Something in it is not of its kind, such as resources that are no quantities.
+pub fn build(pool: &ValidPool, replicas: u32, system_namespace: &str, network: &NetworkArgs) -> Result<Built, serde_json::Error> {
+    Ok(Built {
+        deployment: deployment(pool, replicas)?,
+        network_policy: network_policy(pool, system_namespace, network)?,
+        disruption_budget: disruption_budget(pool)?,
+    })
+}
+
+fn metadata(pool: &ValidPool) -> Value {
+    json!({
+        "name": pool.workload(), "namespace": pool.namespace,
+        "labels": r::labels(COMPONENT_KERNEL, POOL, &pool.name), "ownerReferences": pool.owner.iter().collect::<Vec<_>>(),
+    })
+}
+
+fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json::Error> {
+    let selector = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
+    serde_json::from_value(json!({
+        "metadata": metadata(pool),
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 2,
+            "selector": { "matchLabels": selector },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
+            "template": {
+                "metadata": { "labels": r::labels(COMPONENT_KERNEL, POOL, &pool.name) },
+                "spec": {
+                    "automountServiceAccountToken": false,
+                    "enableServiceLinks": false,
+                    "terminationGracePeriodSeconds": r::TERMINATION_GRACE_SECONDS,
+                    "runtimeClassName": pool.runtime_class,
+                    "securityContext": r::pod_security(),
+                    "containers": [container(pool)],
+                    "volumes": [
+                        r::tmp_volume(),
+                        r::secret_volume("storage", &pool.storage_secret()),
+                        r::secret_volume("tls", &pool.tls_secret()),
+                    ],
+                },
+            },
+        },
+    }))
+}
+
+fn container(pool: &ValidPool) -> Value {
+    let (liveness, readiness, startup) = r::probes();
+    let storage = &pool.storage;
+    json!({
+        "name": COMPONENT_KERNEL,
+        "image": pool.image,
+        "imagePullPolicy": pool.image_pull_policy,
+        "env": [
+            r::env_field("DORMOUSE_POD", "metadata.name"),
+            r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
+            r::env("DORMOUSE_POOL", &pool.name),
+            r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
+            r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
+            r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
+            r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
+            r::env("DORMOUSE_S3_ENDPOINT", &storage.endpoint),
+            r::env("DORMOUSE_S3_BUCKET", &storage.bucket),
+            r::env("DORMOUSE_S3_REGION", &storage.region),
+            r::env("DORMOUSE_S3_PREFIX", &storage.prefix),
+            r::env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
+        ],
+        "ports": [
+            { "name": "kernel", "containerPort": KERNEL_PORT, "protocol": "TCP" },
+            { "name": "admin", "containerPort": r::ADMIN_PORT, "protocol": "TCP" },
+        ],
+        "livenessProbe": liveness,
+        "readinessProbe": readiness,
+        "startupProbe": startup,
+        "resources": r::resources(&pool.resources),
+        "securityContext": r::container_security(),
+        "volumeMounts": [
+            { "name": "tmp", "mountPath": "/tmp" },
+            { "name": "storage", "mountPath": STORAGE_DIR, "readOnly": true },
+            { "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true },
+        ],
+    })
+}
+
+/// Default deny; in: gateways and the operator; out: DNS, storage, the namespace's brokers.
+fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
+    let system = |components: &[&str]| {
+        json!({
+            "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
+            "podSelector": { "matchExpressions": [{ "key": COMPONENT, "operator": "In", "values": components }] },
+        })
+    };
+    let tcp = |port: u16| json!({ "protocol": "TCP", "port": port });
+    let brokers = json!({ "podSelector": { "matchExpressions": [
+        { "key": COMPONENT, "operator": "In", "values": ["broker"] }, { "key": BROKER, "operator": "Exists" },
+    ] } });
+    let mut egress = vec![json!({ "to": [brokers], "ports": [tcp(BROKER_PORT)] })];
+    // An empty list of peers would mean everywhere, so a rule without peers is left out.
+    if !network.dns_egress.0.is_empty() {
+        egress.push(json!({ "to": network.dns_egress.0, "ports": [{ "protocol": "UDP", "port": 53 }, tcp(53)] }));
+    }
+    let (peers, port) = storage_egress(&pool.storage.endpoint, pool.storage.shared, network);
+    if !peers.is_empty() {
+        egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
+    }
+    serde_json::from_value(json!({
+        "metadata": metadata(pool),
+        "spec": {
+            "podSelector": { "matchLabels": r::selector(COMPONENT_KERNEL, POOL, &pool.name) },
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                { "from": [system(&["gateway", "operator"])], "ports": [tcp(KERNEL_PORT)] },
+                { "from": [system(&["operator"])], "ports": [tcp(r::ADMIN_PORT)] },
+            ],
+            "egress": egress,
+        },
+    }))
+}
+
+/// Where storage is, as a policy can say it: the operator's flag for its own store, else what the URL tells.
+/// A policy knows no host names, so a store that is named by one outside the cluster opens its port to every address.
+#[must_use]
+pub fn storage_egress(endpoint: &str, shared: bool, network: &NetworkArgs) -> (Vec<NetworkPolicyPeer>, u16) {
+    let (host, url_port) = host_and_port(endpoint);
+    let port = network.storage_egress_port.filter(|_| shared).unwrap_or(url_port);
+    if shared && !network.storage_egress.0.is_empty() {
+        return (network.storage_egress.0.clone(), port);
+    }
+    let labels: Vec<&str> = host.split('.').collect();
+    let peer = match (host.parse::<std::net::IpAddr>(), labels.as_slice()) {
+        (Ok(std::net::IpAddr::V4(ip)), _) => json!([{ "ipBlock": { "cidr": format!("{ip}/32") } }]),
+        (Ok(std::net::IpAddr::V6(ip)), _) => json!([{ "ipBlock": { "cidr": format!("{ip}/128") } }]),
+        (Err(_), [_, namespace, "svc", ..]) => {
+            json!([{ "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: namespace } } }])
+        }
+        _ => json!([{ "ipBlock": { "cidr": "0.0.0.0/0" } }, { "ipBlock": { "cidr": "::/0" } }]),
+    };
+    (serde_json::from_value(peer).unwrap_or_default(), port)
+}
+
+fn host_and_port(endpoint: &str) -> (String, u16) {
+    let (default, rest) = match endpoint.split_once("://") {
+        Some(("http", rest)) => (80, rest),
+        Some((_, rest)) => (443, rest),
+        None => (443, endpoint),
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if let Some((host, after)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (host.to_owned(), after.strip_prefix(':').and_then(|port| port.parse().ok()).unwrap_or(default));
+    }
+    match authority.rsplit_once(':') {
+        Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(default)),
+        None => (authority.to_owned(), default),
+    }
+}
+
+fn disruption_budget(pool: &ValidPool) -> Result<PodDisruptionBudget, serde_json::Error> {
+    serde_json::from_value(json!({
+        "metadata": metadata(pool),
+        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": r::selector(COMPONENT_KERNEL, POOL, &pool.name) } },
+    }))
+}
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+
+use dormouse_crds::pool::{KernelPool, KernelPoolSpec, Resources, Storage};
+use k8s_openapi::api::core::v1::PodSpec;
+
+use super::*;
+use crate::pool::{PoolReason, validate::validate};
+
+fn config() -> crate::Config {
+    use clap::Parser as _;
+    crate::Config::parse_from([
+        "dormouse-operator",
+        "--pod=op-1",
+        "--kernel-image=kernel:1",
+        "--broker-image=broker:1",
+        "--s3-endpoint=http://minio.storage.svc:9000",
+        "--s3-bucket=dormouse",
+    ])
+}
+
+fn pool(spec: KernelPoolSpec) -> KernelPool {
+    let mut pool = KernelPool::new("default", spec);
+    pool.metadata.namespace = Some("team".to_owned());
+    pool.metadata.uid = Some("uid".to_owned());
+    pool
+}
+
+fn built(spec: KernelPoolSpec) -> Built {
+    let config = config();
+    build(&validate(&pool(spec), &config).unwrap(), 2, "dormouse-system", &config.network).unwrap()
+}
+
+fn pod(built: &Built) -> PodSpec {
+    built.deployment.spec.clone().unwrap().template.spec.unwrap()
+}
+
+#[test]
+fn a_kernel_pod_is_restricted_and_knows_nothing_of_kubernetes() {
+    let built = built(KernelPoolSpec::default());
+    let pod = pod(&built);
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    assert_eq!(pod.service_account_name, None);
+    assert_eq!(pod.enable_service_links, Some(false));
+    assert_eq!((pod.host_network, pod.host_pid, pod.host_ipc), (None, None, None));
+    assert_eq!(pod.termination_grace_period_seconds, Some(60));
+    let security = pod.security_context.unwrap();
+    assert_eq!((security.run_as_non_root, security.run_as_user), (Some(true), Some(65_532)));
+    assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
+    let container = &pod.containers[0];
+    let security = container.security_context.clone().unwrap();
+    assert_eq!(security.allow_privilege_escalation, Some(false));
+    assert_eq!(security.read_only_root_filesystem, Some(true));
+    assert_eq!(security.run_as_non_root, Some(true));
+    assert_eq!(security.capabilities.unwrap().drop, Some(vec!["ALL".to_owned()]));
+    assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
+    let writable: Vec<_> = container.volume_mounts.iter().flatten().filter(|m| m.read_only != Some(true)).map(|m| &m.mount_path).collect();
+    assert_eq!(writable, ["/tmp"]);
+    for volume in pod.volumes.iter().flatten() {
+        assert!(volume.host_path.is_none() && volume.projected.is_none(), "{}", volume.name);
+    }
+}
+
+#[test]
+fn no_secret_is_in_the_environment() {
+    let pod = pod(&built(KernelPoolSpec::default()));
+    for variable in pod.containers[0].env.iter().flatten() {
+        let source = variable.value_from.clone().unwrap_or_default();
+        assert!(source.secret_key_ref.is_none() && source.config_map_key_ref.is_none(), "{}", variable.name);
+    }
+    assert!(pod.containers[0].env_from.is_none());
+    let secrets: Vec<_> = pod.volumes.iter().flatten().filter_map(|v| v.secret.as_ref()?.secret_name.clone()).collect();
+    assert_eq!(secrets, ["dormouse-storage-default", "dormouse-kernel-default-tls"]);
+}
+
+#[test]
+fn the_environment_is_what_the_kernel_pod_reads() {
+    let pod = pod(&built(KernelPoolSpec { slots_per_pod: 7, ..KernelPoolSpec::default() }));
+    let env: BTreeMap<_, _> =
+        pod.containers[0].env.iter().flatten().map(|v| (v.name.clone(), v.value.clone().unwrap_or_default())).collect();
+    for (name, value) in [
+        ("DORMOUSE_SLOTS", "7"),
+        ("DORMOUSE_POOL", "default"),
+        ("DORMOUSE_POD", ""),
+        ("DORMOUSE_NAMESPACE", ""),
+        ("DORMOUSE_S3_ENDPOINT", "http://minio.storage.svc:9000"),
+        ("DORMOUSE_S3_BUCKET", "dormouse"),
+        ("DORMOUSE_S3_CREDENTIALS_DIR", "/etc/dormouse/storage"),
+        ("DORMOUSE_LISTEN", "0.0.0.0:7443"),
+    ] {
+        assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn a_rolling_restart_never_takes_the_last_pod() {
+    let built = built(KernelPoolSpec::default());
+    let spec = built.deployment.spec.unwrap();
+    assert_eq!(spec.replicas, Some(2));
+    let rolling = serde_json::to_value(spec.strategy.unwrap()).unwrap();
+    assert_eq!(rolling["rollingUpdate"], serde_json::json!({ "maxUnavailable": 0, "maxSurge": 1 }));
+    assert_eq!(serde_json::to_value(built.disruption_budget).unwrap()["spec"]["maxUnavailable"], 1);
+    let selector = spec.selector.match_labels.unwrap();
+    let labels = spec.template.metadata.unwrap().labels.unwrap();
+    assert!(selector.iter().all(|(key, value)| labels.get(key) == Some(value)));
+    let owner = &built.deployment.metadata.owner_references.unwrap()[0];
+    assert_eq!((owner.kind.as_str(), owner.controller), ("KernelPool", Some(true)));
+}
+
+#[test]
+fn the_network_is_closed_but_for_what_is_named() {
+    let policy = serde_json::to_value(built(KernelPoolSpec::default()).network_policy).unwrap();
+    let spec = &policy["spec"];
+    assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(spec["podSelector"]["matchLabels"], json!({ "dormouse.dev/component": "kernel", "dormouse.dev/pool": "default" }));
+    assert_eq!(spec["ingress"].as_array().unwrap().len(), 2);
+    for rule in spec["ingress"].as_array().unwrap() {
+        let from = &rule["from"][0];
+        assert_eq!(from["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "dormouse-system");
+        assert!(from["podSelector"]["matchExpressions"][0]["values"].as_array().unwrap().iter().all(|v| v == "gateway" || v == "operator"));
+    }
+    let egress = spec["egress"].as_array().unwrap();
+    assert_eq!(egress.len(), 3, "brokers, DNS, storage");
+    for rule in egress {
+        assert!(!rule["to"].as_array().unwrap().is_empty() && !rule["ports"].as_array().unwrap().is_empty(), "{rule}");
+    }
+    assert_eq!(egress[0]["ports"][0]["port"], 7444);
+    assert!(egress[0]["to"][0].get("namespaceSelector").is_none(), "brokers of the own namespace only");
+    assert_eq!(egress[1]["to"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "kube-system");
+    assert_eq!(
+        (&egress[2]["ports"][0]["port"], &egress[2]["to"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]),
+        (&json!(9000), &json!("storage"))
+    );
+}
+
+#[test]
+fn storage_is_opened_as_narrowly_as_its_address_allows() {
+    let network = config().network;
+    let cidr = |endpoint: &str| {
+        let (peers, port) = storage_egress(endpoint, false, &network);
+        (peers.iter().filter_map(|peer| peer.ip_block.clone()).map(|block| block.cidr).collect::<Vec<_>>(), port)
+    };
+    assert_eq!(cidr("http://10.1.2.3:9000"), (vec!["10.1.2.3/32".to_owned()], 9000));
+    assert_eq!(cidr("https://[fd00::1]/"), (vec!["fd00::1/128".to_owned()], 443));
+    assert_eq!(cidr("https://s3.example.com"), (vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()], 443));
+    let flag = crate::config::Peers(storage_egress("http://10.9.9.9", false, &network).0);
+    let flagged = crate::config::NetworkArgs { storage_egress: flag.clone(), storage_egress_port: Some(7), ..network };
+    assert_eq!(storage_egress("https://s3.example.com", true, &flagged), (flag.0, 7));
+    assert_eq!(storage_egress("http://10.1.2.3:9000", false, &flagged).1, 9000, "the flag is for the operator's own store");
+}
+
+#[test]
+fn a_pool_that_cannot_be_built_says_what_to_write() {
+    let config = config();
+    let refuse = |spec| validate(&pool(spec), &config).unwrap_err();
+    let storage = Storage {
+        bucket: "bbb".to_owned(),
+        endpoint: "http://x".to_owned(),
+        region: String::new(),
+        prefix: String::new(),
+        credentials_secret_ref: None,
+    };
+    for (spec, reason, word) in [
+        (KernelPoolSpec { slots_per_pod: 0, ..KernelPoolSpec::default() }, PoolReason::InvalidSpec, "slotsPerPod"),
+        (KernelPoolSpec { warm_pods: 11, ..KernelPoolSpec::default() }, PoolReason::InvalidSpec, "warmPods"),
+        (
+            KernelPoolSpec { storage: Some(storage), ..KernelPoolSpec::default() },
+            PoolReason::StorageCredentialsInvalid,
+            "credentialsSecretRef",
+        ),
+    ] {
+        let refusal = refuse(spec);
+        assert_eq!(refusal.reason, reason);
+        assert!(refusal.message.contains(word), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn the_pools_own_wishes_reach_the_pod() {
+    let resources =
+        Resources { requests: [("cpu".to_owned(), "500m".to_owned())].into(), limits: [("memory".to_owned(), "4Gi".to_owned())].into() };
+    let spec = KernelPoolSpec {
+        image: Some("mine:2".to_owned()),
+        runtime_class_name: Some("gvisor".to_owned()),
+        resources: Some(resources),
+        ..KernelPoolSpec::default()
+    };
+    let pod = pod(&built(spec));
+    assert_eq!((pod.runtime_class_name.as_deref(), pod.containers[0].image.as_deref()), (Some("gvisor"), Some("mine:2")));
+    let resources = pod.containers[0].resources.clone().unwrap();
+    assert_eq!((resources.requests.unwrap()["cpu"].0.as_str(), resources.limits.unwrap()["memory"].0.as_str()), ("500m", "4Gi"));
+}

@@ -1,0 +1,160 @@
+//! Whether a pool can run sessions, and why not: what the Deployment counts, and what its pods say.
+
+use std::time::Duration;
+
+use dormouse_crds::labels::{COMPONENT, POOL};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+
+use super::{PoolReason, validate::ValidPool};
+use crate::{context::Context, reports::address_of, restricted::ADMIN_PORT};
+
+/// Pods that are asked why they are not ready.
+const PODS_ASKED_MAX: usize = 3;
+/// How long one may take to answer.
+const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the `Ready` condition will say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Its status.
+    pub ready: bool,
+    /// Its reason.
+    pub reason: PoolReason,
+    /// Its message.
+    pub message: String,
+    /// Pods that are ready.
+    pub pods: u32,
+}
+
+/// The body of `/readyz`.
+#[derive(Debug, Deserialize)]
+struct ReadyBody {
+    #[serde(default)]
+    reasons: Vec<GateReason>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GateReason {
+    gate: String,
+    reason: String,
+}
+
+/// The pool's health, asking pods that are not ready.
+pub async fn of(context: &Context, pool: &ValidPool, deployment: &Deployment, wanted: u32) -> Health {
+    let ready = ready_pods(deployment);
+    if ready > 0 || wanted == 0 {
+        return counted(ready, wanted);
+    }
+    let all = context.caches.pods.state();
+    let mine = all.iter().filter(|pod| {
+        pod.namespace().as_deref() == Some(&pool.namespace)
+            && pod.labels().get(COMPONENT).is_some_and(|component| component == "kernel")
+            && pod.labels().get(POOL) == Some(&pool.name)
+            && pod.metadata.deletion_timestamp.is_none()
+    });
+    let mut waiting = None;
+    for pod in mine.take(PODS_ASKED_MAX) {
+        if let Some(health) = ask(context, pod).await {
+            return health;
+        }
+        waiting = waiting.or_else(|| container_trouble(pod));
+    }
+    waiting.map_or_else(|| not_ready("The pods are starting."), |message| not_ready(&message))
+}
+
+fn ready_pods(deployment: &Deployment) -> u32 {
+    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    u32::try_from(ready).unwrap_or(0)
+}
+
+fn counted(ready: u32, wanted: u32) -> Health {
+    let (reason, message) = if ready == 0 {
+        (PoolReason::ScaledToZero, "The pool has no session and keeps no warm pod.".to_owned())
+    } else {
+        (PoolReason::PodsReady, format!("{ready} of {wanted} pods are ready."))
+    };
+    Health { ready: true, reason, message, pods: ready }
+}
+
+fn not_ready(message: &str) -> Health {
+    Health { ready: false, reason: PoolReason::PodsNotReady, message: message.to_owned(), pods: 0 }
+}
+
+async fn ask(context: &Context, pod: &Pod) -> Option<Health> {
+    let ip = pod.status.as_ref()?.pod_ip.as_deref().filter(|ip| !ip.is_empty())?;
+    let url = format!("http://{}/readyz", address_of(ip, ADMIN_PORT));
+    let body = context.http.get(url).timeout(ASK_TIMEOUT).send().await.ok()?.json::<ReadyBody>().await.ok()?;
+    said(&body)
+}
+
+/// What a pod says of itself. A reason begins with the error's code; a gate about storage without one is `StorageUnavailable`.
+fn said(body: &ReadyBody) -> Option<Health> {
+    let of = |gate: &GateReason| {
+        let named = |text: &str| gate.reason.contains(text);
+        match gate.gate.as_str() {
+            _ if named("StorageUnsafe") => PoolReason::StorageUnsafe,
+            _ if named("StorageCredentialsInvalid") => PoolReason::StorageCredentialsInvalid,
+            _ if named("StorageUnavailable") => PoolReason::StorageUnavailable,
+            "storage" | "store" if gate.reason != "starting" => PoolReason::StorageUnavailable,
+            _ => PoolReason::PodsNotReady,
+        }
+    };
+    let worst = body.reasons.iter().max_by_key(|gate| of(gate).is_trouble())?;
+    Some(Health { ready: false, reason: of(worst), message: worst.reason.clone(), pods: 0 })
+}
+
+/// Why a container does not start, as the kubelet tells it.
+fn container_trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let waiting = status.container_statuses.iter().flatten().find_map(|container| container.state.as_ref()?.waiting.as_ref());
+    if let Some(waiting) = waiting {
+        let reason = waiting.reason.as_deref().unwrap_or("Waiting");
+        return Some(format!("Pod {}: {reason}: {}", pod.name_any(), waiting.message.as_deref().unwrap_or("no details")));
+    }
+    let unscheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    Some(format!("Pod {} cannot be scheduled: {}", pod.name_any(), unscheduled.message.as_deref().unwrap_or("no details")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(reasons: &[(&str, &str)]) -> ReadyBody {
+        let reasons = reasons.iter().map(|(gate, reason)| GateReason { gate: (*gate).to_owned(), reason: (*reason).to_owned() });
+        ReadyBody { reasons: reasons.collect() }
+    }
+
+    #[test]
+    fn what_a_pod_says_of_storage_becomes_the_reason() {
+        for (gate, text, reason) in [
+            ("storage", "StorageUnsafe: two conditional writes won", PoolReason::StorageUnsafe),
+            ("storage", "StorageUnavailable: no bucket `x`", PoolReason::StorageUnavailable),
+            ("storage", "NoSuchBucket", PoolReason::StorageUnavailable),
+            ("storage", "starting", PoolReason::PodsNotReady),
+            ("tls", "no certificate", PoolReason::PodsNotReady),
+        ] {
+            let health = said(&body(&[("engine", "starting"), (gate, text)])).unwrap();
+            assert_eq!((health.ready, health.reason), (false, reason), "{text}");
+        }
+        assert_eq!(said(&body(&[])), None);
+    }
+
+    #[test]
+    fn one_ready_pod_is_enough() {
+        assert_eq!((counted(1, 3).ready, counted(1, 3).reason, counted(1, 3).pods), (true, PoolReason::PodsReady, 1));
+        assert_eq!((counted(0, 0).ready, counted(0, 0).reason), (true, PoolReason::ScaledToZero));
+    }
+
+    #[test]
+    fn a_container_that_waits_says_why() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "p" },
+            "status": { "containerStatuses": [{ "name": "kernel", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": { "waiting": { "reason": "ImagePullBackOff", "message": "no such image" } } }] },
+        }))
+        .unwrap();
+        assert_eq!(container_trouble(&pod).unwrap(), "Pod p: ImagePullBackOff: no such image");
+    }
+}

@@ -1,0 +1,96 @@
+//! A KernelPool, checked: pure.
+
+use dormouse_crds::pool::{KernelPool, Resources};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::PoolReason;
+use crate::{
+    config::Config,
+    storage::{self, Target},
+};
+
+/// Why a pool cannot be built. It becomes the condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The condition's reason.
+    pub reason: PoolReason,
+    /// What is wrong and what to write.
+    pub message: String,
+}
+
+/// A pool that can be built.
+#[derive(Debug, Clone)]
+pub struct ValidPool {
+    /// Name of the KernelPool.
+    pub name: String,
+    /// Its namespace, which is the tenant.
+    pub namespace: String,
+    /// Image of the pods.
+    pub image: String,
+    /// Pull policy.
+    pub image_pull_policy: String,
+    /// Live sessions per pod.
+    pub slots: u32,
+    /// Pods that are always there.
+    pub warm: u32,
+    /// Most pods.
+    pub max: u32,
+    /// RuntimeClass.
+    pub runtime_class: Option<String>,
+    /// Resources of the container.
+    pub resources: Resources,
+    /// Where its sessions sleep.
+    pub storage: Target,
+    /// The KernelPool, as owner of what is made for it.
+    pub owner: Option<OwnerReference>,
+}
+
+impl ValidPool {
+    /// Name of the Deployment, the NetworkPolicy and the PodDisruptionBudget.
+    #[must_use]
+    pub fn workload(&self) -> String {
+        format!("dormouse-kernel-{}", self.name)
+    }
+
+    /// Name of the Secret with the storage credentials.
+    #[must_use]
+    pub fn storage_secret(&self) -> String {
+        format!("dormouse-storage-{}", self.name)
+    }
+
+    /// Name of the Secret with the certificate.
+    #[must_use]
+    pub fn tls_secret(&self) -> String {
+        format!("dormouse-kernel-{}-tls", self.name)
+    }
+}
+
+/// Checks a pool. What CEL refuses is checked again where it would do harm: an object may be older than the rule.
+///
+/// # Errors
+/// A [`Refusal`] that says what to write.
+pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal> {
+    let spec = &pool.spec;
+    let invalid = |message: &str| Refusal { reason: PoolReason::InvalidSpec, message: message.to_owned() };
+    if spec.slots_per_pod == 0 || spec.max_pods == 0 {
+        return Err(invalid("slotsPerPod and maxPods are numbers from 1"));
+    }
+    if spec.warm_pods > spec.max_pods {
+        return Err(invalid("warmPods is greater than maxPods: write a warmPods of at most maxPods"));
+    }
+    let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
+    Ok(ValidPool {
+        name: pool.name_any(),
+        namespace: pool.namespace().unwrap_or_default(),
+        image: spec.image.clone().unwrap_or_else(|| config.kernel_image.clone()),
+        image_pull_policy: config.image_pull_policy.clone(),
+        slots: spec.slots_per_pod,
+        warm: spec.warm_pods,
+        max: spec.max_pods,
+        runtime_class: spec.runtime_class_name.clone(),
+        resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
+        storage,
+        owner: pool.controller_owner_ref(&()),
+    })
+}

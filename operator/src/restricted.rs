@@ -1,0 +1,93 @@
+//! The parts that every pod made here has: what the restricted Pod Security Standard asks for, and more.
+
+use std::collections::BTreeMap;
+
+use dormouse_crds::{
+    labels::{COMPONENT, MANAGED_BY, MANAGER},
+    pool::Resources,
+};
+use serde_json::{Value, json};
+
+/// User and group of every process of ours.
+pub const USER: i64 = 65_532;
+/// Port of probes and metrics.
+pub const ADMIN_PORT: u16 = 8080;
+/// Seconds that a pod may take to commit its sessions and stop.
+pub const TERMINATION_GRACE_SECONDS: i64 = 60;
+/// Size of `/tmp`, the only place where a process may write.
+const TMP_SIZE_LIMIT: &str = "256Mi";
+/// Mode of mounted Secrets: readable by our group only.
+pub const SECRET_MODE: i32 = 0o440;
+/// Where certificates are mounted.
+pub const TLS_DIR: &str = "/etc/dormouse/tls";
+
+/// Security context of a pod.
+#[must_use]
+pub fn pod_security() -> Value {
+    json!({
+        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+        "seccompProfile": { "type": "RuntimeDefault" },
+    })
+}
+
+/// Security context of a container.
+#[must_use]
+pub fn container_security() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "privileged": false,
+        "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+    })
+}
+
+/// The volume behind `/tmp`.
+#[must_use]
+pub fn tmp_volume() -> Value {
+    json!({ "name": "tmp", "emptyDir": { "sizeLimit": TMP_SIZE_LIMIT } })
+}
+
+/// A Secret as a volume.
+#[must_use]
+pub fn secret_volume(name: &str, secret: &str) -> Value {
+    json!({ "name": name, "secret": { "secretName": secret, "defaultMode": SECRET_MODE } })
+}
+
+/// Liveness, readiness and startup probes on the admin port.
+#[must_use]
+pub fn probes() -> (Value, Value, Value) {
+    let get = |path: &str| json!({ "path": path, "port": "admin" });
+    (
+        json!({ "httpGet": get("/livez"), "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6 }),
+        json!({ "httpGet": get("/readyz"), "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 2 }),
+        json!({ "httpGet": get("/livez"), "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120 }),
+    )
+}
+
+/// An environment variable of a literal value.
+#[must_use]
+pub fn env(name: &str, value: impl Into<String>) -> Value {
+    json!({ "name": name, "value": value.into() })
+}
+
+/// An environment variable from the pod's own fields.
+#[must_use]
+pub fn env_field(name: &str, path: &str) -> Value {
+    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
+
+/// Labels of an object of this component, whose own label is `key: value`.
+#[must_use]
+pub fn labels(component: &str, key: &str, value: &str) -> BTreeMap<String, String> {
+    [(COMPONENT, component), (key, value), (MANAGED_BY, MANAGER)].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+}
+
+/// Labels that select the pods of this component.
+#[must_use]
+pub fn selector(component: &str, key: &str, value: &str) -> BTreeMap<String, String> {
+    [(COMPONENT, component), (key, value)].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+}
+
+/// Resources of a container.
+#[must_use]
+pub fn resources(resources: &Resources) -> Value {
+    json!({ "requests": resources.requests, "limits": resources.limits })
+}

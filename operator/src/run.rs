@@ -1,0 +1,194 @@
+//! The process: probes, the lease, then the reconcilers until the end.
+
+use std::{
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use dormouse_crds::{
+    broker::ToolBroker,
+    labels::{COMPONENT, MANAGED_BY, MANAGER},
+    pool::KernelPool,
+    session::KernelSession,
+};
+use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Pod, Secret},
+};
+use kube::{
+    Api, Client,
+    core::PartialObjectMeta,
+    runtime::{
+        events::{Recorder, Reporter},
+        reflector::store::Writer,
+        watcher,
+    },
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    broker,
+    ca::{Authority, wait_until},
+    config::Config,
+    context::{Caches, Context, OperatorMetrics},
+    controller::{self, TRIGGERS_MAX, owners, queued, watched},
+    leader::Leader,
+    pool, reports,
+    reports::Hub,
+    session,
+    storage::Stores,
+};
+
+/// How often the system's certificates are looked at.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
+/// How long reconciliations that run may take to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs the operator until `shutdown`.
+///
+/// # Errors
+/// The API server cannot be reached at start, or the lease is lost: the process must end.
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let (metrics, readiness) = (Metrics::new(), Readiness::new());
+    let (lease, caches) = (readiness.gate("lease"), readiness.gate("caches"));
+    let operator_metrics = OperatorMetrics::register(&metrics)?;
+    let _admin = AdminServer::start(&config.admin, readiness.clone(), metrics).await.context("the admin port")?;
+    let client = Client::try_default().await.context("the Kubernetes API")?;
+    let leader = Leader::new(client.clone(), &config.system_namespace, &config.pod);
+    lease.not_ready("the API server has not told yet who holds the lease dormouse-operator");
+    let won = leader.acquire(&shutdown, |holder| {
+        // A standby has nothing to wait for: it is ready to take over.
+        tracing::debug!(holder, "standing by");
+        lease.ready();
+        caches.ready();
+    });
+    if !won.await {
+        return Ok(());
+    }
+    tracing::info!(pod = config.pod, "leading");
+    operator_metrics.leader.set(1);
+    lease.ready();
+    caches.not_ready("the watches have not brought every object yet");
+    let worked = tokio::select! {
+        lost = leader.hold() => match lost {
+            Err(lost) => return Err(lost.into()),
+            Ok(never) => match never {},
+        },
+        worked = work(config, client, operator_metrics, caches, shutdown) => worked,
+    };
+    readiness.stopping();
+    leader.release().await;
+    worked
+}
+
+/// Everything that only the leader does.
+async fn work(config: Config, client: Client, metrics: OperatorMetrics, gate: Gate, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let authority = Authority::load(client.clone(), &config.system_namespace).await.context("the certificate authority")?;
+    authority.ensure_gateway().await.context("the gateways' certificate")?;
+    let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
+    let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
+    let (pool_triggers, pool_queue) = mpsc::channel(TRIGGERS_MAX);
+    let sessions: Writer<KernelSession> = Writer::default();
+    let pools: Writer<KernelPool> = Writer::default();
+    let brokers: Writer<ToolBroker> = Writer::default();
+    let pods: Writer<Pod> = Writer::default();
+    let caches = Caches { sessions: sessions.as_reader(), pools: pools.as_reader(), brokers: brokers.as_reader(), pods: pods.as_reader() };
+    let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(config.pod.clone()) };
+    let context = Arc::new(Context {
+        client: client.clone(),
+        config,
+        authority,
+        peers: RwLock::new(peers),
+        stores: Stores::default(),
+        hub: Hub::new(session_triggers),
+        http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
+        recorder: Recorder::new(client.clone(), reporter),
+        metrics,
+        caches: caches.clone(),
+        pool_triggers,
+        written: std::sync::Mutex::default(),
+    });
+    let made_here = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+    let brokers_cache = caches.brokers.clone();
+    let secrets = watched(Api::<PartialObjectMeta<Secret>>::all(client.clone()), watcher::Config::default());
+    let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
+    let kernels = made_here.clone().labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=kernel"));
+    let others = made_here.labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=broker"));
+    let pool_others = vec![owners::<KernelPool, Deployment>(Api::all(client.clone()), kernels), queued(pool_queue)];
+    let broker_others = vec![owners::<ToolBroker, Deployment>(Api::all(client.clone()), others), secrets];
+    let stop = || shutdown.clone();
+
+    let reports = reports::run(context.clone(), pods, stop());
+    let all = futures::future::join5(
+        after(
+            caches.clone(),
+            controller::run("KernelPool", Api::all(client.clone()), pools, pool_others, pool::reconcile, context.clone(), stop()),
+        ),
+        controller::run("ToolBroker", Api::all(client.clone()), brokers, broker_others, broker::reconcile, context.clone(), stop()),
+        controller::run(
+            "KernelSession",
+            Api::all(client),
+            sessions,
+            vec![queued(session_queue)],
+            session::reconcile,
+            context.clone(),
+            stop(),
+        ),
+        reports,
+        certificates(context.clone(), peers_due, stop()),
+    );
+    let told = tell_when_ready(caches, gate);
+    let drained = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
+    };
+    tokio::select! {
+        _ = futures::future::join(all, told) => {}
+        () = drained => tracing::warn!("reconciliations were still running when the time to stop was over"),
+    }
+    Ok(())
+}
+
+/// `then`, once the caches that sizing a pool counts with are filled.
+async fn after(caches: Caches, then: impl Future<Output = ()>) {
+    // An error means that the writer is gone, and with it this process.
+    let _ = caches.sessions.wait_until_ready().await;
+    let _ = caches.pods.wait_until_ready().await;
+    then.await;
+}
+
+async fn tell_when_ready(caches: Caches, gate: Gate) {
+    let _ = caches.sessions.wait_until_ready().await;
+    let _ = caches.pools.wait_until_ready().await;
+    let _ = caches.brokers.wait_until_ready().await;
+    let _ = caches.pods.wait_until_ready().await;
+    gate.ready();
+}
+
+/// Keeps the gateways' and the operator's own certificate fresh. Those of pools and brokers are their reconcilers' work.
+async fn certificates(context: Arc<Context>, mut own_due: Timestamp, shutdown: CancellationToken) {
+    loop {
+        let pause = wait_until(own_due, CERTIFICATES_EVERY);
+        if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            return;
+        }
+        if let Err(error) = context.authority.ensure_gateway().await {
+            tracing::warn!(%error, "the gateways' certificate");
+        }
+        if own_due > Timestamp::now() {
+            continue;
+        }
+        match context.authority.operator_client() {
+            Ok((client, due)) => {
+                *context.peers.write().unwrap_or_else(std::sync::PoisonError::into_inner) = client;
+                own_due = due;
+            }
+            Err(error) => tracing::warn!(%error, "the operator's certificate"),
+        }
+    }
+}

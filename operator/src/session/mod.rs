@@ -1,0 +1,246 @@
+//! KernelSession: a finalizer for its storage, a pool to run in, a status that is true, and a clean end.
+//!
+//! Never on the path of an eval or a wake: what is decided here follows what gateways and kernel pods did.
+
+pub mod deletion;
+pub mod status;
+
+use std::{sync::Arc, sync::PoisonError, time::Duration};
+
+use dormouse_crds::{
+    condition::READY,
+    labels::STORAGE_FINALIZER,
+    pool::{KernelPool, KernelPoolSpec},
+    session::{KernelSession, KernelSessionStatus, Placement},
+};
+use dormouse_protocol::kernel::SessionReport;
+use dormouse_service::tls::{Identity, Process};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+    runtime::{controller::Action, reflector::ObjectRef},
+};
+use serde_json::json;
+
+use crate::{
+    apply::apply_status,
+    conditions::find,
+    context::Context,
+    controller::Outcome,
+    error::ReconcileError,
+    pool::{self, DEFAULT_POOL, PoolReason},
+    reports::{self, TOLD_ALL_AFTER},
+};
+use status::{Known, Placed, Urgency};
+
+/// Even when nothing happens, a session is looked at this often.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// Reconciles a session.
+///
+/// # Errors
+/// The API server, the store or a kernel pod failed; it will be tried again.
+pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Outcome {
+    if session.metadata.deletion_timestamp.is_some() {
+        return deletion::reconcile(&session, &context).await;
+    }
+    if !has_finalizer(&session) {
+        add_finalizer(&context.client, &session).await?;
+    }
+    ensure_pool(&session, &context).await?;
+    let empty = KernelSessionStatus::default();
+    let previous = session.status.as_ref().unwrap_or(&empty);
+    let place = place(&session, previous.placement.as_ref(), &context).await?;
+    if place == Place::Gone {
+        clear_placement(&context, &session).await?;
+    }
+    let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
+    let pool_trouble = trouble(pool.as_deref());
+    let (placed, report) = match &place {
+        Place::Gone | Place::None => (Placed::Nowhere, None),
+        Place::Unknown => (Placed::Unknown, None),
+        Place::Alive(report) => (Placed::Alive, report.as_ref()),
+    };
+    let known = Known {
+        generation: session.metadata.generation,
+        previous,
+        placed,
+        report,
+        pool_trouble: pool_trouble.as_ref().map(|(reason, message)| (*reason, message.as_str())),
+        now: Timestamp::now(),
+    };
+    let again = match status::status(&known) {
+        Some(new) => write(&session, previous, &new, &context).await?,
+        None => RESYNC,
+    };
+    let again = if place == Place::Unknown { again.min(TOLD_ALL_AFTER) } else { again };
+    Ok(Action::requeue(again))
+}
+
+fn has_finalizer(session: &KernelSession) -> bool {
+    session.finalizers().iter().any(|name| name == STORAGE_FINALIZER)
+}
+
+async fn add_finalizer(client: &Client, session: &KernelSession) -> Result<(), ReconcileError> {
+    let mut finalizers = session.finalizers().to_vec();
+    finalizers.push(STORAGE_FINALIZER.to_owned());
+    patch_finalizers(client, session, finalizers).await
+}
+
+/// Replaces the finalizers, if the object is still the one that was read.
+async fn patch_finalizers(client: &Client, session: &KernelSession, finalizers: Vec<String>) -> Result<(), ReconcileError> {
+    let api: Api<KernelSession> = Api::namespaced(client.clone(), &session.namespace().unwrap_or_default());
+    let body = json!({ "metadata": {
+        "uid": session.uid(), "resourceVersion": session.resource_version(), "finalizers": finalizers,
+    } });
+    match api.patch(&session.name_any(), &PatchParams::default(), &Patch::Merge(&body)).await {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        other => Ok(other.map(|_| ())?),
+    }
+}
+
+/// A namespace's first session brings the default pool with it.
+async fn ensure_pool(session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
+    let namespace = session.namespace().unwrap_or_default();
+    if session.spec.pool != DEFAULT_POOL || context.caches.pools.get(&ObjectRef::new(DEFAULT_POOL).within(&namespace)).is_some() {
+        return Ok(());
+    }
+    let api: Api<KernelPool> = Api::namespaced(context.client.clone(), &namespace);
+    let params = PostParams { field_manager: Some(dormouse_crds::labels::MANAGER.to_owned()), ..PostParams::default() };
+    match api.create(&params, &KernelPool::new(DEFAULT_POOL, KernelPoolSpec::default())).await {
+        Ok(_) => {
+            tracing::info!(namespace, "made the default pool");
+            Ok(())
+        }
+        // Already there, or the namespace is on its way out.
+        Err(kube::Error::Api(answer)) if matches!(answer.code, 403 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a pool cannot run a session, in words that a session's condition may repeat.
+fn trouble(pool: Option<&KernelPool>) -> Option<(PoolReason, String)> {
+    let ready = find(&pool?.status.as_ref()?.conditions, READY)?;
+    let reason = PoolReason::parse(&ready.reason).filter(|reason| ready.status == "False" && reason.is_trouble())?;
+    Some((reason, ready.message.clone()))
+}
+
+/// Where a session is.
+#[derive(Debug, PartialEq)]
+enum Place {
+    /// Status names no process.
+    None,
+    /// The process lives; its report under the epoch of status.
+    Alive(Option<SessionReport>),
+    /// The process may live.
+    Unknown,
+    /// The process is gone for certain.
+    Gone,
+}
+
+async fn place(session: &KernelSession, placement: Option<&Placement>, context: &Context) -> Result<Place, ReconcileError> {
+    let Some(placement) = placement else { return Ok(Place::None) };
+    let namespace = session.namespace().unwrap_or_default();
+    let cached = context.caches.pods.get(&ObjectRef::new(&placement.pod).within(&namespace));
+    let Some(pod) = cached.filter(|pod| lives(pod, placement)) else {
+        // The cache may be behind: only the API server says that a pod is gone.
+        let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
+        let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
+        return Ok(if lives { Place::Unknown } else { Place::Gone });
+    };
+    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Place::Unknown) };
+    if told.boot != placement.boot {
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
+        let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
+        let now = reports::info(context, &peer, &ip).await;
+        return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Place::Gone } else { Place::Unknown });
+    }
+    let report = told.report.filter(|report| report.epoch == placement.epoch);
+    if report.is_none() && told.open_for < TOLD_ALL_AFTER {
+        return Ok(Place::Unknown);
+    }
+    Ok(Place::Alive(report))
+}
+
+fn lives(pod: &Pod, placement: &Placement) -> bool {
+    pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !reports::is_over(pod)
+}
+
+/// Clears the placement that was read. A gateway that placed the session anew meanwhile wins: the write then conflicts.
+async fn clear_placement(context: &Context, session: &KernelSession) -> Result<(), ReconcileError> {
+    let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &session.namespace().unwrap_or_default());
+    let body = json!({
+        "metadata": { "resourceVersion": session.resource_version(), "uid": session.uid() },
+        "status": { "placement": null },
+    });
+    let params = PatchParams { field_manager: Some(dormouse_crds::labels::MANAGER.to_owned()), ..PatchParams::default() };
+    match api.patch_status(&session.name_any(), &params, &Patch::Merge(&body)).await {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        other => {
+            other?;
+            context.metrics.placements_cleared.inc();
+            tracing::info!(namespace = session.namespace(), name = session.name_any(), "placement cleared: the process is gone");
+            Ok(())
+        }
+    }
+}
+
+/// Writes `new` if it is time. The answer is when to look again.
+async fn write(
+    session: &KernelSession,
+    old: &KernelSessionStatus,
+    new: &KernelSessionStatus,
+    context: &Context,
+) -> Result<Duration, ReconcileError> {
+    let uid = session.uid().unwrap_or_default();
+    let urgency = status::urgency(old, new);
+    if urgency == Urgency::None {
+        return Ok(RESYNC);
+    }
+    let interval = Duration::from_millis(context.config.status_interval_ms);
+    let now = Timestamp::now();
+    let last = context.written.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied();
+    let since = last.map(|last| Duration::try_from(now.duration_since(last)).unwrap_or(Duration::ZERO));
+    if let (Urgency::Later, Some(since)) = (urgency, since.filter(|since| *since < interval)) {
+        return Ok(interval.saturating_sub(since));
+    }
+    apply_status(&context.client, session, new).await?;
+    context.metrics.status_writes.inc();
+    context.written.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, now);
+    announce(session, old, new, context).await;
+    Ok(RESYNC)
+}
+
+/// An Event when the session falls asleep, wakes, or fails; not for every cell.
+async fn announce(session: &KernelSession, old: &KernelSessionStatus, new: &KernelSessionStatus, context: &Context) {
+    let word = |status: &KernelSessionStatus| {
+        find(&status.conditions, READY).map(|c| match (c.status.as_str(), c.reason.as_str()) {
+            ("True", "Hibernated") => "Hibernated".to_owned(),
+            ("True", _) => "Awake".to_owned(),
+            (_, reason) => reason.to_owned(),
+        })
+    };
+    let (before, after) = (word(old), word(new));
+    let (Some(reason), Some(ready)) = (after.clone().filter(|_| before != after), find(&new.conditions, READY)) else { return };
+    let normal = ready.status == "True" || ready.reason == "Waking";
+    context.event(session, normal, &reason, &ready.message).await;
+}
+
+/// Sessions that must be looked at because their pool changed: those that are not ready.
+#[must_use]
+pub fn waiting_for(pool: &KernelPool, context: &Context) -> Vec<ObjectRef<KernelSession>> {
+    let (namespace, name) = (pool.namespace(), pool.name_any());
+    let waits = |session: &KernelSession| {
+        let ready = session.status.as_ref().and_then(|status| find(&status.conditions, READY));
+        session.namespace() == namespace && session.spec.pool == name && ready.is_none_or(|ready| ready.status != "True")
+    };
+    context.caches.sessions.state().iter().filter(|session| waits(session)).map(|session| ObjectRef::from_obj(&**session)).collect()
+}
+
+/// Where the sessions of a pool are stored; the operator's default when the pool is gone.
+fn storage_of(session: &KernelSession, context: &Context) -> Option<dormouse_crds::pool::Storage> {
+    let namespace = session.namespace().unwrap_or_default();
+    pool::storage_spec(&context.caches, &namespace, &session.spec.pool)
+}

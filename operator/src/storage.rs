@@ -1,0 +1,315 @@
+//! Object stores: which one a pool uses, the credentials that its pods get, and the operator's own access for deletions.
+//!
+//! Whatever lies in a tenant's namespace may be read by that tenant, so a pool's Secret reaches the tenant's prefix only: either the operator
+//! mints it (STS AssumeRole with a session policy), or an administrator has scoped it. The operator mints for its own store only: for a
+//! bucket that a tenant names, its rights would be lent to the tenant.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use dormouse_crds::{labels::POOL, pool::Storage};
+use dormouse_lifecycle::keys;
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError, sts};
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, api::ObjectMeta};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    apply::apply,
+    ca::RENEW_AT,
+    conditions::rfc3339,
+    config::{CredentialsSource, StorageArgs},
+    context::Context,
+    pool::{
+        PoolReason,
+        validate::{Refusal, ValidPool},
+    },
+    restricted,
+};
+
+/// Annotation: what the credentials were made for.
+const MADE_FOR: &str = "dormouse.dev/made-for";
+/// Keys of a credentials Secret.
+const ACCESS_KEY_ID: &str = "accessKeyId";
+const SECRET_ACCESS_KEY: &str = "secretAccessKey";
+const SESSION_TOKEN: &str = "sessionToken";
+const EXPIRATION: &str = "expiration";
+/// How often a copied Secret is compared with its original.
+const COPY_AGAIN: Duration = Duration::from_secs(60);
+/// Stores that are kept open; beyond it all are closed and opened again as needed.
+const STORES_MAX: usize = 256;
+
+/// Why storage is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// Somebody must change something.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// The API server refused or could not be reached.
+    #[error("API server: {0}")]
+    Kube(#[from] kube::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Where a pool's pods get their credentials from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// The operator mints them.
+    Mint,
+    /// From this Secret of the pool's namespace.
+    Copy(String),
+}
+
+/// An object store, as a pool uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// URL of the service.
+    pub endpoint: String,
+    /// Bucket.
+    pub bucket: String,
+    /// Region.
+    pub region: String,
+    /// Before every key.
+    pub prefix: String,
+    /// Whether it is the operator's own.
+    pub shared: bool,
+    /// Credentials of the pods.
+    pub access: Access,
+}
+
+/// When to renew what lives for `validity` from `now`: at two thirds of its life.
+#[must_use]
+pub fn renew_at(now: Timestamp, validity: Duration) -> Timestamp {
+    now.checked_add(validity * 2 / 3).unwrap_or(now)
+}
+
+/// The store of a pool that names `spec`.
+///
+/// # Errors
+/// A [`Refusal`]: no store is named, or one for which no credentials may be minted.
+pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refusal> {
+    let refuse = |reason, message: &str| Refusal { reason, message: message.to_owned() };
+    let own_target = own.s3_endpoint.as_ref().zip(own.s3_bucket.as_ref()).map(|(endpoint, bucket)| Target {
+        endpoint: endpoint.clone(),
+        bucket: bucket.clone(),
+        region: own.s3_region.clone(),
+        prefix: own.s3_prefix.clone(),
+        shared: true,
+        access: Access::Mint,
+    });
+    let Some(spec) = spec else {
+        let target = own_target.ok_or_else(|| {
+            refuse(
+                PoolReason::StorageNotConfigured,
+                "No object store: write spec.storage, or install Dormouse with storage.endpoint and storage.bucket.",
+            )
+        })?;
+        return match own.storage_credentials {
+            CredentialsSource::Sts => Ok(target),
+            CredentialsSource::Static => Err(refuse(
+                PoolReason::StorageCredentialsInvalid,
+                "This installation mints no storage credentials: write spec.storage with a credentialsSecretRef.",
+            )),
+        };
+    };
+    let same = own_target
+        .filter(|own| (&own.endpoint, &own.bucket, &own.region, &own.prefix) == (&spec.endpoint, &spec.bucket, &spec.region, &spec.prefix));
+    let access = match (&spec.credentials_secret_ref, &same, own.storage_credentials) {
+        (Some(secret), _, _) => Access::Copy(secret.name.clone()),
+        (None, Some(_), CredentialsSource::Sts) => Access::Mint,
+        (None, _, _) => {
+            return Err(refuse(
+                PoolReason::StorageCredentialsInvalid,
+                "spec.storage needs its own credentials: write credentialsSecretRef: {name: …}, a Secret with accessKeyId and secretAccessKey that reach this namespace's prefix only.",
+            ));
+        }
+    };
+    Ok(Target {
+        endpoint: spec.endpoint.clone(),
+        bucket: spec.bucket.clone(),
+        region: spec.region.clone(),
+        prefix: spec.prefix.clone(),
+        shared: same.is_some(),
+        access,
+    })
+}
+
+/// Makes sure that the pool's Secret holds credentials that are not due. The answer is when they will be.
+///
+/// # Errors
+/// [`StorageError::Refused`] when somebody must change something.
+pub async fn ensure_credentials(context: &Context, pool: &ValidPool) -> Result<Timestamp, StorageError> {
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &pool.namespace);
+    let current = api.get_opt(&pool.storage_secret()).await?;
+    let now = Timestamp::now();
+    match &pool.storage.access {
+        Access::Copy(name) => {
+            let credentials = read_secret(&context.client, &pool.namespace, name).await?;
+            let due = renew_at(now, COPY_AGAIN);
+            let secret = secret_of(pool, &credentials, &format!("copy of {name}"), None);
+            if current.as_ref().is_none_or(|current| current.data != secret.data) {
+                apply(&context.client, &secret).await?;
+            }
+            Ok(due)
+        }
+        Access::Mint => {
+            let made_for = made_for(pool);
+            if let Some(due) = current.as_ref().and_then(|secret| still_good(secret, &made_for, now)) {
+                return Ok(due);
+            }
+            let validity = Duration::from_secs(context.config.storage.storage_credentials_seconds).max(sts::DURATION_MIN);
+            let credentials = mint(&context.config.storage, pool, validity).await?;
+            let due = renew_at(now, validity);
+            apply(&context.client, &secret_of(pool, &credentials, &made_for, Some(due))).await?;
+            tracing::info!(namespace = pool.namespace, pool = pool.name, until = credentials.expiration, "storage credentials minted");
+            Ok(due)
+        }
+    }
+}
+
+async fn mint(own: &StorageArgs, pool: &ValidPool, validity: Duration) -> Result<Credentials, StorageError> {
+    let target = &pool.storage;
+    let refuse = |reason, message| StorageError::Refused(Refusal { reason, message });
+    let folder = own.s3_credentials_dir.as_deref().ok_or_else(|| {
+        refuse(
+            PoolReason::StorageCredentialsInvalid,
+            "The operator has no storage credentials: install Dormouse with storage.existingSecret.".to_owned(),
+        )
+    })?;
+    let credentials = Credentials::read(folder).map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
+    let policy = sts::tenant_policy(&target.bucket, &target.prefix, &pool.namespace);
+    let role = own.storage_role_arn.as_deref();
+    sts::assume_role_as(&target.endpoint, &target.region, &credentials, &policy, validity, role).await.map_err(|error| {
+        let reason = match &error {
+            sts::StsError::Refused { .. } => PoolReason::StorageCredentialsInvalid,
+            _ => PoolReason::StorageUnavailable,
+        };
+        refuse(reason, format!("{reason}: {error}"))
+    })
+}
+
+fn made_for(pool: &ValidPool) -> String {
+    let target = &pool.storage;
+    let text = [target.endpoint.as_str(), &target.bucket, &target.region, &target.prefix, &pool.namespace].join("\n");
+    hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
+}
+
+fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timestamp> {
+    let annotations = secret.metadata.annotations.as_ref()?;
+    let due: Timestamp = annotations.get(RENEW_AT)?.parse().ok()?;
+    let whole = credentials_of(secret).is_some();
+    (whole && annotations.get(MADE_FOR)? == made_for && due > now).then_some(due)
+}
+
+fn secret_of(pool: &ValidPool, credentials: &Credentials, made_for: &str, due: Option<Timestamp>) -> Secret {
+    let mut data = BTreeMap::new();
+    let mut put = |key: &str, value: &str| data.insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
+    put(ACCESS_KEY_ID, &credentials.access_key_id);
+    put(SECRET_ACCESS_KEY, &credentials.secret_access_key);
+    credentials.session_token.as_ref().map(|token| put(SESSION_TOKEN, token));
+    credentials.expiration.as_ref().map(|time| put(EXPIRATION, time));
+    let mut annotations = BTreeMap::from([(MADE_FOR.to_owned(), made_for.to_owned())]);
+    annotations.extend(due.map(|due| (RENEW_AT.to_owned(), rfc3339(due))));
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(pool.storage_secret()),
+            namespace: Some(pool.namespace.clone()),
+            labels: Some(restricted::labels("kernel", POOL, &pool.name)),
+            annotations: Some(annotations),
+            owner_references: pool.owner.clone().map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data),
+        ..Secret::default()
+    }
+}
+
+fn credentials_of(secret: &Secret) -> Option<Credentials> {
+    let data = secret.data.as_ref()?;
+    let text =
+        |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    Some(Credentials {
+        access_key_id: text(ACCESS_KEY_ID)?,
+        secret_access_key: text(SECRET_ACCESS_KEY)?,
+        session_token: text(SESSION_TOKEN),
+        expiration: text(EXPIRATION),
+    })
+}
+
+async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Credentials, StorageError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let secret = api.get_opt(name).await?;
+    secret.as_ref().and_then(credentials_of).ok_or_else(|| {
+        let message = if secret.is_some() {
+            format!("Secret {name} lacks accessKeyId or secretAccessKey: write both.")
+        } else {
+            format!("Secret {name} does not exist: make it, with the keys accessKeyId and secretAccessKey.")
+        };
+        StorageError::Refused(Refusal { reason: PoolReason::StorageCredentialsInvalid, message })
+    })
+}
+
+/// The operator's own access to object stores, for deletions.
+#[derive(Default)]
+pub struct Stores {
+    open: Mutex<HashMap<(String, String, String), Arc<dyn SnapshotStore>>>,
+}
+
+impl std::fmt::Debug for Stores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stores")
+    }
+}
+
+/// A store, and the prefix of the keys in it.
+pub struct Opened {
+    /// The store.
+    pub store: Arc<dyn SnapshotStore>,
+    /// Before every key.
+    pub prefix: String,
+}
+
+impl Stores {
+    /// Opens the store where sessions of a pool that names `spec` are.
+    ///
+    /// # Errors
+    /// There is none, or no credentials for it.
+    pub async fn open(&self, client: &Client, own: &StorageArgs, namespace: &str, spec: Option<&Storage>) -> Result<Opened, StorageError> {
+        let target = target(spec, own).map_err(StorageError::Refused)?;
+        let credentials = match &target.access {
+            Access::Copy(name) => return Ok(open(&target, CredentialSource::Static(read_secret(client, namespace, name).await?))),
+            Access::Mint => CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default()),
+        };
+        let key = (target.endpoint.clone(), target.bucket.clone(), target.region.clone());
+        let mut stores = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if stores.len() >= STORES_MAX {
+            stores.clear();
+        }
+        let store = stores.entry(key).or_insert_with(|| open(&target, credentials).store).clone();
+        Ok(Opened { store, prefix: target.prefix })
+    }
+}
+
+fn open(target: &Target, credentials: CredentialSource) -> Opened {
+    let options =
+        S3Options { endpoint: target.endpoint.clone(), region: target.region.clone(), bucket: target.bucket.clone(), credentials };
+    Opened { store: Arc::new(S3::new(&options)), prefix: target.prefix.clone() }
+}
+
+impl Opened {
+    /// Prefix of every key of a session.
+    #[must_use]
+    pub fn session_prefix(&self, namespace: &str, uid: &str) -> String {
+        keys::prefix(&self.prefix, namespace, uid)
+    }
+}
+
+#[cfg(test)]
+#[path = "storage_tests.rs"]
+mod tests;
