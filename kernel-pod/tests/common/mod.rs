@@ -1,0 +1,212 @@
+//! Pods over one store in one process, and waiting for what they report.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and not every test uses everything here"
+)]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dormouse_crds::session::KernelSessionSpec;
+use dormouse_engine::{Engine, EngineOptions};
+use dormouse_kernel::{Pod, PodConfig, Tools};
+use dormouse_protocol::broker::{ToolAnswer, ToolCall};
+use dormouse_protocol::eval::{EvalRequest, EvalResult};
+use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
+use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
+use futures::StreamExt as _;
+use tokio::sync::watch;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
+
+/// A store whose faults a test switches on.
+#[derive(Default)]
+pub struct Faulty {
+    inner: Memory,
+    /// The next head PUT happens, and its reply is lost.
+    pub lose_reply: AtomicBool,
+    /// Every condition is ignored.
+    pub ignore_conditions: AtomicBool,
+    /// Nothing answers.
+    pub down: AtomicBool,
+}
+
+impl Faulty {
+    fn check(&self) -> Result<(), StoreError> {
+        if self.down.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable { operation: "reach", endpoint: "test".to_owned(), reason: "it is down".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SnapshotStore for Faulty {
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        self.check()?;
+        self.inner.get(key).await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
+        self.check()?;
+        let condition = if self.ignore_conditions.load(Ordering::SeqCst) { Condition::None } else { condition };
+        let result = self.inner.put(key, bytes, condition).await;
+        if key.ends_with("/head") && self.lose_reply.swap(false, Ordering::SeqCst) {
+            let lost = StoreError::Unavailable { operation: "put", endpoint: "test".to_owned(), reason: "the reply was lost".to_owned() };
+            return Err(PutError::Unknown(lost));
+        }
+        result
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.inner.list(prefix).await
+    }
+}
+
+/// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
+pub struct FakeTools {
+    journal: Mutex<BTreeSet<(String, u64)>>,
+    /// Calls that arrived, repeated ones too.
+    attempts: watch::Sender<usize>,
+    /// Calls that had an effect.
+    pub effects: AtomicUsize,
+    open: watch::Sender<bool>,
+}
+
+impl Default for FakeTools {
+    fn default() -> Self {
+        Self { journal: Mutex::default(), attempts: watch::channel(0).0, effects: AtomicUsize::new(0), open: watch::channel(false).0 }
+    }
+}
+
+impl FakeTools {
+    /// Lets `slow` answer.
+    pub fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Waits until so many calls have arrived.
+    pub async fn attempts(&self, wanted: usize) {
+        let mut attempts = self.attempts.subscribe();
+        tokio::time::timeout(PATIENCE, attempts.wait_for(|seen| *seen >= wanted)).await.expect("the call arrives").unwrap();
+    }
+}
+
+#[async_trait]
+impl Tools for FakeTools {
+    async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
+        assert_eq!(broker, "tools");
+        if self.journal.lock().unwrap().insert((call.session_uid.clone(), call.call)) {
+            self.effects.fetch_add(1, Ordering::SeqCst);
+        }
+        self.attempts.send_modify(|attempts| *attempts += 1);
+        match call.tool.as_str() {
+            "slow" => {
+                self.open.subscribe().wait_for(|open| *open).await.unwrap();
+                Ok(ToolAnswer::Ok { value: call.args })
+            }
+            "echo" => Ok(ToolAnswer::Ok { value: call.args }),
+            other => Ok(ToolAnswer::Err { error: ApiError::new(ErrorCode::ToolNotFound, format!("no tool {other}")) }),
+        }
+    }
+}
+
+/// A store, tools, and pods over them.
+#[derive(Clone, Default)]
+pub struct World {
+    pub store: Arc<Faulty>,
+    pub tools: Arc<FakeTools>,
+}
+
+impl World {
+    pub fn pod(&self, name: &str) -> Pod {
+        self.pod_with(name, 10)
+    }
+
+    pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
+        let config =
+            PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
+        let (store, tools) = (Arc::clone(&self.store), Arc::clone(&self.tools));
+        Pod::new(config, ENGINE.clone(), store, tools).unwrap()
+    }
+}
+
+/// A spec that sleeps only when told to.
+pub fn spec() -> KernelSessionSpec {
+    KernelSessionSpec {
+        idle_seconds: 3600,
+        tool_broker_ref: Some(dormouse_crds::NameRef { name: "tools".to_owned() }),
+        ..KernelSessionSpec::default()
+    }
+}
+
+pub fn assign(pod: &Pod, uid: &str, epoch: u64) -> Assignment {
+    assign_spec(pod, uid, epoch, spec())
+}
+
+pub fn assign_spec(pod: &Pod, uid: &str, epoch: u64, spec: KernelSessionSpec) -> Assignment {
+    Assignment {
+        namespace: "team".to_owned(),
+        name: format!("session-{uid}"),
+        uid: uid.to_owned(),
+        epoch,
+        boot: pod.info().boot,
+        generation: 1,
+        spec,
+    }
+}
+
+pub fn call(assignment: &Assignment, code: &str, key: &str) -> EvalCall {
+    EvalCall {
+        assignment: assignment.clone(),
+        eval: EvalRequest { code: code.to_owned(), idempotency_key: Some(key.to_owned()), ..EvalRequest::default() },
+        request_id: String::new(),
+    }
+}
+
+/// Runs a cell under a key of its own, which must be answered.
+pub async fn eval(pod: &Pod, assignment: &Assignment, code: &str) -> EvalResult {
+    try_eval(pod, assignment, code).await.unwrap_or_else(|error| panic!("{code}: {error}"))
+}
+
+pub async fn try_eval(pod: &Pod, assignment: &Assignment, code: &str) -> Result<EvalResult, ApiError> {
+    static KEYS: AtomicUsize = AtomicUsize::new(0);
+    let key = format!("key-{}", KEYS.fetch_add(1, Ordering::SeqCst));
+    tokio::time::timeout(PATIENCE, pod.eval(call(assignment, code, &key))).await.expect("the cell is answered")
+}
+
+/// Runs a cell whose value is wanted.
+pub async fn value(pod: &Pod, assignment: &Assignment, code: &str) -> serde_json::Value {
+    let result = eval(pod, assignment, code).await;
+    assert!(result.ok, "{code}: {:?}", result.error);
+    result.value.unwrap_or(serde_json::Value::Null)
+}
+
+/// Waits until the pod reports the session so.
+pub async fn until(pod: &Pod, uid: &str, wanted: impl Fn(&SessionReport) -> bool) -> SessionReport {
+    let mut lines = Box::pin(pod.report());
+    let wait = async {
+        loop {
+            match lines.next().await.expect("the report goes on") {
+                ReportLine::Session(report) if report.uid == uid && wanted(&report) => return *report,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("the pod reports what is awaited")
+}

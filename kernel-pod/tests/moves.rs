@@ -1,0 +1,189 @@
+//! Two pods over one store: moves, lost replies, takeovers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::atomic::Ordering;
+
+use common::{World, assign, call, eval, try_eval, until, value};
+use dormouse_protocol::ErrorCode;
+use dormouse_protocol::eval::Woke;
+use dormouse_protocol::kernel::ReportLine;
+use dormouse_protocol::session::State;
+use futures::StreamExt as _;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closure_survives_sleep_and_a_move() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "const counter = (() => { let n = 0; return () => ++n })(); class P { constructor(public x: number) {} }; const m = new Map([['p', new P(4)]]); counter()").await;
+    let report = a.hibernate(on_a).await.unwrap();
+    assert_eq!((report.state, report.snapshot.map(|snapshot| snapshot.sequence)), (State::Hibernated, Some(1)));
+    let moved = eval(&b, &assign(&b, "u1", 2), "[counter(), m.get('p').x, m.get('p') instanceof P]").await;
+    assert_eq!((moved.value, moved.stats.woke, moved.cell), (Some(json!([2, 4, true])), Woke::Storage, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_tool_call_is_answered_after_a_lost_pod_and_made_once() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "globalThis.answer = callTool('slow', { id: 5 }); 0").await;
+    world.tools.attempts(1).await;
+    a.forget(on_a).await.unwrap();
+    let on_b = assign(&b, "u1", 2);
+    b.wake(on_b.clone()).await.unwrap();
+    world.tools.attempts(2).await;
+    world.tools.open();
+    assert_eq!(value(&b, &on_b, "await answer").await, json!({ "id": 5 }));
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_awaits_goes_on_in_another_pod_and_its_retry_joins_it() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    let code = "globalThis.runs = (globalThis.runs ?? 0) + 1; const got = await callTool('slow', { id: 6 }); [runs, got.id]";
+    let lost = tokio::spawn({
+        let (a, call) = (a.clone(), call(&on_a, code, "the-key"));
+        async move { a.eval(call).await }
+    });
+    until(&a, "u1", |report| report.state == State::WaitingForTool).await;
+    a.drain().await;
+    let error = lost.await.unwrap().unwrap_err();
+    assert_eq!((error.code, error.retryable), (ErrorCode::SessionGone, true));
+    assert!(a.info().draining && a.info().used == 0);
+    assert_eq!(try_eval(&a, &on_a, "1").await.unwrap_err().code, ErrorCode::SessionGone);
+
+    let again = tokio::spawn({
+        let (b, call) = (b.clone(), call(&assign(&b, "u1", 2), code, "the-key"));
+        async move { b.eval(call).await }
+    });
+    world.tools.attempts(2).await;
+    world.tools.open();
+    let result = again.await.unwrap().unwrap();
+    assert_eq!((result.value, result.cell), (Some(json!([1, 6])), 1));
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_takeover_the_old_pod_acks_nothing() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 1; n").await;
+    let on_b = assign(&b, "u1", 2);
+    assert_eq!(value(&b, &on_b, "++n").await, json!(2));
+    let mut lines = Box::pin(a.report());
+    assert_eq!(try_eval(&a, &on_a, "n = 100").await.unwrap_err().code, ErrorCode::SessionGone);
+    while lines.next().await.unwrap() != (ReportLine::Forgotten { uid: "u1".to_owned(), epoch: 1 }) {}
+    assert_eq!(value(&b, &on_b, "++n").await, json!(3));
+    // Nor does it restore under its old right.
+    assert_eq!(try_eval(&a, &on_a, "n").await.unwrap_err().code, ErrorCode::SessionGone);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_after_the_commit_and_before_the_ack_runs_nothing_twice() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 0; n").await;
+    let first = a.eval(call(&on_a, "++n", "once")).await.unwrap();
+    let here = a.eval(call(&on_a, "++n", "once")).await.unwrap();
+    assert_eq!(here.value, Some(json!(1)));
+    let on_b = assign(&b, "u1", 2);
+    let there = b.eval(call(&on_b, "++n", "once")).await.unwrap();
+    assert_eq!((there.value, there.cell, there.sequence), (first.value, first.cell, first.sequence));
+    assert_eq!(value(&b, &on_b, "n").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_of_the_store_is_found_out() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 0; n").await;
+    world.store.lose_reply.store(true, Ordering::SeqCst);
+    let result = eval(&pod, &session, "++n").await;
+    assert_eq!((result.value, result.sequence), (Some(json!(1)), 2));
+    assert_eq!(value(&pod, &session, "++n").await, json!(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_predecessors_late_commit_is_restored_and_the_cell_runs_on_it() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 1; n").await;
+    let on_b = assign(&b, "u1", 2);
+    b.wake(on_b.clone()).await.unwrap();
+    // B has restored and not committed: A still owns the session, and acks.
+    assert_eq!(value(&a, &on_a, "n += 10").await, json!(11));
+    assert_eq!(value(&b, &on_b, "++n").await, json!(12));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_comes_back_does_not_wake_from_a_stale_copy() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 1; n").await;
+    a.hibernate(on_a).await.unwrap();
+    value(&b, &assign(&b, "u1", 2), "n = 5").await;
+    let back = eval(&a, &assign(&a, "u1", 3), "n").await;
+    assert_eq!((back.value, back.stats.woke), (Some(json!(5)), Woke::Storage));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_fires_after_the_sleep_in_which_it_was_due() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let fired = 0; setTimeout(() => { fired++ }, 300); fired").await;
+    let asleep = a.hibernate(on_a).await.unwrap();
+    assert!(asleep.next_wake_time.is_some());
+    let on_b = assign(&b, "u1", 2);
+    b.wake(on_b.clone()).await.unwrap();
+    until(&b, "u1", |report| report.next_wake_time.is_none()).await;
+    assert_eq!(value(&b, &on_b, "fired").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_process_of_the_same_name_takes_nothing() {
+    let world = World::default();
+    let (before, after) = (world.pod("a"), world.pod("a"));
+    let error = try_eval(&after, &assign(&before, "u1", 1), "1").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::SessionGone);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unsafe_store_is_refused_by_name() {
+    let world = World::default();
+    world.store.ignore_conditions.store(true, Ordering::SeqCst);
+    let pod = world.pod("a");
+    let error = try_eval(&pod, &assign(&pod, "u1", 1), "1").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::StorageUnsafe);
+    let reasons = pod.readiness().reasons();
+    assert!(reasons.iter().any(|reason| reason.reason.contains("StorageUnsafe")), "{reasons:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_up_later_makes_the_pod_ready() {
+    let world = World::default();
+    world.store.down.store(true, Ordering::SeqCst);
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    assert_eq!(try_eval(&pod, &session, "1").await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    until(&pod, "u1", |report| report.state == State::Failed).await;
+    world.store.down.store(false, Ordering::SeqCst);
+    let mut answer = try_eval(&pod, &session, "1").await;
+    while answer.as_ref().is_err_and(|error| error.code == ErrorCode::StorageUnavailable) {
+        tokio::task::yield_now().await;
+        answer = try_eval(&pod, &session, "1").await;
+    }
+    assert_eq!(answer.unwrap().value, Some(json!(1)));
+    assert!(pod.readiness().is_ready());
+}

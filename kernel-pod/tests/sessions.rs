@@ -1,0 +1,180 @@
+//! One pod: cells, sleep, limits.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
+use dormouse_crds::session::{Bootstrap, OperatingMode};
+use dormouse_protocol::ErrorCode;
+use dormouse_protocol::eval::Woke;
+use dormouse_protocol::session::State;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cells_share_a_heap_and_every_one_is_durable() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    let first = eval(&pod, &session, "const words: string[] = ['a']; console.log('hi'); words.length").await;
+    assert_eq!((first.ok, first.value, first.cell, first.sequence, first.durable), (true, Some(json!(1)), 1, 1, true));
+    assert_eq!(first.console[0].text, "hi");
+    assert!(first.stats.committed_bytes > 0);
+    let second = eval(&pod, &session, "words.push('b'); words").await;
+    assert_eq!((second.value, second.cell, second.sequence), (Some(json!(["a", "b"])), 2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_session_sleeps_and_wakes_from_the_pods_own_copy() {
+    let pod = World::default().pod("a");
+    let session = assign_spec(&pod, "u1", 1, dormouse_crds::session::KernelSessionSpec { idle_seconds: 0, ..spec() });
+    eval(&pod, &session, "let n = 41; const next = () => ++n; 0").await;
+    let asleep = until(&pod, "u1", |report| report.state == State::Hibernated).await;
+    assert_eq!(asleep.snapshot.unwrap().sequence, 1);
+    assert_eq!(pod.info().used, 0);
+    let woken = eval(&pod, &session, "next()").await;
+    assert_eq!((woken.value, woken.stats.woke), (Some(json!(42)), Woke::Cache));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_must_run_never_sleeps() {
+    let pod = World::default().pod_with("a", 1);
+    let running = dormouse_crds::session::KernelSessionSpec { idle_seconds: 0, operating_mode: OperatingMode::Running, ..spec() };
+    let session = assign_spec(&pod, "u1", 1, running);
+    eval(&pod, &session, "1").await;
+    let refused = try_eval(&pod, &assign(&pod, "u2", 1), "1").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::CapacityExhausted);
+    assert_eq!(eval(&pod, &session, "2").await.stats.woke, Woke::No);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_pod_puts_the_longest_idle_session_to_sleep() {
+    let pod = World::default().pod_with("a", 2);
+    let [one, two, three] = ["u1", "u2", "u3"].map(|uid| assign(&pod, uid, 1));
+    value(&pod, &one, "let x = 'one'; x").await;
+    value(&pod, &two, "let x = 'two'; x").await;
+    value(&pod, &three, "let x = 'three'; x").await;
+    until(&pod, "u1", |report| report.state == State::Hibernated).await;
+    assert_eq!(pod.info().used, 2);
+    let again = eval(&pod, &one, "x").await;
+    assert_eq!((again.value, again.stats.woke), (Some(json!("one")), Woke::Cache));
+    until(&pod, "u2", |report| report.state == State::Hibernated).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_failure_of_a_cell_has_its_error_and_the_session_lives_on() {
+    let pod = World::default().pod("a");
+    let mut limited = spec();
+    limited.limits.eval_timeout_ms = 1000;
+    limited.limits.heap_bytes = 16 << 20;
+    limited.limits.output_bytes = 4096;
+    let session = assign_spec(&pod, "u1", 1, limited);
+    value(&pod, &session, "let kept = 7; kept").await;
+    let failures = [
+        ("throw new TypeError('no')", ErrorCode::UncaughtException),
+        ("for (;;) {}", ErrorCode::TimeoutError),
+        ("(() => { const hog: string[] = []; for (;;) hog.push('x'.repeat(1 << 16) + hog.length) })()", ErrorCode::MemoryLimitError),
+        ("const deep = (n) => deep(n + 1) + 1; deep(0)", ErrorCode::StackOverflow),
+        ("for (let i = 0; i < 1000; i++) console.log('x'.repeat(100))", ErrorCode::OutputLimitError),
+        ("let = = 1", ErrorCode::SyntaxError),
+        ("await new Promise(() => {})", ErrorCode::UncaughtException),
+    ];
+    for (at, (code, expected)) in (0..).zip(failures) {
+        let result = eval(&pod, &session, code).await;
+        let error = result.error.unwrap_or_else(|| panic!("{code} must fail"));
+        // Every failure is a cell, and so is the look at what was kept before.
+        assert_eq!((result.ok, error.code, result.cell), (false, expected, 2 * at + 2), "{code}: {error:?}");
+        assert_eq!(value(&pod, &session, "kept").await, json!(7), "after {code}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_awaits_nothing_says_so() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    let result = eval(&pod, &session, "await new Promise(() => {})").await;
+    assert!(result.error.unwrap().message.contains("nothing can settle"));
+    assert_eq!(value(&pod, &session, "await Promise.resolve(3)").await, json!(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_names_the_users_line() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    let error = eval(&pod, &session, "interface A { b: string }\nconst a: A = { b: 'x' };\nnull.boom;").await.error.unwrap();
+    assert_eq!((error.name.as_str(), error.line), ("TypeError", 3), "{error:?}");
+    assert!(error.stack.contains("cell-1.ts:3:"), "{}", error.stack);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_awaiting_cell_can_be_interrupted() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let running = tokio::spawn({
+        let (pod, session) = (pod.clone(), session.clone());
+        async move { eval(&pod, &session, "await callTool('slow', {})").await }
+    });
+    until(&pod, "u1", |report| report.state == State::WaitingForTool).await;
+    pod.interrupt(session.clone()).await.unwrap();
+    assert_eq!(running.await.unwrap().error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(value(&pod, &session, "1 + 1").await, json!(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tools_failure_and_the_limit_of_calls_can_be_caught() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let mut limited = spec();
+    limited.limits.tool_calls = 2;
+    let session = assign_spec(&pod, "u1", 1, limited);
+    let code = "const names: string[] = []; for (let i = 0; i < 3; i++) { try { await callTool('nope', {}) } catch (e) { names.push(e.name) } } names";
+    assert_eq!(value(&pod, &session, code).await, json!(["ToolNotFound", "ToolNotFound", "QuotaExceeded"]));
+    assert_eq!(value(&pod, &session, "await callTool('echo', { a: [1] })").await, json!({ "a": [1] }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let with = |code: &str| dormouse_crds::session::KernelSessionSpec { bootstrap: Some(Bootstrap { code: code.to_owned() }), ..spec() };
+    let good = assign_spec(&pod, "u1", 1, with("globalThis.boots = (globalThis.boots ?? 0) + 1; await callTool('echo', 1)"));
+    assert_eq!(value(&pod, &good, "boots").await, json!(1));
+    pod.hibernate(good.clone()).await.unwrap();
+    let other = world.pod("b");
+    let moved = assign_spec(&other, "u1", 2, good.spec.clone());
+    assert_eq!(value(&other, &moved, "boots").await, json!(1));
+
+    let bad = assign_spec(&pod, "u2", 1, with("throw new RangeError('not today')"));
+    let error = try_eval(&pod, &bad, "1").await.unwrap_err();
+    assert!(error.message.contains("not today"), "{error}");
+    until(&pod, "u2", |report| report.state == State::Failed && report.failure.is_some()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_built_is_refused_by_name() {
+    let pod = World::default().pod("a");
+    let lazy = dormouse_crds::session::KernelSessionSpec { durability: dormouse_crds::session::Durability::OnIdle, ..spec() };
+    let error = try_eval(&pod, &assign_spec(&pod, "u1", 1, lazy), "1").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotSupported);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_numbered_and_end_in_the_answer() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    let mut running = pod.eval_streaming(call(&session, "console.log('one'); console.log('two'); 3", "k")).unwrap();
+    let mut events = Vec::new();
+    while let Some(event) = running.events.recv().await {
+        events.push(event);
+    }
+    assert!(events.is_sorted_by(|a, b| a.seq < b.seq));
+    let texts: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.body {
+            dormouse_protocol::event::EventBody::Log { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, ["one", "two"]);
+    let result = running.answer.await.unwrap().unwrap();
+    assert!(matches!(&events.last().unwrap().body, dormouse_protocol::event::EventBody::Final { result: last } if **last == result));
+}
