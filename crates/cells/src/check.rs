@@ -1,0 +1,104 @@
+//! What a cell asks for that a script cannot give, and whether it awaits at its top level.
+
+use oxc::{
+    ast::ast::{
+        ArrowFunctionExpression, AwaitExpression, Decorator, ForOfStatement, Function, ImportMeta, Program, Statement, TSModuleReference,
+        VariableDeclaration,
+    },
+    ast_visit::{Visit, walk},
+    span::{GetSpan, Span},
+    syntax::scope::ScopeFlags,
+};
+
+/// What the visit found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// `await` or `for await` outside of every function.
+    pub(crate) awaits: bool,
+    /// The first thing that is not supported, and what to write instead.
+    pub(crate) refused: Option<(Span, &'static str)>,
+}
+
+/// Looks through a whole program.
+pub(crate) fn check(program: &Program<'_>) -> Findings {
+    let mut visitor = Visitor::default();
+    for statement in &program.body {
+        if let Some(message) = refusal(statement) {
+            visitor.refuse(statement.span(), message);
+        }
+    }
+    visitor.visit_program(program);
+    visitor.findings
+}
+
+/// Modules are not built: a cell is a script.
+fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
+    const IMPORT: &str = "import is not supported: modules are not built yet; define what you need in a cell";
+    const EXPORT: &str = "export is not supported: a cell is a script, so remove the word; later cells see every top-level name anyway";
+    match statement {
+        Statement::ImportDeclaration(import) if !import.import_kind.is_type() => Some(IMPORT),
+        Statement::TSImportEqualsDeclaration(import) => {
+            matches!(import.module_reference, TSModuleReference::ExternalModuleReference(_)).then_some(IMPORT)
+        }
+        Statement::ExportAllDeclaration(_)
+        | Statement::ExportDefaultDeclaration(_)
+        | Statement::ExportDeclaration(_)
+        | Statement::ExportNamedDeclaration(_)
+        | Statement::ExportFromDeclaration(_)
+        | Statement::TSExportAssignment(_)
+        | Statement::TSNamespaceExportDeclaration(_) => Some(EXPORT),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+struct Visitor {
+    functions: usize,
+    findings: Findings,
+}
+
+impl Visitor {
+    fn refuse(&mut self, span: Span, message: &'static str) {
+        self.findings.refused.get_or_insert((span, message));
+    }
+}
+
+impl<'a> Visit<'a> for Visitor {
+    fn visit_function(&mut self, it: &Function<'a>, flags: ScopeFlags) {
+        self.functions += 1;
+        walk::walk_function(self, it, flags);
+        self.functions -= 1;
+    }
+
+    fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
+        self.functions += 1;
+        walk::walk_arrow_function_expression(self, it);
+        self.functions -= 1;
+    }
+
+    fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
+        self.findings.awaits |= self.functions == 0;
+        walk::walk_await_expression(self, it);
+    }
+
+    fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
+        self.findings.awaits |= it.r#await && self.functions == 0;
+        walk::walk_for_of_statement(self, it);
+    }
+
+    fn visit_variable_declaration(&mut self, it: &VariableDeclaration<'a>) {
+        if it.kind.is_using() {
+            self.refuse(it.span, "using is not supported: write const, and try with finally");
+        }
+        walk::walk_variable_declaration(self, it);
+    }
+
+    fn visit_decorator(&mut self, it: &Decorator<'a>) {
+        self.refuse(it.span, "decorators are not supported: call the function on the class or the method yourself");
+        walk::walk_decorator(self, it);
+    }
+
+    fn visit_import_meta(&mut self, it: &ImportMeta) {
+        self.refuse(it.span, "import.meta is not supported: a cell is a script, not a module");
+    }
+}

@@ -1,0 +1,164 @@
+//! Source in, script out: parse, check, strip types, lower, print.
+
+use std::path::{Path, PathBuf};
+
+use oxc::{
+    allocator::Allocator,
+    ast::ast::Program,
+    codegen::{Codegen, CodegenOptions, CodegenReturn},
+    diagnostics::OxcDiagnostic,
+    parser::{ParseOptions, Parser},
+    semantic::SemanticBuilder,
+    span::SourceType,
+    transformer::{TransformOptions, Transformer},
+};
+
+use crate::{check, deep, lower, position::Positions, syntax_error::SyntaxError};
+
+/// The engine counts columns of a script's first line from 0 and those of all others from 1: nothing stands on the first.
+const LEAD: &str = "\n";
+
+/// The language of a cell's source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Language {
+    /// TypeScript; every JavaScript cell is one too.
+    #[default]
+    Typescript,
+    /// JavaScript only: type annotations are a syntax error.
+    Javascript,
+}
+
+/// How to read a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The language of the source.
+    pub language: Language,
+    /// The name that stack traces show.
+    pub filename: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { language: Language::default(), filename: "cell.ts".to_owned() }
+    }
+}
+
+/// A script for global scope, not strict, whose completion value is the cell's value.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// The script.
+    pub code: String,
+    /// The cell awaits at its top level: the script is evaluated as an async one, still at global scope.
+    pub is_async: bool,
+    /// The name that stack traces show.
+    pub filename: String,
+    positions: Positions,
+}
+
+impl Script {
+    /// The place in the cell's source that a place in [`Script::code`] came from. All numbers count from 1; the argument's column is in
+    /// UTF-8 bytes, as the engine reports it, the answer's in characters. `None` when the script has no such line or nothing of the cell
+    /// is left in it.
+    #[must_use]
+    pub fn original_position(&self, line: u32, column: u32) -> Option<(u32, u32)> {
+        self.positions.original(&self.code, line, column)
+    }
+}
+
+/// Compiles a cell.
+///
+/// # Errors
+/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, asks for modules, or is larger or
+/// deeper than [`crate::SOURCE_BYTES_MAX`] and [`crate::NESTING_MAX`] allow.
+pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
+    deep::admit(source)?;
+    deep::with_stack(source, || compile_on_this_stack(source, options))
+}
+
+fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, SyntaxError> {
+    let allocator = Allocator::default();
+    if looks_like_object(source) {
+        let wrapped = format!("({source}\n)");
+        if let Ok(program) = parse(&allocator, &wrapped, options.language) {
+            return finish(&allocator, program, source, 1, &wrapped, options);
+        }
+    }
+    let program =
+        parse(&allocator, source, options.language).map_err(|diagnostics| SyntaxError::from_diagnostics(source, 0, &diagnostics))?;
+    finish(&allocator, program, source, 0, source, options)
+}
+
+/// `{a: 1}` alone is an object for a person at a prompt, though a script would read a block.
+fn looks_like_object(source: &str) -> bool {
+    let mut rest = source.trim_start();
+    loop {
+        rest = if let Some(line) = rest.strip_prefix("//") {
+            line.split_once('\n').map_or("", |(_, after)| after)
+        } else if let Some(block) = rest.strip_prefix("/*") {
+            block.split_once("*/").map_or("", |(_, after)| after)
+        } else {
+            return rest.starts_with('{');
+        };
+        rest = rest.trim_start();
+    }
+}
+
+/// Parses with `await` as an operator at the top level, and without where only that makes sense.
+fn parse<'a>(allocator: &'a Allocator, text: &'a str, language: Language) -> Result<Program<'a>, Vec<OxcDiagnostic>> {
+    let base = match language {
+        Language::Typescript => SourceType::ts(),
+        Language::Javascript => SourceType::mjs().with_jsx(false),
+    };
+    let parse_as = |source_type: SourceType| {
+        let options = ParseOptions { parse_regular_expression: true, preserve_parens: false, ..ParseOptions::default() };
+        let parsed = Parser::new(allocator, text, source_type).with_options(options).parse();
+        if parsed.panicked || !parsed.diagnostics.is_empty() { Err(parsed.diagnostics.into_vec()) } else { Ok(parsed.program) }
+    };
+    let mut program = match parse_as(base.with_module(true)) {
+        Ok(program) => program,
+        Err(diagnostics) => parse_as(base.with_script(true)).map_err(|_| diagnostics)?,
+    };
+    // What follows judges the cell by the rules of a script: not strict, `var` and functions may repeat.
+    program.source_type = base.with_script(true);
+    Ok(program)
+}
+
+fn finish<'a>(
+    allocator: &'a Allocator,
+    mut program: Program<'a>,
+    source: &str,
+    prefix: usize,
+    parsed: &str,
+    options: &Options,
+) -> Result<Script, SyntaxError> {
+    let findings = check::check(&program);
+    if let Some((span, message)) = findings.refused {
+        return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), message));
+    }
+    let failed =
+        |diagnostics: &[OxcDiagnostic]| SyntaxError { at_end: false, ..SyntaxError::from_diagnostics(source, prefix, diagnostics) };
+    let outline = lower::outline(&mut program);
+    let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
+    if semantic.diagnostics.has_errors() {
+        return Err(failed(&semantic.diagnostics));
+    }
+    if options.language == Language::Typescript {
+        let scoping = semantic.semantic.into_scoping();
+        let transform = TransformOptions::default();
+        let done = Transformer::new(allocator, Path::new(&options.filename), &transform).build_with_scoping(scoping, &mut program);
+        if done.diagnostics.has_errors() {
+            return Err(failed(&done.diagnostics));
+        }
+    }
+    lower::lower(&mut program, allocator, &outline);
+    let generated = print(&program);
+    let code = format!("{LEAD}{}", generated.code);
+    let positions = Positions::new(source, prefix, parsed, &generated, &code, LEAD.len());
+    Ok(Script { code, is_async: findings.awaits, filename: options.filename.clone(), positions })
+}
+
+fn print<'a>(program: &Program<'a>) -> CodegenReturn<'a> {
+    // Indentation would make the script's size the square of the source's depth.
+    let options = CodegenOptions { indent_width: 0, source_map_path: Some(PathBuf::from("cell")), ..CodegenOptions::default() };
+    Codegen::new().with_options(options).build(program)
+}

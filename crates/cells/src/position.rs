@@ -1,0 +1,133 @@
+//! Positions of the generated script, led back to the user's source.
+
+use std::collections::HashMap;
+
+use oxc::codegen::CodegenReturn;
+
+/// Byte offsets at which the lines of a text begin.
+#[derive(Debug, Clone)]
+pub(crate) struct LineIndex {
+    starts: Vec<usize>,
+}
+
+impl LineIndex {
+    /// Lines as ECMAScript ends them: LF, CR, CR LF, U+2028, U+2029. Source maps count the same way.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut starts = vec![0];
+        let mut chars = text.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            let ends = match c {
+                '\n' | '\u{2028}' | '\u{2029}' => true,
+                '\r' => chars.peek().is_none_or(|(_, next)| *next != '\n'),
+                _ => false,
+            };
+            if ends {
+                starts.push(at + c.len_utf8());
+            }
+        }
+        Self { starts }
+    }
+
+    /// Lines as the engine counts them: LF only.
+    fn by_line_feed(text: &str) -> Self {
+        let mut starts = vec![0];
+        starts.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
+        Self { starts }
+    }
+
+    /// Line and column, in characters, of a byte offset; both from 1.
+    pub(crate) fn position(&self, text: &str, offset: usize) -> (u32, u32) {
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let column = text.get(start..).unwrap_or("").char_indices().take_while(|(at, _)| start + at < offset).count();
+        (clamp(line), clamp(column + 1))
+    }
+}
+
+/// Byte offsets of places that a source map names in UTF-16 units. A place costs the same however long its line is: minified code is one line.
+struct Utf16Index {
+    lines: LineIndex,
+    length: usize,
+    /// For each line that is not ASCII, the byte offset of each of its units.
+    wide: HashMap<usize, Vec<usize>>,
+}
+
+impl Utf16Index {
+    fn new(text: &str) -> Self {
+        let lines = LineIndex::new(text);
+        let mut wide = HashMap::new();
+        for (line, start) in lines.starts.iter().enumerate() {
+            let end = lines.starts.get(line + 1).copied().unwrap_or(text.len());
+            let content = text.get(*start..end).unwrap_or("");
+            if !content.is_ascii() {
+                let units = content.char_indices().flat_map(|(at, c)| std::iter::repeat_n(start + at, c.len_utf16()));
+                wide.insert(line, units.collect());
+            }
+        }
+        Self { lines, length: text.len(), wide }
+    }
+
+    /// Byte offset of a line and a column, both from 0.
+    fn offset(&self, line: u32, column: u32) -> Option<usize> {
+        let (line, column) = (line as usize, column as usize);
+        let offset = match self.wide.get(&line) {
+            Some(units) => units.get(column).copied(),
+            None => Some(self.lines.starts.get(line)? + column),
+        };
+        Some(offset.unwrap_or(self.length).min(self.length))
+    }
+}
+
+fn clamp(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// Where a stretch of the script came from. Byte offsets.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    script: usize,
+    source: usize,
+}
+
+/// The way back from a script to its cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Positions {
+    source: String,
+    source_lines: LineIndex,
+    script_lines: LineIndex,
+    /// Sorted by `script`.
+    anchors: Vec<Anchor>,
+}
+
+impl Positions {
+    /// `lead` bytes stand before the generated text in the script, `prefix` bytes before the user's source in what was parsed.
+    pub(crate) fn new(source: &str, prefix: usize, parsed: &str, generated: &CodegenReturn<'_>, script: &str, lead: usize) -> Self {
+        let parsed_index = Utf16Index::new(parsed);
+        let generated_index = Utf16Index::new(&generated.code);
+        let mut anchors: Vec<Anchor> = generated
+            .map
+            .iter()
+            .flat_map(|map| map.get_tokens())
+            .filter_map(|token| {
+                let script = generated_index.offset(token.get_dst_line(), token.get_dst_col())?;
+                let from = parsed_index.offset(token.get_src_line(), token.get_src_col())?;
+                Some(Anchor { script: script + lead, source: from.checked_sub(prefix)?.min(source.len()) })
+            })
+            .collect();
+        anchors.sort_by_key(|anchor| anchor.script);
+        Self { source: source.to_owned(), source_lines: LineIndex::new(source), script_lines: LineIndex::by_line_feed(script), anchors }
+    }
+
+    /// See [`crate::Script::original_position`].
+    pub(crate) fn original(&self, script: &str, line: u32, column: u32) -> Option<(u32, u32)> {
+        let start = *self.script_lines.starts.get(line.checked_sub(1)? as usize)?;
+        let at = start.saturating_add(column.saturating_sub(1) as usize).min(script.len());
+        let after = self.anchors.partition_point(|anchor| anchor.script <= at);
+        let anchor = self.anchors.get(after.saturating_sub(1))?;
+        // Between two anchors the script often repeats the source letter by letter; where it does, the distance is the same in both.
+        let distance = at.saturating_sub(anchor.script);
+        let same = script.get(anchor.script..at).is_some_and(|text| self.source.get(anchor.source..anchor.source + distance) == Some(text));
+        let offset = if same { anchor.source + distance } else { anchor.source };
+        Some(self.source_lines.position(&self.source, offset))
+    }
+}
