@@ -161,12 +161,18 @@ async fn report(State(app): State<App>) -> Response {
     lines(app.stop, report)
 }
 
-/// One JSON object a line, until the stream or the process ends.
+/// One JSON object a line, until the stream ends, or the process does and nothing more is ready.
 fn lines<T: Serialize + Send + 'static>(stop: CancellationToken, items: impl Stream<Item = T> + Send + 'static) -> Response {
-    let lines = items.take_until(stop.cancelled_owned()).filter_map(|item| async move {
+    let lines = futures::stream::unfold((Box::pin(items), stop), |(mut items, stop)| async move {
+        let item = tokio::select! {
+            // What happened before the end is told before it.
+            biased;
+            item = items.next() => item?,
+            () = stop.cancelled() => return None,
+        };
         let mut line = serde_json::to_vec(&item).ok()?;
         line.push(b'\n');
-        Some(Ok::<_, Infallible>(Bytes::from(line)))
+        Some((Ok::<_, Infallible>(Bytes::from(line)), (items, stop)))
     });
     ([(header::CONTENT_TYPE, NDJSON)], Body::from_stream(lines)).into_response()
 }

@@ -1,0 +1,116 @@
+//! The API behind mTLS: who may ask what, and how answers look.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{World, assign, call};
+use dormouse_kernel::Pod;
+use dormouse_protocol::event::{Event, EventBody};
+use dormouse_protocol::kernel::{PodInfo, ReportLine};
+use dormouse_protocol::{ErrorBody, ErrorCode};
+use dormouse_service::ca::{Ca, LEAF_VALIDITY};
+use dormouse_service::tls::{Identity, PeerClient, Process, TlsFiles};
+use http::Method;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+struct Served {
+    ca: Ca,
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Served {
+    async fn start(pod: &Pod) -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let ca = Ca::generate().unwrap();
+        let tls = files(&ca, &Identity::wildcard(Process::Kernel, "team"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let (pod, stop) = (pod.clone(), shutdown.clone());
+        let serving = tokio::spawn(async move { pod.serve(listener, tls, stop).await });
+        Self { ca, address, shutdown, serving }
+    }
+
+    fn client(&self, process: Process) -> PeerClient {
+        let namespace = if process == Process::Broker { "team" } else { "dormouse-system" };
+        PeerClient::new(files(&self.ca, &Identity::new(process, namespace, "someone").dns_name())).unwrap()
+    }
+
+    fn request(&self, process: Process, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let kernel = Identity::new(Process::Kernel, "team", "a");
+        self.client(process).request(method, &kernel, &self.address.to_string(), path)
+    }
+}
+
+fn files(ca: &Ca, san: &str) -> TlsFiles {
+    TlsFiles::from_pem(&ca.issue(&[san.to_owned()], LEAF_VALIDITY).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_and_the_operator_are_obeyed_and_nobody_else() {
+    let pod = World::default().pod("a");
+    let served = Served::start(&pod).await;
+    for process in [Process::Gateway, Process::Operator] {
+        let info: PodInfo = served.request(process, Method::GET, "/v1/info").send().await.unwrap().json().await.unwrap();
+        assert_eq!(info, pod.info());
+    }
+    for (process, method, path) in [
+        (Process::Broker, Method::GET, "/v1/info"),
+        (Process::Kernel, Method::GET, "/v1/report"),
+        (Process::Gateway, Method::GET, "/v1/report"),
+        (Process::Gateway, Method::POST, "/v1/forget"),
+        (Process::Operator, Method::POST, "/v1/eval"),
+    ] {
+        let answer = served.request(process, method, path).json(&json!({})).send().await.unwrap();
+        assert_eq!(answer.status(), 403, "{process} {path}");
+        assert_eq!(answer.json::<ErrorBody>().await.unwrap().error.code, ErrorCode::Forbidden);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_is_answered_whole_or_as_lines() {
+    let pod = World::default().pod("a");
+    let served = Served::start(&pod).await;
+    let session = assign(&pod, "u1", 1);
+    let eval = || served.request(Process::Gateway, Method::POST, "/v1/eval");
+    let whole: serde_json::Value = eval().json(&call(&session, "40 + 2", "k1")).send().await.unwrap().json().await.unwrap();
+    assert_eq!((&whole["ok"], &whole["value"]), (&json!(true), &json!(42)));
+
+    let request = eval().header("accept", "application/x-ndjson").json(&call(&session, "console.log('x'); 7", "k2"));
+    let lines = request.send().await.unwrap().text().await.unwrap();
+    let events: Vec<Event> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().any(|event| matches!(&event.body, EventBody::Log { text, .. } if text == "x")));
+    let EventBody::Final { result } = &events.last().unwrap().body else { panic!("the last line is {:?}", events.last()) };
+    assert_eq!(result.value, Some(json!(7)));
+
+    let refused = eval().json(&json!({ "assignment": 1 })).send().await.unwrap();
+    assert_eq!(refused.status(), 400);
+    let mut elsewhere = call(&session, "1", "k3");
+    elsewhere.assignment.boot = "another".to_owned();
+    let gone = eval().json(&elsewhere).send().await.unwrap();
+    assert_eq!((gone.status().as_u16(), gone.json::<ErrorBody>().await.unwrap().error.code), (410, ErrorCode::SessionGone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_stores_every_session_and_ends_the_streams() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let served = Served::start(&pod).await;
+    common::value(&pod, &assign(&pod, "u1", 1), "let n = 1; setTimeout(() => { n++ }, 1e9); n").await;
+    let report = served.request(Process::Operator, Method::GET, "/v1/report").send().await.unwrap();
+    served.shutdown.cancel();
+    let lines = report.text().await.unwrap();
+    let lines: Vec<ReportLine> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().any(|line| matches!(line, ReportLine::Pod(info) if info.draining)));
+    let asleep = |line: &ReportLine| matches!(line, ReportLine::Session(s) if s.state == dormouse_protocol::session::State::Hibernated);
+    assert!(lines.iter().any(asleep), "{lines:?}");
+    served.serving.await.unwrap();
+    let other = world.pod("b");
+    assert_eq!(common::value(&other, &assign(&other, "u1", 2), "n").await, json!(1));
+}
