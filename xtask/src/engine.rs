@@ -1,12 +1,23 @@
-//! `engine.wasm` from `crates/guest`.
+//! Builds `engine.wasm` from `crates/guest`, with the toolchain that its build script pins.
 
-use anyhow::{Result, bail};
+use std::{path::Path, process::Command};
 
-/// Flags of `engine`.
-#[derive(Debug, clap::Args)]
-pub struct Args {}
+use anyhow::{Context, bail, ensure};
 
-/// Builds it.
-pub fn run(_: &Args) -> Result<()> {
-    bail!("crates/guest/build.sh is not there yet")
+/// Rebuilds the engine into `crates/engine/engine`. With `check`, builds aside and fails when the committed one differs.
+pub fn run(check: bool) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies outside the project")?;
+    let script = root.join("crates/guest/build.sh");
+    let committed = root.join("crates/engine/engine");
+    let out = if check { root.join("target/engine-check") } else { committed.clone() };
+    let status = Command::new("bash").arg(&script).arg("--out").arg(&out).status().context("cannot run bash")?;
+    ensure!(status.success(), "{} failed: {status}", script.display());
+    if check {
+        let names = |dir: &Path| std::fs::read_to_string(dir.join("current.rs")).with_context(|| format!("no engine in {}", dir.display()));
+        let (built, kept) = (names(&out)?, names(&committed)?);
+        if built != kept {
+            bail!("the committed engine is {} but the guest's sources make {}; run `cargo xtask engine` and commit", kept.trim(), built.trim());
+        }
+    }
+    Ok(())
 }

@@ -1,1 +1,96 @@
-//! Compiled code.
+//! The configuration of wasmtime, and `engine.wasm` as native code.
+
+use std::{
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::{Config, Engine, Module, OptLevel};
+
+use crate::EngineError;
+
+/// The module, named by its digest.
+pub(crate) const WASM: &[u8] = include!("../engine/current.rs");
+
+/// Wasm stack: sixteen times the stack that scripts may use, so that recursion throws before it traps.
+const WASM_STACK_BYTES: usize = 4 << 20;
+/// Fiber stack: the wasm stack and the host's frames above it. Only what is touched takes memory.
+const FIBER_STACK_BYTES: usize = 8 << 20;
+/// Address space of one memory: a memory never moves, and no access needs a bounds check.
+const RESERVATION_BYTES: u64 = 4 << 30;
+/// Largest base image that is mapped copy-on-write instead of being copied.
+const IMAGE_BYTES_MAX: u64 = 64 << 20;
+/// Part of the cache file's name: code of another wasmtime is never tried.
+const WASMTIME_VERSION: &str = "48.0.8";
+
+pub(crate) fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .max_wasm_stack(WASM_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES)
+        .memory_reservation(RESERVATION_BYTES)
+        .memory_init_cow(true)
+        .memory_guaranteed_dense_image_size(IMAGE_BYTES_MAX)
+        .signals_based_traps(true)
+        .parallel_compilation(true)
+        .cranelift_opt_level(OptLevel::Speed);
+    config
+}
+
+/// sha256 of the module in hex.
+pub(crate) fn digest() -> String {
+    hex::encode(Sha256::digest(WASM))
+}
+
+/// The module, compiled, or taken from the cache when that is given and can be trusted.
+pub(crate) fn module(engine: &Engine, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
+    let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
+    let Some(dir) = cache_dir else { return Module::new(engine, WASM).map_err(load) };
+    let file = dir.join(format!("{digest}-{WASMTIME_VERSION}.cwasm"));
+    if file.exists() {
+        owned_by_us(dir)?;
+        owned_by_us(&file)?;
+        // SAFETY: folder and file belong to this process's user and no one else can write them, so the file is what this code wrote there.
+        #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
+        let loaded = unsafe { Module::deserialize_file(engine, &file) };
+        match loaded {
+            Ok(module) => return Ok(module),
+            Err(error) => tracing::warn!(%error, file = %file.display(), "compiled code does not fit this process; compiling anew"),
+        }
+    }
+    let module = Module::new(engine, WASM).map_err(load)?;
+    let stored = module.serialize().map_err(load).and_then(|code| store(dir, &file, &code));
+    if let Err(error) = stored {
+        tracing::warn!(%error, "compiled code is not cached");
+    }
+    Ok(module)
+}
+
+fn store(dir: &Path, file: &Path, code: &[u8]) -> Result<(), EngineError> {
+    let load = |error: std::io::Error| EngineError::Load(format!("{}: {error}", file.display()));
+    std::fs::create_dir_all(dir).map_err(load)?;
+    owned_by_us(dir)?;
+    let draft = file.with_extension(format!("{}.tmp", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(load)?;
+    std::io::Write::write_all(&mut out, code).map_err(load)?;
+    std::fs::rename(&draft, file).map_err(load)
+}
+
+/// Refuses what another user owns or could write.
+fn owned_by_us(path: &Path) -> Result<(), EngineError> {
+    let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
+    let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
+    let us = std::fs::metadata("/proc/self").map_err(|error| refuse(error.to_string()))?.uid();
+    if found.file_type().is_symlink() {
+        return Err(refuse("it is a symbolic link".to_owned()));
+    }
+    if found.uid() != us {
+        return Err(refuse(format!("it belongs to user {}, not {us}", found.uid())));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(refuse("others may write it; chmod go-w".to_owned()));
+    }
+    Ok(())
+}

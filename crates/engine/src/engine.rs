@@ -1,6 +1,23 @@
-//! The compiled engine.
-use std::path::PathBuf;
-use crate::{EngineError, Image, Instance};
+//! The compiled engine, and how instances are made.
+
+use std::{future::Future, path::PathBuf, pin::pin, sync::Arc, task};
+
+use wasmtime::{Caller, Extern, InstancePre, Linker, Store, StoreLimitsBuilder, Val};
+
+use crate::{
+    EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, compiled,
+    host::Host,
+    instance::Parts,
+    message::Kind,
+    track::{Base, Tracker},
+};
+
+/// Linear memory beyond base image and heap limit, in bytes: fragmentation, the stack, a turn's input.
+const MEMORY_SLACK_BYTES: u64 = 96 << 20;
+/// Largest heap limit in bytes: what fits a 32-bit memory with its slack.
+const HEAP_BYTES_MAX: u64 = 3 << 30;
+/// Pages of a [`Page`](crate::Page) in one page of WebAssembly.
+const PAGES_PER_WASM_PAGE: u32 = 16;
 
 /// How an engine is loaded.
 #[derive(Debug, Clone, Default)]
@@ -48,26 +65,208 @@ pub struct Determinism {
 
 /// The compiled engine. Cloning shares it.
 #[derive(Clone)]
-pub struct Engine {
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
     digest: EngineDigest,
+    wasmtime: wasmtime::Engine,
+    pre: InstancePre<Host>,
+    base: Base,
+    globals: Globals,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("digest", &self.0.digest).finish_non_exhaustive()
+    }
 }
 
 impl Engine {
-    /// Compiles `engine.wasm`.
-    pub fn new(_options: EngineOptions) -> Result<Self, EngineError> {
-        Err(EngineError::Load("not yet".into()))
+    /// Compiles `engine.wasm`, which takes about a second of every core.
+    ///
+    /// # Errors
+    /// [`EngineError::Load`] when it cannot be compiled or linked, or when the cache is not to be trusted.
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
+        let digest = compiled::digest();
+        let wasmtime = wasmtime::Engine::new(&compiled::config()).map_err(load)?;
+        let module = compiled::module(&wasmtime, &digest, options.cache_dir.as_deref())?;
+        let pre = linker(&wasmtime).and_then(|linker| linker.instantiate_pre(&module)).map_err(load)?;
+        let mut store = Store::new(&wasmtime, Host::new(None, StoreLimitsBuilder::new().build(), HostState::default()));
+        let instance = now(pre.instantiate_async(&mut store))?.map_err(load)?;
+        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| EngineError::Load("no memory".to_owned()))?;
+        let base = Base::new(memory.data(&store));
+        let globals = globals(&instance, &mut store)?;
+        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, base, globals })))
     }
+
     /// sha256 of `engine.wasm`.
     #[must_use]
     pub fn digest(&self) -> &EngineDigest {
-        &self.digest
+        &self.0.digest
     }
-    /// A fresh session.
-    pub fn create(&self, _settings: &Settings) -> Result<Instance, EngineError> {
-        Err(EngineError::Create("not yet".into()))
+
+    /// A fresh session: a mapping of the base image.
+    ///
+    /// # Errors
+    /// [`EngineError::Create`] when the process has no room for one more.
+    pub fn create(&self, settings: &Settings) -> Result<Instance, EngineError> {
+        self.instantiate(settings, HostState::default(), 0, |_, _| {})
     }
-    /// A session as it was when `image` was taken.
-    pub fn restore(&self, _image: &Image, _settings: &Settings) -> Result<Instance, EngineError> {
-        Err(EngineError::Create("not yet".into()))
+
+    /// A session as it was when `image` was taken. Sets memory and checks globals; nothing else of the image is believed.
+    ///
+    /// # Errors
+    /// [`EngineError::Image`] when the image cannot be one of this engine, [`EngineError::Create`] as for [`Self::create`].
+    pub fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
+        self.check(image)?;
+        self.instantiate(settings, image.host.clone(), u64::from(image.memory_pages), |memory, tracker| {
+            for (number, page) in &image.pages {
+                let from = *number as usize * PAGE_BYTES;
+                if let Some(to) = memory.get_mut(from..from + PAGE_BYTES) {
+                    to.copy_from_slice(page.as_bytes());
+                }
+            }
+            *tracker = Tracker::of(&self.0.base, memory);
+        })
+    }
+
+    fn check(&self, image: &Image) -> Result<(), EngineError> {
+        let invalid = |why: &str| Err(EngineError::Image(why.to_owned()));
+        let base_pages = self.0.base.len() / PAGE_BYTES;
+        if (image.memory_pages as usize) < base_pages || image.memory_pages % PAGES_PER_WASM_PAGE != 0 {
+            return invalid("the memory's size is impossible");
+        }
+        if image.globals != self.0.globals {
+            return invalid("the globals are not those of a cell boundary");
+        }
+        if image.pages.last_key_value().is_some_and(|(number, _)| *number >= image.memory_pages) {
+            return invalid("a page lies outside the memory");
+        }
+        Ok(())
+    }
+
+    fn instantiate(
+        &self,
+        settings: &Settings,
+        state: HostState,
+        memory_pages: u64,
+        fill: impl FnOnce(&mut [u8], &mut Tracker),
+    ) -> Result<Instance, EngineError> {
+        let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
+        let inner = &self.0;
+        let wanted_bytes = memory_pages * PAGE_BYTES as u64;
+        let heap_bytes = settings.heap_bytes.min(HEAP_BYTES_MAX);
+        let memory_bytes = (inner.base.len() as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
+        if wanted_bytes > memory_bytes {
+            return Err(EngineError::Image("the memory is larger than the heap limit allows".to_owned()));
+        }
+        let limits = StoreLimitsBuilder::new().memory_size(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).build();
+        let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, state));
+        store.limiter(|host| &mut host.limits);
+        let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;
+        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| EngineError::Create("no memory".to_owned()))?;
+        store.data_mut().memory = Some(memory);
+        let missing = wanted_bytes.saturating_sub(memory.data_size(&store) as u64) / (PAGE_BYTES as u64 * u64::from(PAGES_PER_WASM_PAGE));
+        if missing > 0 {
+            memory.grow(&mut store, missing).map_err(create)?;
+        }
+        let mut tracker = Tracker::new();
+        fill(memory.data_mut(&mut store), &mut tracker);
+        let parts = Parts { base: inner.base.clone(), globals: inner.globals.clone(), heap_limit: heap_bytes, tracker };
+        Instance::new(store, &instance, memory, parts)
+    }
+}
+
+/// All mutable globals, as raw bits.
+pub(crate) fn globals(instance: &wasmtime::Instance, store: &mut Store<Host>) -> Result<Globals, EngineError> {
+    let found: Vec<(String, wasmtime::Global)> =
+        instance.exports(&mut *store).filter_map(|export| Some((export.name().to_owned(), export.into_global()?))).collect();
+    let mut globals = Globals::new();
+    for (name, global) in found {
+        if global.ty(&*store).mutability() == wasmtime::Mutability::Var {
+            let bits = match global.get(&mut *store) {
+                #[expect(clippy::cast_sign_loss, reason = "raw bits")]
+                Val::I32(value) => u64::from(value as u32),
+                #[expect(clippy::cast_sign_loss, reason = "raw bits")]
+                Val::I64(value) => value as u64,
+                _ => return Err(EngineError::Load(format!("the global {name} is no integer"))),
+            };
+            globals.insert(name, bits);
+        }
+    }
+    Ok(globals)
+}
+
+/// The imports of `engine.wasm`.
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
+    let mut linker = Linker::new(engine);
+    linker.func_wrap("env", "__rquickjs_host_now_us", |caller: Caller<'_, Host>| caller.data().now_ms() * 1000.0)?;
+    linker.func_wrap("host", "stopped", |caller: Caller<'_, Host>| i32::from(caller.data().stop.is_some()))?;
+    linker.func_wrap("host", "input", |mut caller: Caller<'_, Host>, at: u32, len: u32| -> wasmtime::Result<()> {
+        let input = caller.data_mut().take_input();
+        let to = guest(&mut caller, at, len)?;
+        if to.len() != input.len() {
+            return Err(wasmtime::Error::msg("the guest asked for an input of another size"));
+        }
+        to.copy_from_slice(&input);
+        Ok(())
+    })?;
+    linker.func_wrap("host", "entropy", |mut caller: Caller<'_, Host>, at: u32, len: u32| -> wasmtime::Result<()> {
+        let mut bytes = vec![0; guest(&mut caller, at, len)?.len()];
+        caller.data_mut().entropy(&mut bytes);
+        guest(&mut caller, at, len)?.copy_from_slice(&bytes);
+        Ok(())
+    })?;
+    linker.func_wrap("host", "emit", |mut caller: Caller<'_, Host>, kind: i32, at: u32, len: u32| -> wasmtime::Result<i32> {
+        let kind = Kind::from_number(kind).ok_or_else(|| wasmtime::Error::msg("a message of an unknown kind"))?;
+        let bytes = guest(&mut caller, at, len)?.to_vec();
+        Ok(i32::from(!caller.data_mut().told(kind, &bytes)))
+    })?;
+    linker.func_wrap_async("host", "interrupt", |mut caller: Caller<'_, Host>, (): ()| {
+        Box::new(async move {
+            let stop = caller.data_mut().tick();
+            if caller.data().slice_over() {
+                caller.data_mut().pause();
+                Yield(false).await;
+                caller.data_mut().resume();
+            }
+            i32::from(stop)
+        })
+    })?;
+    Ok(linker)
+}
+
+/// A range of the guest's memory.
+fn guest<'a>(caller: &'a mut Caller<'_, Host>, at: u32, len: u32) -> wasmtime::Result<&'a mut [u8]> {
+    let memory = match caller.data().memory {
+        Some(memory) => memory,
+        None => caller.get_export("memory").and_then(Extern::into_memory).ok_or_else(|| wasmtime::Error::msg("no memory"))?,
+    };
+    let range = at as usize..at as usize + len as usize;
+    memory.data_mut(caller).get_mut(range).ok_or_else(|| wasmtime::Error::msg("the guest named memory that it does not have"))
+}
+
+/// Lets other tasks run once.
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut task::Context<'_>) -> task::Poll<()> {
+        if self.0 {
+            return task::Poll::Ready(());
+        }
+        self.0 = true;
+        context.waker().wake_by_ref();
+        task::Poll::Pending
+    }
+}
+
+/// The result of a future that never waits: the module has no start function, so nothing in making an instance can.
+fn now<T>(future: impl Future<Output = T>) -> Result<T, EngineError> {
+    match pin!(future).poll(&mut task::Context::from_waker(task::Waker::noop())) {
+        task::Poll::Ready(value) => Ok(value),
+        task::Poll::Pending => Err(EngineError::Create("making an instance had to wait".to_owned())),
     }
 }

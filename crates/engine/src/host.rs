@@ -1,10 +1,32 @@
-//! The host's side of the boundary.
-use std::sync::{Arc, atomic::AtomicBool};
+//! The host's side of the boundary: what the guest may ask for, and what a turn collects.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use wasmtime::{Memory, StoreLimits};
+
+use crate::{
+    Budget, Determinism, EngineErrorCode, Turn,
+    message::{self, Kind, Told},
+};
+
+/// How long code runs before other sessions get a turn.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Bytes of host operations that one turn may ask for.
+const OPERATION_BYTES_MAX: usize = 64 << 20;
 
 /// The host's part of a session's state. Travels with every image.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct HostState {
     /// Ticks in the session's life: the clock of a deterministic session.
     pub ticks: u64,
@@ -12,15 +34,248 @@ pub struct HostState {
     pub entropy_blocks: u64,
     /// When the last cell began, in milliseconds of the session's clock.
     pub cell_began_ms: f64,
+    /// File name of the last cell.
+    pub cell_filename: String,
+    /// Bytes in use in the JavaScript heap after the last turn.
+    pub heap_bytes: u64,
 }
 
-/// Interrupts a running cell from another task. Cloning shares it.
+/// Interrupts running code from another task. Cloning shares it.
 #[derive(Debug, Clone, Default)]
-pub struct InterruptHandle(pub(crate) Arc<AtomicBool>);
+pub struct InterruptHandle(Arc<AtomicBool>);
 
 impl InterruptHandle {
-    /// Ends the cell that runs now, or else the next turn, with `Interrupted`.
+    /// Ends the code that runs now with `Interrupted`. Does nothing when none runs.
     pub fn interrupt(&self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Why running code must stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Wall,
+    Ticks,
+    Requested,
+    Output,
+}
+
+impl Stop {
+    pub(crate) fn code(self) -> EngineErrorCode {
+        match self {
+            Self::Wall => EngineErrorCode::TimeoutError,
+            Self::Ticks => EngineErrorCode::TickBudgetExceeded,
+            Self::Requested => EngineErrorCode::Interrupted,
+            Self::Output => EngineErrorCode::OutputLimitError,
+        }
+    }
+}
+
+/// What the host knows of one instance.
+pub(crate) struct Host {
+    pub(crate) state: HostState,
+    pub(crate) limits: StoreLimits,
+    pub(crate) memory: Option<Memory>,
+    pub(crate) interrupt: InterruptHandle,
+    pub(crate) stop: Option<Stop>,
+    pub(crate) turn: Turn,
+    pub(crate) fault: Option<String>,
+    determinism: Option<Determinism>,
+    input: Vec<u8>,
+    value: Option<serde_json::Value>,
+    budget: Budget,
+    output_left: u64,
+    operation_bytes: usize,
+    slice_began: Instant,
+    ran: Duration,
+}
+
+impl Host {
+    pub(crate) fn new(determinism: Option<Determinism>, limits: StoreLimits, state: HostState) -> Self {
+        Self {
+            state,
+            limits,
+            memory: None,
+            interrupt: InterruptHandle::default(),
+            stop: None,
+            turn: Turn::default(),
+            fault: None,
+            determinism,
+            input: Vec::new(),
+            value: None,
+            budget: Budget::default(),
+            output_left: 0,
+            operation_bytes: 0,
+            slice_began: Instant::now(),
+            ran: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn deterministic(&self) -> bool {
+        self.determinism.is_some()
+    }
+
+    /// Begins a turn.
+    pub(crate) fn begin(&mut self, budget: &Budget, input: Vec<u8>) {
+        self.interrupt.0.store(false, Ordering::Relaxed);
+        self.stop = None;
+        self.turn = Turn::default();
+        self.fault = None;
+        self.input = input;
+        self.value = None;
+        self.budget = *budget;
+        self.output_left = budget.output_bytes;
+        self.operation_bytes = 0;
+        self.ran = Duration::ZERO;
+        self.slice_began = Instant::now();
+    }
+
+    /// Begins a cell of this name.
+    pub(crate) fn begin_cell(&mut self, filename: &str) {
+        self.state.cell_began_ms = self.now_ms();
+        filename.clone_into(&mut self.state.cell_filename);
+    }
+
+    /// Ends the turn and hands over what it collected.
+    pub(crate) fn end(&mut self) -> Turn {
+        self.pause();
+        let mut turn = std::mem::take(&mut self.turn);
+        turn.cpu = self.ran;
+        self.input = Vec::new();
+        if let Some(stop) = self.stop {
+            match &mut turn.cell {
+                Some(cell) => message::stopped(cell, stop.code()),
+                None => turn.console.push(message::stopped_line(stop.code(), self.now_ms() - self.state.cell_began_ms)),
+            }
+        }
+        turn
+    }
+
+    /// Milliseconds since 1970 by the session's clock: a deterministic one advances 1 ms a tick.
+    pub(crate) fn now_ms(&self) -> f64 {
+        match self.determinism {
+            #[expect(clippy::cast_precision_loss, reason = "a session's ticks stay far below 2^53")]
+            Some(seeded) => seeded.epoch_ms + self.state.ticks as f64,
+            None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1000.0),
+        }
+    }
+
+    /// One poll of the interrupt handler: whether the code must stop.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.state.ticks += 1;
+        self.turn.ticks += 1;
+        if self.stop.is_none() {
+            self.stop = if self.interrupt.0.load(Ordering::Relaxed) {
+                Some(Stop::Requested)
+            } else if self.budget.ticks != 0 && self.turn.ticks > self.budget.ticks {
+                Some(Stop::Ticks)
+            } else if self.ran + self.slice_began.elapsed() > self.budget.wall {
+                Some(Stop::Wall)
+            } else {
+                None
+            };
+        }
+        self.stop.is_some()
+    }
+
+    /// Whether other sessions should have their turn now.
+    pub(crate) fn slice_over(&self) -> bool {
+        self.slice_began.elapsed() >= SLICE
+    }
+
+    /// Stops counting time.
+    pub(crate) fn pause(&mut self) {
+        self.ran += self.slice_began.elapsed();
+        self.slice_began = Instant::now();
+    }
+
+    /// Counts time again.
+    pub(crate) fn resume(&mut self) {
+        self.slice_began = Instant::now();
+    }
+
+    /// The turn's input, once.
+    pub(crate) fn take_input(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.input)
+    }
+
+    /// Fills `bytes` with entropy; of a deterministic session, with the next blocks of sha256(seed, counter).
+    pub(crate) fn entropy(&mut self, bytes: &mut [u8]) {
+        let Some(seeded) = self.determinism else { return rand::rng().fill_bytes(bytes) };
+        for chunk in bytes.chunks_mut(32) {
+            let mut block = Sha256::new();
+            block.update(seeded.seed.to_le_bytes());
+            block.update(self.state.entropy_blocks.to_le_bytes());
+            self.state.entropy_blocks += 1;
+            let block = block.finalize();
+            for (to, from) in chunk.iter_mut().zip(block) {
+                *to = from;
+            }
+        }
+    }
+
+    /// A message from the guest. `false` when it is refused.
+    pub(crate) fn told(&mut self, kind: Kind, bytes: &[u8]) -> bool {
+        match message::read(kind, bytes) {
+            Ok(Told::Operation(op)) => {
+                self.operation_bytes += bytes.len();
+                if self.operation_bytes > OPERATION_BYTES_MAX {
+                    return false;
+                }
+                self.turn.ops.push(op);
+                true
+            }
+            Ok(Told::Console(mut line)) => {
+                line.at_ms = (self.now_ms() - self.state.cell_began_ms).max(0.0);
+                let fits = self.admit(line.text.len());
+                if fits {
+                    self.turn.console.push(line);
+                }
+                fits
+            }
+            Ok(Told::Display(display)) => {
+                let fits = self.admit(display.data.len() + display.mime_type.len());
+                if fits {
+                    self.turn.display.push(display);
+                }
+                fits
+            }
+            Ok(Told::Value(value)) => {
+                let fits = self.admit(bytes.len());
+                self.value = value.filter(|_| fits);
+                fits
+            }
+            Ok(Told::Cell(mut cell)) => {
+                cell.value = self.value.take().filter(|_| cell.ok);
+                if let Some(error) = &mut cell.error {
+                    message::locate(error, &self.state.cell_filename);
+                }
+                self.turn.cell = Some(*cell);
+                true
+            }
+            Err(error) if kind == Kind::Operation => {
+                tracing::debug!(%error, "an operation that cannot be read");
+                false
+            }
+            Err(error) => {
+                self.fault = Some(error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Takes `bytes` from the output budget; when it is used up, the code must stop.
+    fn admit(&mut self, bytes: usize) -> bool {
+        match self.output_left.checked_sub(bytes as u64) {
+            Some(left) => {
+                self.output_left = left;
+                true
+            }
+            None => {
+                self.output_left = 0;
+                self.stop.get_or_insert(Stop::Output);
+                false
+            }
+        }
     }
 }

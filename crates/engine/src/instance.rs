@@ -1,42 +1,202 @@
 //! One session's running heap.
-use crate::{Budget, CellSource, Delta, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Turn};
 
-/// One session's heap. `Send`; its futures yield to the runtime while code runs.
+use wasmtime::{Memory, Store, TypedFunc};
+
+use crate::{
+    Budget, CellEnd, CellError, CellSource, Delta, EngineError, EngineErrorCode, Globals, Image, InterruptHandle, OpResult, PAGE_BYTES,
+    Turn,
+    engine::globals,
+    host::Host,
+    message,
+    track::{Base, Tracker},
+};
+
+/// Largest script or answer in bytes; the slack of linear memory has room for it twice.
+const INPUT_BYTES_MAX: usize = 32 << 20;
+
+/// Parameters of the guest's `eval`: bytes of name and code, async, reseed, heap limit, operations that may wait.
+type Eval = TypedFunc<(u32, u32, i32, i32, u32, i32), u32>;
+/// Parameters of the guest's `deliver`: operation, status, bytes, reseed, heap limit, operations that may wait.
+type Deliver = TypedFunc<(f64, i32, u32, i32, u32, i32), u32>;
+
+/// What an instance is made of besides its store.
+pub(crate) struct Parts {
+    pub(crate) base: Base,
+    pub(crate) globals: Globals,
+    pub(crate) heap_limit: u64,
+    pub(crate) tracker: Tracker,
+}
+
+/// One session's heap. `Send`; its futures yield to the runtime while code runs. A future that is dropped before its end poisons the instance.
 pub struct Instance {
-    interrupt: InterruptHandle,
+    store: Store<Host>,
+    instance: wasmtime::Instance,
+    memory: Memory,
+    eval: Eval,
+    deliver: Deliver,
+    abandon: TypedFunc<(), u32>,
+    parts: Parts,
+    poisoned: bool,
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Instance").field("poisoned", &self.poisoned).field("state", &self.store.data().state).finish_non_exhaustive()
+    }
 }
 
 impl Instance {
+    pub(crate) fn new(mut store: Store<Host>, instance: &wasmtime::Instance, memory: Memory, parts: Parts) -> Result<Self, EngineError> {
+        let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
+        Ok(Self {
+            eval: instance.get_typed_func(&mut store, "eval").map_err(create)?,
+            deliver: instance.get_typed_func(&mut store, "deliver").map_err(create)?,
+            abandon: instance.get_typed_func(&mut store, "abandon").map_err(create)?,
+            instance: *instance,
+            store,
+            memory,
+            parts,
+            poisoned: false,
+        })
+    }
+
     /// Runs a cell until it ends or awaits the world. A cell that was still pending is abandoned: its end is never reported.
-    pub async fn eval(&mut self, _cell: &CellSource, _budget: &Budget) -> Result<Turn, EngineError> {
-        Err(EngineError::Poisoned)
+    ///
+    /// # Errors
+    /// Any error poisons the instance: discard it. A script's own failure is no error.
+    pub async fn eval(&mut self, cell: &CellSource, budget: &Budget) -> Result<Turn, EngineError> {
+        if cell.code.len() + cell.filename.len() > INPUT_BYTES_MAX {
+            return Ok(too_large(cell.code.len()));
+        }
+        let input = [cell.filename.as_bytes(), cell.code.as_bytes()].concat();
+        let (name_bytes, code_bytes) = (size(cell.filename.len()), size(cell.code.len()));
+        let (reseed, heap, pending) = self.begin(budget, input)?;
+        self.store.data_mut().begin_cell(&cell.filename);
+        let args = (name_bytes, code_bytes, i32::from(cell.is_async), reseed, heap, pending);
+        let used = self.eval.call_async(&mut self.store, args).await;
+        self.end(used)
     }
+
     /// Delivers the answer of operation `op` and runs what waits for it. An unknown `op` does nothing.
-    pub async fn deliver(&mut self, _op: u64, _result: &OpResult, _budget: &Budget) -> Result<Turn, EngineError> {
-        Err(EngineError::Poisoned)
+    ///
+    /// # Errors
+    /// Any error poisons the instance: discard it.
+    pub async fn deliver(&mut self, op: u64, result: &OpResult, budget: &Budget) -> Result<Turn, EngineError> {
+        let too_large = OpResult::Err { name: "RangeError".to_owned(), message: "the answer is too large for a session".to_owned() };
+        let (mut status, mut input) = answer(result)?;
+        if input.len() > INPUT_BYTES_MAX {
+            (status, input) = answer(&too_large)?;
+        }
+        let bytes = size(input.len());
+        let (reseed, heap, pending) = self.begin(budget, input)?;
+        #[expect(clippy::cast_precision_loss, reason = "ids count operations of one session, far below 2^53")]
+        let used = self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending)).await;
+        self.end(used)
     }
+
     /// Ends the pending cell, if there is one, with `code`. Its promise may still settle; nothing reports it.
-    pub async fn abandon(&mut self, _code: EngineErrorCode, _budget: &Budget) -> Result<Turn, EngineError> {
-        Err(EngineError::Poisoned)
+    ///
+    /// # Errors
+    /// Any error poisons the instance: discard it.
+    pub async fn abandon(&mut self, code: EngineErrorCode, budget: &Budget) -> Result<Turn, EngineError> {
+        self.begin(budget, Vec::new())?;
+        let used = self.abandon.call_async(&mut self.store, ()).await;
+        let mut turn = self.end(used)?;
+        if let Some(cell) = &mut turn.cell {
+            message::stopped(cell, code);
+        }
+        Ok(turn)
     }
+
     /// What changed since the last [`Self::mark_committed`], or since create or restore.
     pub fn delta(&mut self) -> Delta {
-        Delta { memory_pages: 0, globals: crate::Globals::new(), host: crate::HostState::default(), pages: Vec::new() }
+        let memory = self.memory.data(&self.store);
+        Delta {
+            memory_pages: size(memory.len() / PAGE_BYTES),
+            globals: self.parts.globals.clone(),
+            host: self.store.data().state.clone(),
+            pages: self.parts.tracker.changed(&self.parts.base, memory),
+        }
     }
+
     /// The state of the last [`Self::delta`] is stored now: the next delta is relative to it.
-    pub fn mark_committed(&mut self) {}
+    pub fn mark_committed(&mut self) {
+        self.parts.tracker.commit();
+    }
+
     /// The whole state.
     pub fn image(&mut self) -> Image {
-        Image { memory_pages: 0, globals: crate::Globals::new(), host: crate::HostState::default(), pages: Default::default() }
+        let memory = self.memory.data(&self.store);
+        Image {
+            memory_pages: size(memory.len() / PAGE_BYTES),
+            globals: self.parts.globals.clone(),
+            host: self.store.data().state.clone(),
+            pages: self.parts.base.differing(memory),
+        }
     }
-    /// Bytes allocated in the JavaScript heap at the end of the last turn; of linear memory before the first.
+
+    /// Bytes in use in the JavaScript heap after the last turn; 0 before the first.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
-        0
+        self.store.data().state.heap_bytes
     }
-    /// A handle with which another task interrupts a running cell.
+
+    /// A handle with which another task interrupts running code.
     #[must_use]
     pub fn interrupt_handle(&self) -> InterruptHandle {
-        self.interrupt.clone()
+        self.store.data().interrupt.clone()
     }
+
+    /// Begins a turn; poisoned until [`Self::end`] says otherwise.
+    fn begin(&mut self, budget: &Budget, input: Vec<u8>) -> Result<(i32, u32, i32), EngineError> {
+        if std::mem::replace(&mut self.poisoned, true) {
+            return Err(EngineError::Poisoned);
+        }
+        let heap = u32::try_from(self.parts.heap_limit).unwrap_or(u32::MAX);
+        let host = self.store.data_mut();
+        host.begin(budget, input);
+        Ok((i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX)))
+    }
+
+    fn end(&mut self, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
+        let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;
+        if let Some(fault) = self.store.data_mut().fault.take() {
+            return Err(EngineError::Protocol(fault));
+        }
+        if globals(&self.instance, &mut self.store)? != self.parts.globals {
+            return Err(EngineError::Protocol("a turn ended with something left on the stack".to_owned()));
+        }
+        let host = self.store.data_mut();
+        host.state.heap_bytes = u64::from(used);
+        self.poisoned = false;
+        Ok(host.end())
+    }
+}
+
+/// The guest's status number and the JSON that goes with it.
+fn answer(result: &OpResult) -> Result<(i32, Vec<u8>), EngineError> {
+    let json = |value: &serde_json::Value| serde_json::to_vec(value).map_err(|error| EngineError::Protocol(error.to_string()));
+    Ok(match result {
+        OpResult::Ok(value) => (0, json(value)?),
+        OpResult::Err { name, message } => (1, json(&serde_json::json!({ "name": name, "message": message }))?),
+        OpResult::Fired => (2, Vec::new()),
+    })
+}
+
+fn too_large(bytes: usize) -> Turn {
+    let error = CellError {
+        code: EngineErrorCode::SyntaxError,
+        name: "SyntaxError".to_owned(),
+        message: format!("the cell has {bytes} bytes; at most {INPUT_BYTES_MAX} fit"),
+        stack: String::new(),
+        line: 0,
+        column: 0,
+    };
+    let cell = CellEnd { ok: false, value: None, value_type: "undefined".to_owned(), preview: String::new(), error: Some(error) };
+    Turn { cell: Some(cell), ..Turn::default() }
+}
+
+/// Sizes inside a 32-bit memory.
+fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

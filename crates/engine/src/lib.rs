@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod host;
 mod instance;
+mod message;
 mod pages;
 mod track;
 mod turn;
@@ -18,6 +19,4 @@ pub use error::EngineError;
 pub use host::{HostState, InterruptHandle};
 pub use instance::Instance;
 pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
-pub use turn::{
-    Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn,
-};
+pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};

@@ -171,6 +171,8 @@ pub enum EngineErrorCode {
     TickBudgetExceeded,
     /// The heap limit was reached.
     MemoryLimitError,
+    /// One allocation was larger than the heap limit.
+    NativeAllocLimitError,
     /// More output than its limit.
     OutputLimitError,
     /// The script recursed deeper than the stack.
@@ -190,6 +192,7 @@ impl EngineErrorCode {
             Self::TimeoutError => "TimeoutError",
             Self::TickBudgetExceeded => "TickBudgetExceeded",
             Self::MemoryLimitError => "MemoryLimitError",
+            Self::NativeAllocLimitError => "NativeAllocLimitError",
             Self::OutputLimitError => "OutputLimitError",
             Self::StackOverflow => "StackOverflow",
             Self::Interrupted => "Interrupted",

@@ -1,0 +1,135 @@
+//! What stops a cell, and that the session lives on.
+
+use std::time::{Duration, Instant};
+
+use dormouse_engine::{Budget, EngineErrorCode as Code};
+use serde_json::json;
+
+use crate::support::{Session, real};
+
+async fn fails_with(session: &mut Session, code: &str, expected: Code) {
+    let cell = session.cell(code).await;
+    let error = cell.error.unwrap_or_else(|| panic!("{code} gave {}", cell.preview));
+    assert_eq!(error.code, expected, "{code}: {error:?}");
+    assert!(!cell.ok);
+    if expected != Code::UncaughtException && expected != Code::SyntaxError {
+        assert_eq!(error.name, expected.as_str());
+        assert!(!error.message.is_empty());
+    }
+    assert_eq!(session.value("1+1").await, json!(2), "after {code}");
+}
+
+#[tokio::test]
+async fn a_loop_ends_at_its_wall_budget() {
+    let mut session = Session::new(real());
+    session.cell("var before = 5").await;
+    session.budget.wall = Duration::from_millis(50);
+    let began = Instant::now();
+    for code in ["while(true){}", "try { for(;;); } catch { 'caught' } finally { for(;;); }", "/(a*)*b/.test('a'.repeat(40))"] {
+        fails_with(&mut session, code, Code::TimeoutError).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(session.value("before").await, json!(5));
+}
+
+#[tokio::test]
+async fn an_async_loop_ends_at_its_wall_budget() {
+    let mut session = Session::new(real());
+    session.budget.wall = Duration::from_millis(50);
+    for code in ["while(true) await null", "await 1; while(true);", "var f = () => Promise.resolve().then(f); await f()"] {
+        let cell = session.turn(code, true).await.cell.unwrap();
+        assert_eq!(cell.error.unwrap().code, Code::TimeoutError, "{code}");
+    }
+    assert_eq!(session.value("1+1").await, json!(2));
+}
+
+#[tokio::test]
+async fn ticks_are_a_budget_too() {
+    let mut session = Session::new(real());
+    session.budget.ticks = 20;
+    fails_with(&mut session, "while(true){}", Code::TickBudgetExceeded).await;
+    session.budget.ticks = 0;
+    let turn = session.turn("for (let i = 0; i < 1e6; i++); 1", false).await;
+    assert!(turn.ticks > 10);
+    assert!(turn.cpu > Duration::ZERO);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_running_cell_yields_and_can_be_interrupted() {
+    let mut session = Session::new(real());
+    let handle = session.instance.interrupt_handle();
+    let running = session.turn("while(true){}", false);
+    // One thread: the second future only ever runs because the first yields.
+    let (turn, ()) = tokio::join!(running, async { handle.interrupt() });
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::Interrupted);
+    assert_eq!(session.value("1+1").await, json!(2));
+}
+
+#[tokio::test]
+async fn the_heap_limit_is_a_typed_error() {
+    let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 16 << 20, determinism: None });
+    session.cell("var kept = 'kept'").await;
+    fails_with(&mut session, "var hog = []; for (;;) hog.push(new Array(1000).fill({}))", Code::MemoryLimitError).await;
+    session.cell("hog = null").await;
+    fails_with(&mut session, "var s = 'x'; for (;;) s += s", Code::MemoryLimitError).await;
+    session.cell("s = null").await;
+    fails_with(&mut session, "new Uint8Array(64 << 20)", Code::NativeAllocLimitError).await;
+    fails_with(&mut session, "(() => { const t = []; for (;;) t.push({t}) })()", Code::MemoryLimitError).await;
+    assert_eq!(session.value("kept").await, json!("kept"));
+    assert_eq!(session.value("try { new Uint8Array(64 << 20) } catch (e) { e.name }").await, json!("InternalError"));
+}
+
+#[tokio::test]
+async fn recursion_is_a_typed_error() {
+    let mut session = Session::new(real());
+    fails_with(&mut session, "(function f(){ return 1+f() })()", Code::StackOverflow).await;
+    let caught = session.value("try { (function f(){ return 1+f() })() } catch (e) { e.name }").await;
+    assert_eq!(caught, json!("RangeError"));
+    let turn = session.turn("await (async function f(){ return 1 + await f() })()", true).await;
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::StackOverflow);
+}
+
+#[tokio::test]
+async fn hostile_depth_never_traps() {
+    let probes = [
+        "var d='['.repeat(200000); try{JSON.parse(d)}catch(e){e.name}",
+        "try{new RegExp('('.repeat(50000)+')'.repeat(50000)).test('a')}catch(e){e.name}",
+        "try{eval('('.repeat(50000)+'1'+')'.repeat(50000))}catch(e){e.name}",
+        "var arr=[];for(let i=0;i<100000;i++)arr=[arr];try{JSON.stringify(arr).length}catch(e){e.name}",
+        "var deep=[];for(let i=0;i<100000;i++)deep=[deep];deep",
+        "try{ [3,2,1].sort(function f(){ return [2,1].sort(f) }) }catch(e){e.name}",
+        "var pr={};for(let i=0;i<50000;i++)pr=new Proxy(pr,{});try{pr.zz}catch(e){e.name}",
+        "function f(){return f()+1} try{f()}catch(e){e.name}",
+        "var o={toString(){return ''+o}}; try{''+o}catch(e){e.name}",
+        "var ar=[1]; ar.toString=()=>[ar].join(); try{[ar].join()}catch(e){e.name}",
+        "try{eval('['.repeat(100000))}catch(e){e.name}",
+        "try{eval('a?'.repeat(60000)+'1')}catch(e){e.name}",
+        "var n={};for(let i=0;i<300000;i++)n={n};n=null; 7",
+        "var cause; for(let i=0;i<10000;i++) cause=new Error('e',{cause}); throw cause",
+        "structuredClone((() => { let x = {}; for (let i = 0; i < 100000; i++) x = {x}; return x })())",
+    ];
+    for probe in probes {
+        let mut session = Session::new(real());
+        session.turn(probe, false).await;
+        assert_eq!(session.value("1+1").await, json!(2), "after {probe}");
+    }
+}
+
+#[tokio::test]
+async fn output_has_a_limit() {
+    let mut session = Session::new(real());
+    session.budget = Budget { output_bytes: 1000, ..session.budget };
+    let turn = session.turn("for (let i = 0; ; i++) console.log('line', i)", false).await;
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::OutputLimitError);
+    assert!(turn.console.iter().map(|line| line.text.len()).sum::<usize>() <= 1000);
+    fails_with(&mut session, "'x'.repeat(2000)", Code::OutputLimitError).await;
+}
+
+#[tokio::test]
+async fn operations_have_a_limit_that_a_script_can_catch() {
+    let mut session = Session::new(real());
+    session.budget = Budget { pending_operations: 3, ..session.budget };
+    let turn = session.turn("var n = 0; try { for (;;) { setTimeout(() => {}, 1); n++ } } catch (e) { n + e.name }", false).await;
+    assert_eq!(turn.cell.unwrap().value, Some(json!("3PendingOperationsExceeded")));
+    assert_eq!(turn.ops.len(), 3);
+}

@@ -1,0 +1,120 @@
+//! The allocator of the JavaScript heap: libc's, with a limit.
+
+use rquickjs::allocator::Allocator;
+
+use crate::single::Single;
+
+extern "C" {
+    fn malloc(size: usize) -> *mut u8;
+    fn calloc(count: usize, size: usize) -> *mut u8;
+    fn realloc(ptr: *mut u8, size: usize) -> *mut u8;
+    fn free(ptr: *mut u8);
+    fn malloc_usable_size(ptr: *mut u8) -> usize;
+}
+
+/// What reporting a failure may use beyond the limit, in bytes.
+const REPORT_BYTES: usize = 2 * 1024 * 1024;
+
+struct State {
+    used: usize,
+    limit: usize,
+    reserve: usize,
+    denied: bool,
+    oversize: bool,
+}
+
+static STATE: Single<State> = Single::new(State { used: 0, limit: usize::MAX / 2, reserve: 0, denied: false, oversize: false });
+
+/// Bytes in use.
+pub fn used() -> usize {
+    STATE.get().used
+}
+
+/// Begins a turn with this limit.
+pub fn begin(limit: usize) {
+    let state = STATE.get();
+    state.limit = limit;
+    state.reserve = 0;
+    state.denied = false;
+    state.oversize = false;
+}
+
+/// Lets the rest of the turn use a little more, so that the turn can say what happened.
+pub fn open_reserve() {
+    STATE.get().reserve = REPORT_BYTES;
+}
+
+/// Whether an allocation was refused in this turn.
+pub fn denied() -> bool {
+    STATE.get().denied
+}
+
+/// Whether one allocation was larger than the limit in this turn.
+pub fn oversize() -> bool {
+    STATE.get().oversize
+}
+
+/// An allocator that refuses what would exceed the limit.
+pub struct Limited;
+
+impl Limited {
+    fn admit(size: usize, instead_of: usize) -> bool {
+        let state = STATE.get();
+        let fits = (state.used - instead_of).saturating_add(size) <= state.limit.saturating_add(state.reserve);
+        if !fits {
+            state.denied = true;
+            state.oversize |= size > state.limit;
+        }
+        fits
+    }
+
+    fn account(ptr: *mut u8) -> *mut u8 {
+        if ptr.is_null() {
+            STATE.get().denied = true;
+        } else {
+            // SAFETY: `ptr` came from this allocator.
+            STATE.get().used += unsafe { malloc_usable_size(ptr) };
+        }
+        ptr
+    }
+}
+
+// SAFETY: every block comes from libc's malloc family, which aligns to 8 and knows the size of its blocks.
+unsafe impl Allocator for Limited {
+    fn alloc(&mut self, size: usize) -> *mut u8 {
+        if !Self::admit(size, 0) {
+            return std::ptr::null_mut();
+        }
+        Self::account(unsafe { malloc(size) })
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+        match count.checked_mul(size) {
+            Some(total) if Self::admit(total, 0) => Self::account(unsafe { calloc(count, size) }),
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&mut self, ptr: *mut u8) {
+        STATE.get().used -= malloc_usable_size(ptr);
+        free(ptr);
+    }
+
+    unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
+        let old = if ptr.is_null() { 0 } else { malloc_usable_size(ptr) };
+        if !Self::admit(new_size, old) {
+            return std::ptr::null_mut();
+        }
+        let moved = realloc(ptr, new_size);
+        if moved.is_null() {
+            STATE.get().denied = true;
+        } else {
+            STATE.get().used = STATE.get().used - old + malloc_usable_size(moved);
+        }
+        moved
+    }
+
+    unsafe fn usable_size(ptr: *mut u8) -> usize {
+        malloc_usable_size(ptr)
+    }
+}

@@ -1,0 +1,60 @@
+//! QuickJS as a hibernatable guest: linear memory and `__stack_pointer` are the whole state between two calls.
+//!
+//! Every export is one turn. What a turn says goes out through [`boundary`]; nothing here reads a clock, draws entropy or keeps a handle by
+//! itself. The host runs [`init`] once when the module is built and bakes the memory it leaves into the module.
+
+mod boundary;
+mod heap;
+mod natives;
+mod random;
+mod session;
+mod single;
+
+use single::Single;
+
+/// Stack that scripts may use. The wasm stack must be at least sixteen times as large, so that recursion throws before it traps.
+const SCRIPT_STACK_BYTES: usize = 256 * 1024;
+
+static SESSION: Single<Option<session::Session>> = Single::new(None);
+
+/// Makes the runtime and evaluates the prelude. 0 when it worked.
+#[no_mangle]
+pub extern "C" fn init() -> i32 {
+    match session::Session::new(SCRIPT_STACK_BYTES) {
+        Some(session) => {
+            *SESSION.get() = Some(session);
+            0
+        }
+        None => -1,
+    }
+}
+
+/// Runs a cell. The input is `name_bytes` of file name and `code_bytes` of script. Answers the bytes in use in the heap.
+#[no_mangle]
+pub extern "C" fn eval(name_bytes: usize, code_bytes: usize, is_async: i32, reseed: i32, heap_bytes: usize, pending: i32) -> usize {
+    let Some(session) = SESSION.get() else { return 0 };
+    let mut input = boundary::input(name_bytes + code_bytes);
+    let code = input.split_off(name_bytes);
+    session.enter(reseed != 0, heap_bytes, pending);
+    session.eval(input, code, is_async != 0);
+    heap::used()
+}
+
+/// Delivers an answer: `status` 0 a JSON value, 1 a JSON error, 2 a timer. Answers the bytes in use in the heap.
+#[no_mangle]
+pub extern "C" fn deliver(op: f64, status: i32, bytes: usize, reseed: i32, heap_bytes: usize, pending: i32) -> usize {
+    let Some(session) = SESSION.get() else { return 0 };
+    let input = boundary::input(bytes);
+    session.enter(reseed != 0, heap_bytes, pending);
+    session.deliver(op, status, input);
+    heap::used()
+}
+
+/// Ends the pending cell with the host's reason. Answers the bytes in use in the heap.
+#[no_mangle]
+pub extern "C" fn abandon() -> usize {
+    if let Some(session) = SESSION.get() {
+        session.abandon();
+    }
+    heap::used()
+}

@@ -1,0 +1,64 @@
+//! What the prelude needs and JavaScript cannot do. Scripts never see these functions, except `Math.random`.
+
+use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
+
+use crate::{boundary, random, session};
+
+/// The functions, as the prelude's parameter.
+pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    native.set("emit", Func::from(emit))?;
+    native.set("promiseState", Func::from(promise_state))?;
+    native.set("promiseResult", Func::from(promise_result))?;
+    native.set("classId", Func::from(class_id))?;
+    native.set("entropy", Func::from(entropy))?;
+    native.set("random", rquickjs::Function::new(ctx.clone(), random::next)?.with_name("random")?)?;
+    native.set("now", Func::from(boundary::now_ms))?;
+    native.set("pendingMax", Func::from(session::pending_max))?;
+    native.set("utf8Encode", Func::from(utf8_encode))?;
+    native.set("utf8Decode", Func::from(utf8_decode))?;
+    Ok(native)
+}
+
+fn emit(kind: i32, text: CString<'_>) -> i32 {
+    // SAFETY: the pointer and length are those of the string that `text` keeps alive.
+    boundary::emit(kind, unsafe { std::slice::from_raw_parts(text.as_ptr().cast(), text.len()) })
+}
+
+/// 0 pending, 1 fulfilled, 2 rejected.
+fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> i32 {
+    // SAFETY: any value may be asked for.
+    unsafe { qjs::JS_PromiseState(ctx.as_raw().as_ptr(), value.as_raw()) as i32 }
+}
+
+fn promise_result<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Value<'js> {
+    // SAFETY: any value may be asked for; the result is a new reference.
+    unsafe { Value::from_raw(ctx.clone(), qjs::JS_PromiseResult(ctx.as_raw().as_ptr(), value.as_raw())) }
+}
+
+fn class_id(value: Value<'_>) -> u32 {
+    // SAFETY: any value may be asked for.
+    unsafe { qjs::JS_GetClassID(value.as_raw()) as u32 }
+}
+
+fn entropy<'js>(ctx: Ctx<'js>, len: u32) -> Result<ArrayBuffer<'js>> {
+    let mut bytes = vec![0; len.min(65_536) as usize];
+    boundary::entropy(&mut bytes);
+    ArrayBuffer::new_copy(ctx, bytes)
+}
+
+fn utf8_encode<'js>(ctx: Ctx<'js>, text: CString<'js>) -> Result<ArrayBuffer<'js>> {
+    // SAFETY: the pointer and length are those of the string that `text` keeps alive.
+    ArrayBuffer::new_copy(ctx, unsafe { std::slice::from_raw_parts(text.as_ptr().cast::<u8>(), text.len()) })
+}
+
+fn utf8_decode<'js>(ctx: Ctx<'js>, buffer: ArrayBuffer<'js>, offset: u32, len: u32, fatal: bool) -> Result<rquickjs::String<'js>> {
+    // SAFETY: nothing runs script while the slice lives.
+    let bytes = unsafe { buffer.as_bytes() }.and_then(|all| all.get(offset as usize..)?.get(..len as usize));
+    let Some(bytes) = bytes else { return Err(Exception::throw_type(&ctx, "the buffer is detached or too short")) };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => rquickjs::String::from_str(ctx, text),
+        Err(_) if fatal => Err(Exception::throw_type(&ctx, "the bytes are not valid UTF-8")),
+        Err(_) => rquickjs::String::from_str(ctx, &String::from_utf8_lossy(bytes)),
+    }
+}

@@ -1,0 +1,117 @@
+// The small part of the web platform that needs no host operation.
+let timeOrigin = 0;
+const performanceObject = {};
+method(performanceObject, 'now', () => native.now() - timeOrigin);
+method(performanceObject, 'toJSON', () => ({ timeOrigin }));
+defineProperty(performanceObject, 'timeOrigin', { __proto__: null, get: () => timeOrigin, configurable: true, enumerable: true });
+expose('performance', performanceObject);
+method(Math, 'random', native.random);
+
+const RANDOM_BYTES_MAX = 65536;
+const hexByte = (byte) => padStart(toRadix(byte, 16), 2, '0');
+const cryptoObject = {};
+method(cryptoObject, 'getRandomValues', (array) => {
+  if (typeof array !== 'object' || array === null || kindOf(array) !== 'typed' || indexOf(typedTag(array), 'Float') === 0) {
+    throw new TypeErrorCtor('getRandomValues needs a typed array of integers');
+  }
+  const bytes = typedByteLength(array);
+  if (bytes > RANDOM_BYTES_MAX) throw errorOf('QuotaExceededError', `at most ${RANDOM_BYTES_MAX} bytes at once`);
+  typedSet(new Uint8ArrayCtor(typedBuffer(array), typedByteOffset(array), bytes), new Uint8ArrayCtor(native.entropy(bytes)));
+  return array;
+});
+method(cryptoObject, 'randomUUID', () => {
+  const bytes = new Uint8ArrayCtor(native.entropy(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  let text = '';
+  for (let i = 0; i < 16; i++) text += (i === 4 || i === 6 || i === 8 || i === 10 ? '-' : '') + hexByte(bytes[i]);
+  return text;
+});
+expose('crypto', cryptoObject);
+
+class TextEncoder {
+  get encoding() { return 'utf-8'; }
+  encode(text = '') { return new Uint8ArrayCtor(native.utf8Encode(wellFormed(`${text}`))); }
+}
+const byteRange = (input) => {
+  const what = typeof input === 'object' && input !== null ? kindOf(input) : '';
+  if (what === 'buffer') return { buffer: input, offset: 0, length: bufferLength(input) };
+  if (what === 'typed') return { buffer: typedBuffer(input), offset: typedByteOffset(input), length: typedByteLength(input) };
+  if (what === 'view') return { buffer: viewBuffer(input), offset: viewOffset(input), length: viewLength(input) };
+  throw new TypeErrorCtor('the bytes must be an ArrayBuffer, a typed array or a DataView');
+};
+class TextDecoder {
+  #fatal;
+  #keepMark;
+  constructor(label = 'utf-8', options = {}) {
+    if (label !== 'utf-8' && label !== 'utf8' && label !== 'UTF-8') throw new RangeErrorCtor('the only encoding is utf-8');
+    this.#fatal = !!options.fatal;
+    this.#keepMark = !!options.ignoreBOM;
+  }
+  get encoding() { return 'utf-8'; }
+  get fatal() { return this.#fatal; }
+  get ignoreBOM() { return this.#keepMark; }
+  decode(input, options) {
+    if (options?.stream) throw new TypeErrorCtor('decoding a stream is not supported');
+    if (input === undefined) return '';
+    const range = byteRange(input);
+    const text = native.utf8Decode(range.buffer, range.offset, range.length, this.#fatal);
+    return !this.#keepMark && charCodeAt(text, 0) === 0xfeff ? slice(text, 1) : text;
+  }
+}
+expose('TextEncoder', TextEncoder);
+expose('TextDecoder', TextDecoder);
+
+const cannotClone = (value) => errorOf('DataCloneError', `${typeof value === 'object' ? typeName(value) : primitiveText(value)} could not be cloned`);
+const cloneProperties = (from, to, seen) => {
+  const keys = ownKeys(from);
+  for (let i = 0; i < keys.length; i++) {
+    if (typeof keys[i] !== 'string' || !isEnumerable(from, keys[i])) continue;
+    defineProperty(to, keys[i], { __proto__: null, value: cloneValue(from[keys[i]], seen), writable: true, enumerable: true, configurable: true });
+  }
+  return to;
+};
+const cloneError = (error, seen) => {
+  const name = dataProperty(error, 'name');
+  const message = dataProperty(error, 'message');
+  const copy = new (Errors[name] ?? ErrorCtor)(typeof message === 'string' ? message : '');
+  mapSet(seen, error, copy);
+  const cause = getOwnPropertyDescriptor(error, 'cause');
+  if (cause !== undefined && hasOwn(cause, 'value')) method(copy, 'cause', cloneValue(cause.value, seen));
+  return copy;
+};
+const cloneValue = (value, seen) => {
+  if (typeof value === 'function' || typeof value === 'symbol') throw cannotClone(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (mapHas(seen, value)) return mapGet(seen, value);
+  const remember = (copy) => { mapSet(seen, value, copy); return copy; };
+  switch (kindOf(value)) {
+    case 'array': {
+      const copy = remember([]);
+      copy.length = value.length;
+      return cloneProperties(value, copy, seen);
+    }
+    case 'object': return cloneProperties(value, remember({}), seen);
+    case 'map': {
+      const copy = remember(new MapCtor());
+      mapForEach(value, (item, key) => { mapSet(copy, cloneValue(key, seen), cloneValue(item, seen)); });
+      return copy;
+    }
+    case 'set': {
+      const copy = remember(new SetCtor());
+      setForEach(value, (item) => { setAdd(copy, cloneValue(item, seen)); });
+      return copy;
+    }
+    case 'date': return remember(new DateCtor(dateGetTime(value)));
+    case 'regexp': return remember(new RegExpCtor(regexSource(value), regexFlags(value)));
+    case 'error': return cloneError(value, seen);
+    case 'number': return remember(new NumberCtor(numberValue(value)));
+    case 'string': return remember(new StringCtor(stringValue(value)));
+    case 'boolean': return remember(ObjectCtor(booleanValue(value)));
+    case 'buffer': return remember(bufferSlice(value, 0));
+    case 'typed': return remember(new TypedArrays[typedTag(value)](cloneValue(typedBuffer(value), seen), typedByteOffset(value), typedLength(value)));
+    case 'view': return remember(new DataViewCtor(cloneValue(viewBuffer(value), seen), viewOffset(value), viewLength(value)));
+    default: throw cannotClone(value);
+  }
+};
+expose('structuredClone', function structuredClone(value) { return cloneValue(value, new MapCtor()); });

@@ -1,0 +1,354 @@
+//! The turns of a session.
+
+use rquickjs::{qjs, Context, Ctx, Function, Object, Persistent, Runtime, Value};
+
+use crate::{boundary, heap, natives, random, single::Single};
+
+const PRELUDE: &str = concat!(
+    "(function (native) { 'use strict';\n",
+    include_str!("prelude/primordials.js"),
+    include_str!("prelude/inspect.js"),
+    include_str!("prelude/format.js"),
+    include_str!("prelude/console.js"),
+    include_str!("prelude/operations.js"),
+    include_str!("prelude/web.js"),
+    include_str!("prelude/cell.js"),
+    "})"
+);
+
+/// Jobs that may still run after the host has said stop: enough to let a chain of promises settle, few enough to end.
+const JOBS_AFTER_STOP_MAX: u32 = 10_000;
+
+/// Rejections that one turn reports.
+const REJECTIONS_REPORTED_MAX: usize = 20;
+
+type Kept = Persistent<Value<'static>>;
+
+static REJECTIONS: Single<Vec<(Kept, Kept)>> = Single::new(Vec::new());
+static PENDING_MAX: Single<i32> = Single::new(0);
+
+/// Host operations that may wait at once, as the host said for this turn.
+pub fn pending_max() -> i32 {
+    *PENDING_MAX.get()
+}
+
+/// The runtime, the prelude's functions and the pending cell.
+pub struct Session {
+    rt: Runtime,
+    ctx: Context,
+    boot: Persistent<Function<'static>>,
+    finish: Persistent<Function<'static>>,
+    fail: Persistent<Function<'static>>,
+    deliver: Persistent<Function<'static>>,
+    unhandled: Persistent<Function<'static>>,
+    cell: Option<Kept>,
+    booted: bool,
+}
+
+/// What evaluating a script came to.
+enum Outcome {
+    Value(Kept),
+    Threw(Kept, &'static str),
+    Nothing,
+}
+
+impl Session {
+    /// A runtime with the prelude evaluated.
+    pub fn new(stack_bytes: usize) -> Option<Self> {
+        let rt = Runtime::new_with_alloc(heap::Limited).ok()?;
+        rt.set_max_stack_size(stack_bytes);
+        rt.set_interrupt_handler(Some(Box::new(boundary::interrupt)));
+        rt.set_host_promise_rejection_tracker(Some(Box::new(track_rejection)));
+        let ctx = Context::full(&rt).ok()?;
+        let functions = ctx.with(|ctx| -> rquickjs::Result<_> {
+            let mut options = rquickjs::context::EvalOptions::default();
+            options.filename = Some("dormouse:prelude".into());
+            let prelude: Function = ctx.eval_with_options(PRELUDE, options)?;
+            let made: Object = prelude.call((natives::object(&ctx)?,))?;
+            let keep = |name: &str| -> rquickjs::Result<_> { Ok(Persistent::save(&ctx, made.get::<_, Function>(name)?)) };
+            Ok([keep("boot")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
+        });
+        let [boot, finish, fail, deliver, unhandled] = match functions {
+            Ok(functions) => functions,
+            Err(_) => {
+                ctx.with(|ctx| {
+                    let error = ctx.catch();
+                    let text = format!("{error:?} {:?}", error.as_exception().map(|e| (e.message(), e.stack())));
+                    boundary::emit(boundary::CELL, text.as_bytes());
+                });
+                return None;
+            }
+        };
+        rt.run_gc();
+        Some(Self { rt, ctx, boot, finish, fail, deliver, unhandled, cell: None, booted: false })
+    }
+
+    /// Begins a turn.
+    pub fn enter(&mut self, reseed: bool, heap_bytes: usize, pending: i32) {
+        heap::begin(heap_bytes);
+        *PENDING_MAX.get() = pending;
+        if reseed || !self.booted {
+            random::reseed();
+        }
+        if !self.booted {
+            self.booted = true;
+            let _ = self.call(&self.boot.clone(), ());
+        }
+    }
+
+    /// Runs a cell.
+    pub fn eval(&mut self, name: Vec<u8>, mut code: Vec<u8>, is_async: bool) {
+        self.cell = None;
+        let code_bytes = code.len();
+        code.push(0);
+        let name = std::ffi::CString::new(name).unwrap_or_default();
+        let outcome = self.ctx.with(|ctx| {
+            let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | if is_async { qjs::JS_EVAL_FLAG_ASYNC } else { 0 };
+            let raw = ctx.as_raw().as_ptr();
+            // SAFETY: `code` is `code_bytes` long and ends in a zero byte; the values are owned by the calls they go to.
+            unsafe {
+                let script = qjs::JS_Eval(raw, code.as_ptr().cast(), code_bytes as u32, name.as_ptr(), flags as i32);
+                if qjs::JS_IsException(script) {
+                    return threw(&ctx, "SyntaxError");
+                }
+                let value = qjs::JS_EvalFunction(raw, script);
+                if qjs::JS_IsException(value) {
+                    return threw(&ctx, "UncaughtException");
+                }
+                Outcome::Value(Persistent::save(&ctx, Value::from_raw(ctx.clone(), value)))
+            }
+        });
+        drop(code);
+        let outcome = match outcome {
+            Outcome::Value(promise) if is_async => {
+                self.cell = Some(promise);
+                Outcome::Nothing
+            }
+            other => other,
+        };
+        self.end_turn(outcome);
+    }
+
+    /// Delivers an answer.
+    pub fn deliver(&mut self, op: f64, status: i32, bytes: Vec<u8>) {
+        let answer = self.ctx.with(|ctx| {
+            let value = if bytes.is_empty() { Value::new_undefined(ctx.clone()) } else { ctx.json_parse(bytes)? };
+            let deliver = self.deliver.clone().restore(&ctx)?;
+            deliver.call::<_, ()>((op, status, value))
+        });
+        if answer.is_err() {
+            self.report_stray();
+        }
+        self.end_turn(Outcome::Nothing);
+    }
+
+    /// Ends the pending cell with the host's reason.
+    pub fn abandon(&mut self) {
+        if self.cell.take().is_some() {
+            emit_end("Stopped", "");
+        }
+    }
+
+    fn call<A>(&self, function: &Persistent<Function<'static>>, args: A) -> rquickjs::Result<()>
+    where
+        A: for<'js> rquickjs::function::IntoArgs<'js>,
+    {
+        self.ctx.with(|ctx| function.clone().restore(&ctx)?.call::<_, ()>(args))
+    }
+
+    /// Runs jobs until none is left, then says how the cell ended and what was rejected without a handler.
+    fn end_turn(&mut self, outcome: Outcome) {
+        self.drain();
+        heap::open_reserve();
+        if boundary::stopped() {
+            let stack = match &outcome {
+                Outcome::Threw(error, _) => self.ctx.with(|ctx| stack_of(&ctx, error.clone())),
+                _ => String::new(),
+            };
+            let ran = !matches!(outcome, Outcome::Nothing);
+            if self.cell.take().is_some() || ran {
+                emit_end("Stopped", &stack);
+            }
+        } else {
+            let outcome = match outcome {
+                Outcome::Nothing => self.settled(),
+                other => other,
+            };
+            match outcome {
+                Outcome::Value(value) => self.finish(value),
+                Outcome::Threw(error, code) => self.fail(error, code),
+                Outcome::Nothing => {}
+            }
+        }
+        self.report_rejections();
+    }
+
+    fn drain(&mut self) {
+        let mut left = JOBS_AFTER_STOP_MAX;
+        loop {
+            match self.rt.execute_pending_job() {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(error) => {
+                    let error = error.0.with(|ctx| Persistent::save(&ctx, ctx.catch()));
+                    if !boundary::stopped() {
+                        self.report(error);
+                    }
+                }
+            }
+            if boundary::stopped() {
+                left -= 1;
+                if left == 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What the pending cell's promise came to.
+    fn settled(&mut self) -> Outcome {
+        let Some(kept) = self.cell.clone() else { return Outcome::Nothing };
+        let outcome = self.ctx.with(|ctx| {
+            let Ok(promise) = kept.restore(&ctx) else { return Outcome::Nothing };
+            let raw = ctx.as_raw().as_ptr();
+            // SAFETY: any value may be asked for; the result is a new reference.
+            let (state, result) = unsafe {
+                let state = qjs::JS_PromiseState(raw, promise.as_raw());
+                (state, Value::from_raw(ctx.clone(), qjs::JS_PromiseResult(raw, promise.as_raw())))
+            };
+            if state == qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED {
+                forget_rejection(&promise);
+                return Outcome::Threw(Persistent::save(&ctx, result.clone()), classify(&result, "UncaughtException"));
+            }
+            if state != qjs::JSPromiseStateEnum_JS_PROMISE_FULFILLED {
+                return Outcome::Nothing;
+            }
+            let value = result.as_object().and_then(|o| o.get::<_, Value>("value").ok()).unwrap_or(Value::new_undefined(ctx.clone()));
+            Outcome::Value(Persistent::save(&ctx, value))
+        });
+        if !matches!(outcome, Outcome::Nothing) {
+            self.cell = None;
+        }
+        outcome
+    }
+
+    fn finish(&mut self, value: Kept) {
+        let done = self.ctx.with(|ctx| {
+            let value = value.restore(&ctx)?;
+            self.finish.clone().restore(&ctx)?.call::<_, ()>((value,))
+        });
+        if done.is_ok() {
+            return;
+        }
+        match self.ctx.with(|ctx| threw(&ctx, "UncaughtException")) {
+            _ if boundary::stopped() => emit_end("Stopped", ""),
+            Outcome::Threw(error, code) => self.fail(error, code),
+            _ => emit_end("UncaughtException", ""),
+        }
+    }
+
+    fn fail(&mut self, error: Kept, code: &'static str) {
+        let told = self.ctx.with(|ctx| {
+            if heap::denied() {
+                // SAFETY: no script runs.
+                unsafe { qjs::JS_RunGC(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) };
+            }
+            let error = error.restore(&ctx)?;
+            self.fail.clone().restore(&ctx)?.call::<_, ()>((error, code))
+        });
+        if told.is_err() {
+            self.ctx.with(|ctx| drop(ctx.catch()));
+            emit_end(if boundary::stopped() { "Stopped" } else { code }, "");
+        }
+    }
+
+    /// An exception that left a timer's callback or the delivery itself.
+    fn report_stray(&mut self) {
+        let error = self.ctx.with(|ctx| Persistent::save(&ctx, ctx.catch()));
+        if !boundary::stopped() {
+            heap::open_reserve();
+            self.report(error);
+        }
+    }
+
+    fn report_rejections(&mut self) {
+        let all = std::mem::take(REJECTIONS.get());
+        if boundary::stopped() {
+            return;
+        }
+        for (_, reason) in all.into_iter().take(REJECTIONS_REPORTED_MAX) {
+            self.report(reason);
+        }
+    }
+
+    fn report(&self, reason: Kept) {
+        let told = self.ctx.with(|ctx| {
+            let reason = reason.restore(&ctx)?;
+            self.unhandled.clone().restore(&ctx)?.call::<_, ()>((reason,))
+        });
+        if told.is_err() {
+            self.ctx.with(|ctx| drop(ctx.catch()));
+        }
+    }
+}
+
+/// The pending exception, with its code.
+fn threw(ctx: &Ctx<'_>, code: &'static str) -> Outcome {
+    let error = ctx.catch();
+    let code = classify(&error, code);
+    Outcome::Threw(Persistent::save(ctx, error), code)
+}
+
+/// The engine's own limits are exceptions like any other; their messages tell them apart.
+fn classify(error: &Value<'_>, otherwise: &'static str) -> &'static str {
+    let memory = if heap::oversize() { "NativeAllocLimitError" } else { "MemoryLimitError" };
+    if error.is_null() && heap::denied() {
+        return memory;
+    }
+    let Some(exception) = error.as_exception() else { return if otherwise == "SyntaxError" { "SyntaxError" } else { "UncaughtException" } };
+    let message = exception.message();
+    if error.ctx().has_exception() {
+        drop(error.ctx().catch()); // a message whose `toString` throws
+    }
+    match message.as_deref() {
+        Some("out of memory") if heap::denied() => memory,
+        Some("Maximum call stack size exceeded" | "stack overflow") => "StackOverflow",
+        _ => otherwise,
+    }
+}
+
+fn stack_of(ctx: &Ctx<'_>, error: Kept) -> String {
+    let error = error.restore(ctx).ok();
+    error.and_then(|e| e.as_exception().and_then(|e| e.stack())).unwrap_or_default()
+}
+
+/// Says that the cell ended without a word from the prelude.
+fn emit_end(code: &str, stack: &str) {
+    let mut escaped = String::with_capacity(stack.len());
+    for c in stack.chars() {
+        match c {
+            '"' | '\\' => escaped.extend(['\\', c]),
+            '\n' => escaped.push_str("\\n"),
+            c if c < ' ' => {}
+            c => escaped.push(c),
+        }
+    }
+    let text = format!(r#"{{"ok":false,"valueType":"undefined","preview":"","error":{{"code":"{code}","name":"{code}","message":"","stack":"{escaped}"}}}}"#);
+    boundary::emit(boundary::CELL, text.as_bytes());
+}
+
+fn track_rejection<'js>(ctx: Ctx<'js>, promise: Value<'js>, reason: Value<'js>, handled: bool) {
+    if handled {
+        forget_rejection(&promise);
+    } else {
+        REJECTIONS.get().push((Persistent::save(&ctx, promise), Persistent::save(&ctx, reason)));
+    }
+}
+
+fn forget_rejection(promise: &Value<'_>) {
+    let list = REJECTIONS.get();
+    let same = |kept: &Kept| kept.clone().restore(promise.ctx()).is_ok_and(|value| value.as_raw() == promise.as_raw());
+    if let Some(at) = list.iter().rposition(|(kept, _)| same(kept)) {
+        let _ = list.remove(at);
+    }
+}
