@@ -71,3 +71,44 @@ pub fn assemble<B: AsRef<[u8]>>(head: &Head, segments: &[B]) -> Result<BTreeMap<
         _ => Ok(pages),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{PAGE_BYTES, SegmentRef, SessionKey};
+
+    fn pages(numbers: &[u32], fill: u8) -> bytes::Bytes {
+        let pages: Vec<(u32, Page)> = numbers.iter().map(|n| (*n, Arc::new([fill; PAGE_BYTES]))).collect();
+        segment::encode(&pages).unwrap()
+    }
+
+    fn head(segments: &[bytes::Bytes], inline: bytes::Bytes) -> Head {
+        let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
+        let named =
+            |bytes: &bytes::Bytes| SegmentRef { key: "k".into(), bytes: bytes.len() as u64, sha256: segment::sha256_hex(bytes), pages: 1 };
+        Head { tombstone: false, memory_pages: 1, segments: segments.iter().map(named).collect(), inline, ..crate::sweep::empty(&session) }
+    }
+
+    #[test]
+    fn later_pages_lie_over_earlier_ones() {
+        let segments = [pages(&[1, 2, 3], 1), pages(&[2, 3], 2)];
+        let image = assemble(&head(&segments, pages(&[3], 3)), &segments).unwrap();
+        assert_eq!(image.iter().map(|(n, page)| (*n, page[0])).collect::<Vec<_>>(), [(1, 1), (2, 2), (3, 3)]);
+    }
+
+    #[test]
+    fn what_the_head_does_not_name_is_refused() {
+        let (one, other) = (pages(&[1], 1), pages(&[1], 2));
+        let named = head(std::slice::from_ref(&one), bytes::Bytes::new());
+        assert!(matches!(assemble(&named, &[other]), Err(ImageError::Mismatch { .. })));
+        assert!(matches!(assemble::<bytes::Bytes>(&named, &[]), Err(ImageError::Segments { expected: 1, actual: 0 })));
+    }
+
+    #[test]
+    fn a_page_outside_the_memory_is_refused() {
+        assert!(assemble::<bytes::Bytes>(&head(&[], pages(&[15], 1)), &[]).is_ok());
+        assert!(matches!(assemble::<bytes::Bytes>(&head(&[], pages(&[16], 1)), &[]), Err(ImageError::OutOfMemory { page: 16, .. })));
+    }
+}

@@ -12,7 +12,10 @@
 //! | [`image`] | the pages of a session out of head and segments |
 //! | [`placement`] | which pod runs a session |
 //! | [`sweep`] | what deletion and garbage collection may remove |
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking"))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")
+)]
 
 pub mod acquire;
 pub mod commit;

@@ -42,7 +42,8 @@ impl Credentials {
     /// When a file is missing, empty, too large or not text.
     pub fn read(folder: &Path) -> Result<Self, StoreError> {
         let required = |name: &str| {
-            read_file(folder, name)?.ok_or_else(|| StoreError::NoCredentials { reason: format!("{} is missing or empty", folder.join(name).display()) })
+            read_file(folder, name)?
+                .ok_or_else(|| StoreError::NoCredentials { reason: format!("{} is missing or empty", folder.join(name).display()) })
         };
         Ok(Self {
             access_key_id: required("accessKeyId")?,
@@ -59,7 +60,10 @@ impl Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("access_key_id", &self.access_key_id).field("expiration", &self.expiration).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("access_key_id", &self.access_key_id)
+            .field("expiration", &self.expiration)
+            .finish_non_exhaustive()
     }
 }
 

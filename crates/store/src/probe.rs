@@ -79,13 +79,14 @@ async fn sequence(store: &dyn SnapshotStore, key: &str) -> Result<(), StoreUnsaf
     if accepted(store.put(key, one.clone(), Condition::Matches("\"0123456789abcdef0123456789abcdef\"".to_owned())).await)?.is_some() {
         return Err(StoreUnsafe::MatchCreates);
     }
-    let first = accepted(store.put(key, one.clone(), Condition::Absent).await)?.ok_or(StoreUnsafe::RefusesTrue { what: "If-None-Match" })?;
+    let first =
+        accepted(store.put(key, one.clone(), Condition::Absent).await)?.ok_or(StoreUnsafe::RefusesTrue { what: "If-None-Match" })?;
     if accepted(store.put(key, two.clone(), Condition::Absent).await)?.is_some() {
         return Err(StoreUnsafe::IgnoresAbsent);
     }
     read_back(store, key, &one, &first).await?;
-    let second =
-        accepted(store.put(key, two.clone(), Condition::Matches(first.clone())).await)?.ok_or(StoreUnsafe::RefusesTrue { what: "If-Match" })?;
+    let second = accepted(store.put(key, two.clone(), Condition::Matches(first.clone())).await)?
+        .ok_or(StoreUnsafe::RefusesTrue { what: "If-Match" })?;
     if accepted(store.put(key, three, Condition::Matches(first)).await)?.is_some() {
         return Err(StoreUnsafe::IgnoresMatch);
     }

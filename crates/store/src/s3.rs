@@ -5,8 +5,8 @@ use std::time::Duration;
 use aws_sdk_s3::{
     Client, Config,
     config::{
-        BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient, retry::RetryConfig,
-        timeout::TimeoutConfig,
+        BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient,
+        retry::RetryConfig, timeout::TimeoutConfig,
     },
     primitives::ByteStream,
 };
@@ -104,8 +104,10 @@ impl S3 {
             Err(error) if error.as_service_error().is_some_and(|e| e.is_no_such_key()) => return Ok(None),
             Err(error) => return Err(self.place.classify("read", &error)),
         };
-        let unexpected = |reason: &str| StoreError::Unexpected { operation: "read", endpoint: self.place.endpoint.clone(), reason: reason.to_owned() };
-        let length = answer.content_length().and_then(|length| u64::try_from(length).ok()).ok_or_else(|| unexpected("no content length"))?;
+        let unexpected =
+            |reason: &str| StoreError::Unexpected { operation: "read", endpoint: self.place.endpoint.clone(), reason: reason.to_owned() };
+        let length =
+            answer.content_length().and_then(|length| u64::try_from(length).ok()).ok_or_else(|| unexpected("no content length"))?;
         if length > OBJECT_BYTES_MAX {
             return Err(StoreError::TooLarge { key: key.to_owned(), bytes: length });
         }

@@ -38,7 +38,12 @@ impl Place {
         let transient = match (code, status(error)) {
             ("NoSuchBucket", _) => return StoreError::NoBucket { bucket, endpoint },
             (
-                "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken" | "InvalidTokenId" | "TokenRefreshRequired",
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "ExpiredToken"
+                | "InvalidToken"
+                | "InvalidTokenId"
+                | "TokenRefreshRequired",
                 _,
             ) => return StoreError::BadCredentials { endpoint, code: code.to_owned() },
             ("AccessDenied" | "AllAccessDisabled" | "AccountProblem", _) | (_, Some(401 | 403)) => {
@@ -52,7 +57,11 @@ impl Place {
             Some(service) => format!("{code}: {}", service.message().unwrap_or("no message")),
             None => DisplayErrorContext(error).to_string(),
         };
-        if transient { StoreError::Unavailable { operation, endpoint, reason } } else { StoreError::Unexpected { operation, endpoint, reason } }
+        if transient {
+            StoreError::Unavailable { operation, endpoint, reason }
+        } else {
+            StoreError::Unexpected { operation, endpoint, reason }
+        }
     }
 
     /// What a failed PUT means. `matches` tells whether it demanded an ETag: then nothing there (404) is a broken condition.

@@ -116,7 +116,8 @@ pub async fn assume_role_as(
     let body = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&");
     let url = format!("{}/", endpoint.trim_end_matches('/'));
     let headers = signature_headers(&url, region, credentials, &body)?;
-    let (status, text) = send(&url, headers, body).await.map_err(|reason| StsError::Unreachable { endpoint: endpoint.to_owned(), reason })?;
+    let (status, text) =
+        send(&url, headers, body).await.map_err(|reason| StsError::Unreachable { endpoint: endpoint.to_owned(), reason })?;
     if status != 200 {
         return Err(StsError::Refused {
             endpoint: endpoint.to_owned(),

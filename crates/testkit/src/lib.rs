@@ -4,5 +4,6 @@
 //! not there fails and says so.
 
 pub mod apiserver;
+pub mod minio;
 pub mod process;
 pub mod tools;

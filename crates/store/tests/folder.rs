@@ -1,0 +1,72 @@
+//! The folder store: conditions, durability's basics, the lock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use dormouse_store::{Condition, Folder, PutError, SnapshotStore, StoreError, probe::conditional_writes};
+
+fn text(bytes: &'static str) -> Bytes {
+    Bytes::from_static(bytes.as_bytes())
+}
+
+#[tokio::test]
+async fn it_passes_the_probe_and_is_left_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path().join("new/store")).unwrap();
+    conditional_writes(&store, "t/a/").await.unwrap();
+    assert!(store.list("").await.unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(dir.path().join("new/store/objects")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_second_process_is_kept_out_until_the_first_lets_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    let second = Folder::open(dir.path()).unwrap_err();
+    assert!(matches!(second, StoreError::FolderInUse { .. }) && second.to_string().contains("in use"), "{second}");
+    let etag = store.put("t/a/head", text("1"), Condition::Absent).await.unwrap();
+    drop(store);
+    let store = Folder::open(dir.path()).unwrap();
+    assert_eq!(store.get("t/a/head").await.unwrap().unwrap().etag, etag);
+}
+
+#[tokio::test]
+async fn a_write_that_a_crash_cut_off_is_never_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    let etag = store.put("t/a/head", text("whole"), Condition::Absent).await.unwrap();
+    drop(store);
+    std::fs::write(dir.path().join(".tmp/7"), "ha").unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    assert_eq!(store.list("").await.unwrap(), ["t/a/head"]);
+    assert_eq!(std::fs::read_dir(dir.path().join(".tmp")).unwrap().count(), 0);
+    let stale = store.put("t/a/head", text("x"), Condition::Matches("other".into())).await;
+    assert!(matches!(stale, Err(PutError::Refused)), "{stale:?}");
+    store.put("t/a/head", text("next"), Condition::Matches(etag)).await.unwrap();
+    assert_eq!(store.get("t/a/head").await.unwrap().unwrap().bytes, text("next"));
+}
+
+#[tokio::test]
+async fn deleting_takes_empty_folders_along_and_leaves_neighbours() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    for key in ["t/a/s/1/head", "t/a/s/2/head"] {
+        store.put(key, text("x"), Condition::None).await.unwrap();
+    }
+    store.delete("t/a/s/1/head").await.unwrap();
+    store.delete("t/a/s/1/head").await.unwrap();
+    assert_eq!(store.list("t/a/s/1/").await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.list("t/a/").await.unwrap(), ["t/a/s/2/head"]);
+    assert!(!dir.path().join("objects/t/a/s/1").exists());
+    store.put("t/a/s/1/head", text("again"), Condition::Absent).await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_cannot_leave_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    for key in ["../x", "a/../../x", "/etc/passwd", "a//b", "", "a/.lock", "a\\b", "a/"] {
+        let put = store.put(key, text("x"), Condition::None).await;
+        assert!(matches!(put, Err(PutError::Failed(StoreError::BadKey { .. }))), "{key}: {put:?}");
+        assert!(matches!(store.get(key).await, Err(StoreError::BadKey { .. })), "{key}");
+    }
+}

@@ -1,0 +1,148 @@
+//! The S3 store against a real MinIO.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use dormouse_store::{
+    Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore, StoreError,
+    probe::{StoreUnsafe, conditional_writes},
+    sts,
+};
+use dormouse_testkit::minio::Minio;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn text(bytes: &'static str) -> Bytes {
+    Bytes::from_static(bytes.as_bytes())
+}
+
+#[tokio::test]
+async fn conditional_puts_tell_refused_from_done() {
+    let minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    minio.create_bucket("sessions").await.unwrap();
+
+    assert_eq!(store.get("t/a/head").await.unwrap(), None);
+    let missing = store.put("t/a/head", text("0"), Condition::Matches("\"00000000000000000000000000000000\"".into())).await;
+    assert!(matches!(missing, Err(PutError::Refused)), "{missing:?}");
+    let first = store.put("t/a/head", text("1"), Condition::Absent).await.unwrap();
+    let again = store.put("t/a/head", text("x"), Condition::Absent).await;
+    assert!(matches!(again, Err(PutError::Refused)), "{again:?}");
+    let second = store.put("t/a/head", text("2"), Condition::Matches(first.clone())).await.unwrap();
+    let stale = store.put("t/a/head", text("y"), Condition::Matches(first)).await;
+    assert!(matches!(stale, Err(PutError::Refused)), "{stale:?}");
+    let object = store.get("t/a/head").await.unwrap().unwrap();
+    assert_eq!((object.bytes, object.etag), (text("2"), second));
+
+    store.put("t/a/1-1-ab", text(""), Condition::None).await.unwrap();
+    let mut keys = store.list("t/a/").await.unwrap();
+    keys.sort();
+    assert_eq!(keys, ["t/a/1-1-ab", "t/a/head"]);
+    for key in keys {
+        store.delete(&key).await.unwrap();
+        store.delete(&key).await.unwrap();
+    }
+    assert!(store.list("").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_probe_passes_and_leaves_nothing() {
+    let minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    conditional_writes(&store, "t/a/").await.unwrap();
+    assert!(store.list("").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_missing_bucket_and_wrong_credentials_are_named() {
+    let minio = Minio::start().await.unwrap();
+    let store = S3::new(&minio.options("absent"));
+    let error = conditional_writes(&store, "").await.unwrap_err();
+    assert!(matches!(&error, StoreUnsafe::Store(StoreError::NoBucket { bucket, .. }) if bucket == "absent"), "{error:?}");
+    assert!(!error.is_proof() && error.to_string().contains("create it"), "{error}");
+    let error = store.get("k").await.unwrap_err();
+    assert!(matches!(error, StoreError::NoBucket { .. }), "{error:?}");
+
+    minio.create_bucket("sessions").await.unwrap();
+    for wrong in [Credentials::new("nobody", "wrong-password"), Credentials::new(minio.credentials().access_key_id, "wrong-password")] {
+        let store = S3::new(&S3Options { credentials: CredentialSource::Static(wrong), ..minio.options("sessions") });
+        let error = conditional_writes(&store, "").await.unwrap_err();
+        assert!(matches!(error, StoreUnsafe::Store(StoreError::BadCredentials { .. })), "{error:?}");
+        let error = store.get("k").await.unwrap_err();
+        assert!(matches!(error, StoreError::BadCredentials { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_out_of_reach_leaves_a_put_unknown_and_a_restart_heals_it() {
+    let mut minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    let etag = store.put("k", text("1"), Condition::Absent).await.unwrap();
+    minio.kill();
+    let put = store.put("k", text("2"), Condition::Matches(etag.clone())).await;
+    assert!(matches!(&put, Err(PutError::Unknown(error)) if error.is_transient()), "{put:?}");
+    let get = store.get("k").await;
+    assert!(matches!(get, Err(StoreError::Unavailable { .. })), "{get:?}");
+    minio.restart().await.unwrap();
+    store.put("k", text("2"), Condition::Matches(etag)).await.unwrap();
+    assert_eq!(store.get("k").await.unwrap().unwrap().bytes, text("2"));
+}
+
+#[tokio::test]
+async fn credentials_in_a_folder_are_read_again() {
+    let minio = Minio::start().await.unwrap();
+    minio.create_bucket("sessions").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = S3::new(&S3Options { credentials: CredentialSource::Folder(folder.path().to_owned()), ..minio.options("sessions") });
+    let error = store.get("k").await.unwrap_err();
+    assert!(matches!(&error, StoreError::NoCredentials { reason } if reason.contains("accessKeyId")), "{error:?}");
+    let root = minio.credentials();
+    std::fs::write(folder.path().join("accessKeyId"), root.access_key_id).unwrap();
+    std::fs::write(folder.path().join("secretAccessKey"), root.secret_access_key).unwrap();
+    assert_eq!(store.get("k").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn scoped_credentials_stay_in_their_tenants_prefix() {
+    let minio = Minio::start().await.unwrap();
+    let root = minio.create_bucket("sessions").await.unwrap();
+    root.put("p/t/other/s/u/head", text("theirs"), Condition::None).await.unwrap();
+    // A tenant whose name begins with this tenant's is another tenant.
+    root.put("p/t/team-b/s/u/head", text("theirs"), Condition::None).await.unwrap();
+
+    let policy = sts::tenant_policy("sessions", "p/", "team");
+    let scoped = sts::assume_role(&minio.endpoint(), minio.region(), &minio.credentials(), &policy, HOUR).await.unwrap();
+    assert!(scoped.session_token.is_some() && scoped.expiration.is_some());
+    let store = S3::new(&S3Options { credentials: CredentialSource::Static(scoped), ..minio.options("sessions") });
+
+    conditional_writes(&store, "p/t/team/").await.unwrap();
+    assert_eq!(store.get("p/t/team/s/u/head").await.unwrap(), None);
+    let etag = store.put("p/t/team/s/u/head", text("mine"), Condition::Absent).await.unwrap();
+    assert_eq!(store.get("p/t/team/s/u/head").await.unwrap().unwrap().etag, etag);
+    assert_eq!(store.list("p/t/team/").await.unwrap(), ["p/t/team/s/u/head"]);
+
+    for key in ["p/t/other/s/u/head", "p/t/team-b/s/u/head", "p/t/other/s/u/absent", "elsewhere"] {
+        let get = store.get(key).await;
+        assert!(matches!(get, Err(StoreError::Denied { .. })), "{key}: {get:?}");
+        let put = store.put(key, text("x"), Condition::None).await;
+        assert!(matches!(put, Err(PutError::Failed(StoreError::Denied { .. }))), "{key}: {put:?}");
+        let delete = store.delete(key).await;
+        assert!(matches!(delete, Err(StoreError::Denied { .. })), "{key}: {delete:?}");
+    }
+    for prefix in ["", "p/", "p/t/", "p/t/team", "p/t/other/"] {
+        let list = store.list(prefix).await;
+        assert!(matches!(list, Err(StoreError::Denied { .. })), "{prefix}: {list:?}");
+    }
+    store.delete("p/t/team/s/u/head").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_role_says_why() {
+    let minio = Minio::start().await.unwrap();
+    let wrong = Credentials::new("nobody", "wrong-password");
+    let error = sts::assume_role(&minio.endpoint(), minio.region(), &wrong, "{}", HOUR).await.unwrap_err();
+    assert!(matches!(&error, sts::StsError::Refused { code, .. } if !code.is_empty()), "{error}");
+    let nowhere = sts::assume_role("http://127.0.0.1:9", "r", &wrong, "{}", HOUR).await.unwrap_err();
+    assert!(matches!(nowhere, sts::StsError::Unreachable { .. }), "{nowhere}");
+}
