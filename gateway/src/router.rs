@@ -18,7 +18,7 @@ use crate::{
     kernels::{KernelError, Kernels, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement,
-    problem::of_directory,
+    problem::{chain, of_directory},
     single_flight::SingleFlight,
 };
 
@@ -214,7 +214,16 @@ impl Router {
                 return Ok(route);
             }
             match placement::next(&self.directory, &self.kernels, &record).await {
-                Some(placement) => self.assign(&record, placement, journey.source).await?,
+                Some(placement) => match self.assign(&record, placement, journey.source).await {
+                    // Whether it was written is not known: the next look tells.
+                    Err(DirectoryError::Unavailable(error)) => {
+                        tracing::warn!(session = %key, error = %chain(&*error), "a placement could not be written; it is tried again");
+                        changed(&mut changes, journey.placing_until, || of_directory(DirectoryError::Unavailable(error), key)).await?;
+                        // An answer here is in the cache; a failure shows again at the next try.
+                        let _ = self.directory.read(key).await;
+                    }
+                    outcome => outcome.map_err(|error| of_directory(error, key))?,
+                },
                 None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
             }
             if Instant::now() >= journey.placing_until {
@@ -241,7 +250,7 @@ impl Router {
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
-    async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<(), ApiError> {
+    async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<(), DirectoryError> {
         let (pod, epoch) = (placement.pod.clone(), placement.epoch);
         match self.directory.assign(record, placement).await {
             Ok(_) => {
@@ -249,10 +258,8 @@ impl Router {
                 tracing::info!(session = %record.key, pod, epoch, source = source.label(), "placed");
                 Ok(())
             }
-            Err(DirectoryError::Conflict) => {
-                self.directory.read(&record.key).await.map(drop).map_err(|error| of_directory(error, &record.key))
-            }
-            Err(error) => Err(of_directory(error, &record.key)),
+            Err(DirectoryError::Conflict) => self.directory.read(&record.key).await.map(drop),
+            Err(error) => Err(error),
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -30,6 +31,9 @@ use super::{
 
 /// Field manager of everything that the gateway writes.
 pub const FIELD_MANAGER: &str = "dormouse-gateway";
+
+/// How long the API server may take to answer a request.
+pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The state of a cache that a watch fills.
 #[derive(Default)]
@@ -74,13 +78,14 @@ impl KubernetesDirectory {
         Ok(self.shared.note(record))
     }
 
-    /// What a failure about `key` means; an object that is gone leaves the cache.
-    fn failed(&self, error: kube::Error, key: &Key) -> DirectoryError {
-        let error = failure(error);
-        if matches!(error, DirectoryError::NotFound) {
+    /// Waits for an answer about `key`; an object that is gone leaves the cache.
+    async fn answer<T>(&self, key: &Key, request: impl Future<Output = kube::Result<T>> + Send) -> Result<T, DirectoryError> {
+        let answered = tokio::time::timeout(API_TIMEOUT, request).await.map_err(DirectoryError::unavailable)?;
+        let answer = answered.map_err(failure);
+        if matches!(answer, Err(DirectoryError::NotFound)) {
             self.shared.forget(key, None);
         }
-        error
+        answer
     }
 }
 
@@ -245,7 +250,8 @@ impl Directory for KubernetesDirectory {
     }
 
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        let object = self.api(key).get(&key.name).await.map_err(|error| self.failed(error, key))?;
+        let api = self.api(key);
+        let object = self.answer(key, api.get(&key.name)).await?;
         self.noted(object)
     }
 
@@ -274,7 +280,8 @@ impl Directory for KubernetesDirectory {
             ..object.metadata
         };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let object = self.api(&new.key).create(&params, &object).await.map_err(failure)?;
+        let api = self.api(&new.key);
+        let object = self.answer(&new.key, api.create(&params, &object)).await?;
         self.noted(object)
     }
 
@@ -289,12 +296,14 @@ impl Directory for KubernetesDirectory {
         let patch = Patch::Merge(serde_json::Value::Object(body));
         let params = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::default() };
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..params };
-        let object = self.api(key).patch(&key.name, &params, &patch).await.map_err(|error| self.failed(error, key))?;
+        let api = self.api(key);
+        let object = self.answer(key, api.patch(&key.name, &params, &patch)).await?;
         self.noted(object)
     }
 
     async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
-        let gone = self.api(key).delete(&key.name, &DeleteParams::default()).await.map_err(|error| self.failed(error, key))?;
+        let (api, params) = (self.api(key), DeleteParams::default());
+        let gone = self.answer(key, api.delete(&key.name, &params)).await?;
         match gone.left() {
             Some(object) => self.noted(object).map(drop),
             None => {
@@ -312,8 +321,9 @@ impl Directory for KubernetesDirectory {
             "status": status,
         });
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let patched = self.api(&seen.key).patch_status(&seen.key.name, &params, &Patch::Merge(patch)).await;
-        self.noted(patched.map_err(|error| self.failed(error, &seen.key))?)
+        let (api, patch) = (self.api(&seen.key), Patch::Merge(patch));
+        let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
+        self.noted(object)
     }
 
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
@@ -343,5 +353,61 @@ impl Directory for KubernetesDirectory {
             pending.push("the list of kernel pods has not arrived");
         }
         pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared() -> Shared {
+        Shared { cache: RwLock::default(), changes: broadcast::Sender::new(8) }
+    }
+
+    fn object(name: &str, uid: &str, version: &str) -> Record {
+        let object = serde_json::json!({
+            "apiVersion": "dormouse.dev/v1alpha1",
+            "kind": "KernelSession",
+            "metadata": {"name": name, "namespace": "a", "uid": uid, "resourceVersion": version, "finalizers": [STORAGE_FINALIZER]},
+            "spec": {},
+        });
+        record(serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_watch_does_not_undo_what_a_write_answered() {
+        let shared = shared();
+        shared.note(object("x", "u", "10"));
+        let have = shared.note(object("x", "u", "9"));
+        assert_eq!(have.resource_version, "10");
+        let remade = shared.note(object("x", "v", "5"));
+        assert_eq!(remade.uid, "v", "another object of the same name is not older");
+        shared.forget(&Key::new("a", "x"), Some("u"));
+        assert!(shared.read().sessions.contains_key(&Key::new("a", "x")), "the end of an object is not the end of its successor");
+    }
+
+    #[test]
+    fn a_full_list_removes_what_is_not_in_it_and_keeps_what_came_since() {
+        let shared = shared();
+        shared.note(object("old", "1", "1"));
+        let unlisted = shared.known();
+        shared.note(object("new", "2", "2"));
+        shared.listed(unlisted);
+        assert_eq!(shared.read().sessions.keys().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["new"]);
+    }
+
+    #[test]
+    fn the_api_servers_failures_are_told_apart() {
+        let status = |code: u16, reason: &str, kind: &str| {
+            let status =
+                serde_json::json!({"status": "Failure", "code": code, "reason": reason, "message": "m", "details": {"kind": kind}});
+            failure(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())))
+        };
+        assert!(matches!(status(404, "NotFound", "namespaces"), DirectoryError::NamespaceNotFound));
+        assert!(matches!(status(404, "NotFound", "kernelsessions"), DirectoryError::NotFound));
+        assert!(matches!(status(409, "AlreadyExists", ""), DirectoryError::AlreadyExists));
+        assert!(matches!(status(409, "Conflict", ""), DirectoryError::Conflict));
+        assert!(matches!(status(422, "Invalid", ""), DirectoryError::Invalid(message) if message == "m"));
+        assert!(matches!(status(500, "", ""), DirectoryError::Unavailable(_)));
     }
 }

@@ -29,7 +29,7 @@ use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     eval::EvalResult,
     event::{Event, EventBody, PROTOCOL_VERSION},
-    kernel::{Assignment, EvalCall, PodInfo, SessionReport},
+    kernel::{Assignment, EvalCall, PodInfo, ReportLine, SessionReport},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -37,6 +37,7 @@ use dormouse_service::{
     telemetry::install_tls_provider,
     tls::{Identity, PeerClient, Process, Server, TlsFiles},
 };
+use futures::StreamExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +57,9 @@ pub struct FakePod {
     pub evals: Mutex<Vec<EvalCall>>,
     pub wakes: Mutex<Vec<Assignment>>,
     pub hibernates: AtomicUsize,
+    pub forgets: AtomicUsize,
+    /// Lines for whoever follows the pod's reports.
+    pub reports: tokio::sync::broadcast::Sender<String>,
     pub answers: Mutex<VecDeque<Answer>>,
     pub address: SocketAddr,
 }
@@ -93,6 +97,8 @@ impl Trust {
             evals: Mutex::default(),
             wakes: Mutex::default(),
             hibernates: AtomicUsize::new(0),
+            forgets: AtomicUsize::new(0),
+            reports: tokio::sync::broadcast::Sender::new(64),
             answers: Mutex::default(),
             address: listener.local_addr().unwrap(),
         });
@@ -101,6 +107,8 @@ impl Trust {
             .route("/v1/eval", post(eval))
             .route("/v1/wake", post(wake))
             .route("/v1/hibernate", post(hibernate))
+            .route("/v1/forget", post(forget))
+            .route("/v1/report", get(reports))
             .with_state(Arc::clone(&pod));
         tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
         pod
@@ -179,14 +187,32 @@ fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
     })
 }
 
+fn told(pod: &FakePod, report: Json<SessionReport>) -> Json<SessionReport> {
+    let line = ReportLine::Session(Box::new(report.0.clone()));
+    // Nobody may be following.
+    let _ = pod.reports.send(serde_json::to_string(&line).unwrap() + "\n");
+    report
+}
+
 async fn wake(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
     pod.wakes.lock().unwrap().push(assignment.clone());
-    report(&assignment, SessionState::Idle)
+    told(&pod, report(&assignment, SessionState::Idle))
 }
 
 async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
     pod.hibernates.fetch_add(1, Ordering::SeqCst);
-    report(&assignment, SessionState::Hibernated)
+    told(&pod, report(&assignment, SessionState::Hibernated))
+}
+
+async fn forget(State(pod): State<Arc<FakePod>>) -> StatusCode {
+    pod.forgets.fetch_add(1, Ordering::SeqCst);
+    StatusCode::NO_CONTENT
+}
+
+async fn reports(State(pod): State<Arc<FakePod>>) -> Body {
+    let changes = tokio_stream::wrappers::BroadcastStream::new(pod.reports.subscribe());
+    let first = serde_json::to_string(&ReportLine::Alive).unwrap() + "\n";
+    Body::from_stream(futures::stream::once(async { Ok(first) }).chain(changes))
 }
 
 /// A folder of sessions whose pods are these.
@@ -237,4 +263,27 @@ impl Client {
         let status = response.status().as_u16();
         (status, response.json().await.unwrap_or_default())
     }
+}
+
+/// The whole gateway, with the loop of wakes that nobody asked for, until the token is cancelled.
+pub async fn serve_whole(trust: &Trust, directory: Arc<dyn Directory>) -> (Client, CancellationToken) {
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let shutdown = CancellationToken::new();
+    let until = shutdown.clone();
+    tokio::spawn(async move { gateway.serve(listener, until).await.unwrap() });
+    (Client { base, http: reqwest::Client::new() }, shutdown)
+}
+
+/// Waits until `fits` holds of the directory.
+pub async fn until(directory: &dyn Directory, what: &str, fits: impl Fn() -> bool) {
+    let mut changes = directory.changes();
+    let waiting = async {
+        while !fits() {
+            // A lag means: look again.
+            let _ = changes.recv().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
