@@ -1,1 +1,245 @@
-//! Rust client of the gateway.
+//! Client of the gateway's HTTP API: sessions, cells, events.
+//!
+//! It knows the public wire types only, and repeats nothing by itself: whether a request may be sent again is in [`Error::retryable`]. The
+//! process that uses it installs a rustls provider first, as every Dormouse process does.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+mod answer;
+mod error;
+mod lines;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use dormouse_protocol::{
+    eval::{EvalRequest, EvalResult},
+    event::Event,
+    session::{CreateSession, Session, SessionList},
+};
+use futures::Stream;
+use reqwest::{
+    Method, RequestBuilder, Url,
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH},
+};
+use serde::Serialize;
+
+pub use error::Error;
+
+/// Longest wait for a connection, in seconds.
+pub const CONNECT_TIMEOUT_SECONDS: u64 = 10;
+/// Bytes that one answer, or one line of a stream, may have.
+pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Sessions that are asked for at once.
+const PAGE_SESSIONS: usize = 200;
+
+const NDJSON: &str = "application/x-ndjson";
+
+/// What to change of a session: merge patches.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Patch {
+    /// Of the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<serde_json::Value>,
+    /// Of the labels; `None` removes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// A namespace of a gateway. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    sessions: Url,
+    server: Url,
+    namespace: String,
+}
+
+impl Client {
+    /// A client of the gateway at `server` (`http://127.0.0.1:7777`), for one namespace; `token` is sent as a bearer.
+    ///
+    /// # Errors
+    /// When `server` is no http(s) URL or `token` no header value.
+    pub fn new(server: &str, namespace: &str, token: Option<&str>) -> Result<Self, Error> {
+        let server = Url::parse(server).map_err(|error| Error::Address(format!("{server}: {error}")))?;
+        if !matches!(server.scheme(), "http" | "https") || server.host().is_none() {
+            return Err(Error::Address(format!("{server}: an http:// or https:// URL is needed")));
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut value =
+                HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Address("the token is no header value".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(CONNECT_TIMEOUT_SECONDS))
+            .tcp_nodelay(true)
+            .default_headers(headers)
+            .build()
+            .map_err(Error::from)?;
+        let sessions = below(&server, &["v1", "namespaces", namespace, "sessions"])?;
+        Ok(Self { http, sessions, server, namespace: namespace.to_owned() })
+    }
+
+    /// The gateway's URL.
+    #[must_use]
+    pub fn server(&self) -> &Url {
+        &self.server
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Makes a session; one that exists is answered as it is.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create(&self, session: &CreateSession) -> Result<Session, Error> {
+        answer::json(self.http.post(self.sessions.clone()).json(session)).await
+    }
+
+    /// Makes a session; a name that exists is a `Conflict`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create_new(&self, session: &CreateSession) -> Result<Session, Error> {
+        answer::json(self.http.post(self.sessions.clone()).header(IF_NONE_MATCH, "*").json(session)).await
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get(&self, name: &str) -> Result<Session, Error> {
+        answer::json(self.request(Method::GET, &[name])?).await
+    }
+
+    /// One page of sessions. `after` is the `continue` of the page before, `selector` such as `app=a,tier!=x`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn list_page(&self, after: Option<&str>, selector: Option<&str>) -> Result<SessionList, Error> {
+        let mut query = vec![("limit", PAGE_SESSIONS.to_string())];
+        query.extend(after.map(|token| ("continue", token.to_owned())));
+        query.extend(selector.map(|selector| ("labelSelector", selector.to_owned())));
+        answer::json(self.http.get(self.sessions.clone()).query(&query)).await
+    }
+
+    /// All sessions, page after page.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn list(&self, selector: Option<&str>) -> Result<Vec<Session>, Error> {
+        let mut page = self.list_page(None, selector).await?;
+        let mut sessions = std::mem::take(&mut page.items);
+        while let Some(token) = page.continue_token.take() {
+            page = self.list_page(Some(&token), selector).await?;
+            sessions.append(&mut page.items);
+        }
+        Ok(sessions)
+    }
+
+    /// Changes spec or labels.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Session, Error> {
+        answer::json(self.request(Method::PATCH, &[name])?.json(patch)).await
+    }
+
+    /// Deletes a session and all that is stored of it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn delete(&self, name: &str) -> Result<(), Error> {
+        answer::empty(self.request(Method::DELETE, &[name])?).await
+    }
+
+    /// Runs a cell. A script's own failure is an answer with `ok: false`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn eval(&self, name: &str, cell: &EvalRequest) -> Result<EvalResult, Error> {
+        answer::json(self.request(Method::POST, &[name, "eval"])?.json(cell)).await
+    }
+
+    /// Runs a cell and gives its events as they happen, up to `final`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn eval_events(&self, name: &str, cell: &EvalRequest) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
+        answer::events(self.request(Method::POST, &[name, "eval"])?.header(ACCEPT, NDJSON).json(cell)).await
+    }
+
+    /// The session's events with a greater `seq` than `after`; goes on with live ones when `follow` is set.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn events(&self, name: &str, after: u64, follow: bool) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
+        let query = [("after", after.to_string()), ("follow", follow.to_string())];
+        answer::events(self.request(Method::GET, &[name, "events"])?.header(ACCEPT, NDJSON).query(&query)).await
+    }
+
+    /// Puts a session to sleep; answers when it is so.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn hibernate(&self, name: &str) -> Result<Session, Error> {
+        answer::json(self.request(Method::POST, &[name, "hibernate"])?).await
+    }
+
+    /// Wakes a session; answers when it is so.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn wake(&self, name: &str) -> Result<Session, Error> {
+        answer::json(self.request(Method::POST, &[name, "wake"])?).await
+    }
+
+    /// Ends the running cell with `Interrupted`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn interrupt(&self, name: &str) -> Result<(), Error> {
+        answer::empty(self.request(Method::POST, &[name, "interrupt"])?).await
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Error> {
+        Ok(self.http.request(method, below(&self.sessions, path)?))
+    }
+}
+
+/// `base` with segments, each escaped. A segment that would climb is refused: URLs drop `.` and `..` before they are sent.
+fn below(base: &Url, segments: &[&str]) -> Result<Url, Error> {
+    if let Some(bad) = segments.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
+        return Err(Error::Address(format!("{bad:?} is no name")));
+    }
+    let mut url = base.clone();
+    url.path_segments_mut().map_err(|()| Error::Address(format!("{base} has no path")))?.pop_if_empty().extend(segments);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_place() {
+        let base = Url::parse("http://h:1/prefix/").unwrap();
+        assert_eq!(below(&base, &["a", "eval"]).unwrap().as_str(), "http://h:1/prefix/a/eval");
+        assert_eq!(below(&base, &["a/../b?c#d"]).unwrap().as_str(), "http://h:1/prefix/a%2F..%2Fb%3Fc%23d");
+        for bad in ["", ".", ".."] {
+            assert!(matches!(below(&base, &[bad]), Err(Error::Address(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_named() {
+        for bad in ["nonsense", "ftp://x", "unix:/x"] {
+            assert!(matches!(Client::new(bad, "default", None), Err(Error::Address(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Whole requests against a real `dormouse dev`, beside a request that does nothing.

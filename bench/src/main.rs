@@ -1,0 +1,61 @@
+//! `cargo run --release -p dormouse-bench`: prints the table of `docs/benchmarks.md`.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+mod engine;
+mod gateway;
+mod programs;
+mod storage;
+mod table;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+/// Which parts to run.
+#[derive(Parser)]
+struct Args {
+    /// Only rows of these parts; all when absent.
+    #[arg(long, value_enum)]
+    only: Vec<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Create, eval, resume, snapshot sizes, in one process.
+    Engine,
+    /// The five programs against native QuickJS.
+    Programs,
+    /// Commit and resume against a real S3 server.
+    Storage,
+    /// Whole requests against a real `dormouse dev`.
+    Gateway,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let wanted = |part| args.only.is_empty() || args.only.contains(&part);
+    let mut rows = Vec::new();
+    if wanted(Part::Engine) {
+        rows.extend(engine::rows().await.context("engine")?);
+    }
+    if wanted(Part::Programs) {
+        rows.extend(programs::rows().await.context("programs")?);
+    }
+    if wanted(Part::Storage) {
+        rows.extend(storage::rows().await.context("storage")?);
+    }
+    if wanted(Part::Gateway) {
+        rows.extend(gateway::rows().await.context("gateway")?);
+    }
+    println!("{}", table::markdown(&rows));
+    println!("{}", conditions());
+    Ok(())
+}
+
+fn conditions() -> String {
+    let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = model.lines().find_map(|l| l.strip_prefix("model name")).map_or("unknown", |l| l.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("Conditions: {model}, {cores} shared cores, everything on loopback, clients included.")
+}

@@ -1,0 +1,27 @@
+//! What is left of a deleted session in the store: in a cluster the operator's work.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dormouse_gateway::directory::{Record, folder::Cleanup};
+use dormouse_lifecycle::SessionKey;
+use dormouse_store::SnapshotStore;
+
+/// Erases a session's objects.
+pub(super) struct StoreCleanup {
+    pub(super) store: Arc<dyn SnapshotStore>,
+}
+
+#[async_trait]
+impl Cleanup for StoreCleanup {
+    async fn clean(&self, record: &Record) -> anyhow::Result<()> {
+        let key = SessionKey {
+            store_prefix: String::new(),
+            tenant: record.key.namespace.clone(),
+            uid: record.uid.clone(),
+            name: record.key.name.clone(),
+        };
+        dormouse_erasure::bury(self.store.as_ref(), &key).await?;
+        Ok(dormouse_erasure::remove_all(self.store.as_ref(), &key).await?)
+    }
+}

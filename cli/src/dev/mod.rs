@@ -1,0 +1,123 @@
+//! `dormouse dev`: gateway, kernel pod and brokers in one process, on a folder or a bucket.
+//!
+//! The same libraries as in a cluster, over the same mTLS, on loopback ports of their own; only the authority is in memory and sessions are
+//! written down as files. What the operator does in a cluster that matters on a laptop (status from reports, the end of a deleted session) is
+//! the folder directory's.
+
+mod brokers;
+mod certificates;
+mod cleanup;
+mod sessions;
+mod storage;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use dormouse_engine::{Engine, EngineOptions};
+use dormouse_gateway::{
+    Directory, Gateway, Kernels,
+    auth::loopback::Loopback,
+    directory::folder::{FolderDirectory, StaticPod},
+};
+use dormouse_kernel::{Pod, PodConfig};
+use dormouse_service::tls::{PeerClient, Process};
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use certificates::Authority;
+use cleanup::StoreCleanup;
+use storage::StorageArgs;
+
+/// Name of the one kernel pod.
+const POD: &str = "dev";
+/// Namespace in the certificate of the one kernel pod, and of sessions whose manifest names none.
+pub const NAMESPACE: &str = "default";
+/// Live sessions that fit.
+const SLOTS: u32 = 10_000;
+/// Bytes for copies of sleeping sessions.
+const CACHE_BYTES: u64 = 256 << 20;
+
+/// Flags of `dormouse dev`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Address of the HTTP API. Loopback only: there is no authentication.
+    #[arg(long, env = "DORMOUSE_LISTEN", default_value = "127.0.0.1:7777")]
+    pub listen: SocketAddr,
+    /// Where sessions and what they need is kept.
+    #[arg(long, env = "DORMOUSE_DATA", default_value = ".dormouse")]
+    pub data: PathBuf,
+    /// The bucket, when it is not that folder.
+    #[command(flatten)]
+    storage: StorageArgs,
+    /// A manifest with ToolBrokers and the Secrets that they name; may be given several times.
+    #[arg(long = "broker", value_name = "FILE")]
+    brokers: Vec<PathBuf>,
+    /// A manifest with KernelSessions, made at the start; may be given several times.
+    #[arg(long = "session", value_name = "FILE")]
+    sessions: Vec<PathBuf>,
+}
+
+/// Serves until `shutdown`; then every session is put to sleep.
+pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if !args.listen.ip().is_loopback() {
+        bail!("`dormouse dev` has no authentication, so it listens on loopback only: use --listen 127.0.0.1:{}", args.listen.port());
+    }
+    let engine_dir = args.data.join("engine");
+    let engine = tokio::task::spawn_blocking(move || load_engine(engine_dir)).await??;
+    let store = args.storage.open(&args.data)?;
+    let authority = Authority::new()?;
+    // The gateway stops first; what it talks to outlives the requests under way.
+    let inner = CancellationToken::new();
+    let inner_tasks = TaskTracker::new();
+
+    let tools = brokers::start(&args.brokers, &authority, &inner, &inner_tasks).await?;
+    let config = PodConfig {
+        pod: POD.to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        slots: SLOTS,
+        cache_bytes: CACHE_BYTES,
+        store_prefix: String::new(),
+    };
+    let pod = Pod::new(config, engine, Arc::clone(&store), Arc::new(tools))?;
+    let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
+    let static_pod =
+        StaticPod { pod: POD.to_owned(), namespace: NAMESPACE.to_owned(), address: pod_listener.local_addr()?, boot: pod.info().boot };
+    let pod_tls = authority.issue(Process::Kernel, NAMESPACE, POD)?;
+    inner_tasks.spawn({
+        let (pod, inner) = (pod.clone(), inner.clone());
+        async move { pod.serve(pod_listener, pod_tls, inner).await }
+    });
+
+    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, NAMESPACE, "gateway")?)?);
+    let cleanup = Arc::new(StoreCleanup { store });
+    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], kernels.clone(), Some(cleanup)).await?;
+    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr()?;
+    sessions::apply(&args.sessions, directory.as_ref()).await?;
+    greet(address, &args);
+    let served = gateway.serve(listener, shutdown).await;
+    inner.cancel();
+    inner_tasks.close();
+    inner_tasks.wait().await;
+    directory.flush().await.context("cannot write the status of sessions")?;
+    served.context("the listener failed")
+}
+
+fn load_engine(cache: PathBuf) -> anyhow::Result<Engine> {
+    std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    Engine::new(EngineOptions { cache_dir: Some(cache) }).context("cannot load the engine")
+}
+
+#[expect(clippy::print_stdout, reason = "what it serves is the answer of this command")]
+fn greet(address: SocketAddr, args: &Args) {
+    println!("dormouse dev serves http://{address}, keeps {}", args.storage.describe(&args.data));
+    println!();
+    println!("  dormouse --server http://{address} repl");
+    println!(
+        "  curl -s http://{address}/v1/namespaces/{NAMESPACE}/sessions -H 'content-type: application/json' -d '{{\"name\":\"first\"}}'"
+    );
+    println!(
+        "  curl -s http://{address}/v1/namespaces/{NAMESPACE}/sessions/first/eval -H 'content-type: application/json' -d '{{\"code\":\"1+1\"}}'"
+    );
+}

@@ -1,0 +1,60 @@
+//! Answers, read within their limits.
+
+use bytes::Bytes;
+use dormouse_protocol::{ErrorBody, event::Event};
+use futures::{Stream, StreamExt as _};
+use reqwest::{RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+
+use crate::{ANSWER_BYTES_MAX, Error, lines::Lines};
+
+/// Sends, and reads a JSON answer.
+pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Error> {
+    let response = successful(request).await?;
+    let status = response.status().as_u16();
+    let body = read(response).await?;
+    serde_json::from_slice(&body).map_err(|error| Error::Garbled { status, reason: error.to_string() })
+}
+
+/// Sends, and reads an answer without content.
+pub(crate) async fn empty(request: RequestBuilder) -> Result<(), Error> {
+    successful(request).await.map(drop)
+}
+
+/// Sends, and gives the answer's lines as events.
+pub(crate) async fn events(request: RequestBuilder) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
+    let response = successful(request).await?;
+    let status = response.status().as_u16();
+    let chunks = response.bytes_stream().map(|chunk| chunk.map_err(Error::from));
+    Ok(Lines::new(chunks.boxed(), ANSWER_BYTES_MAX).into_stream().map(move |line: Result<Bytes, Error>| {
+        serde_json::from_slice(&line?).map_err(|error| Error::Garbled { status, reason: error.to_string() })
+    }))
+}
+
+async fn successful(request: RequestBuilder) -> Result<Response, Error> {
+    let response = request.send().await?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let status = response.status();
+    let body = read(response).await?;
+    Err(match serde_json::from_slice::<ErrorBody>(&body) {
+        Ok(body) => Error::Api(Box::new(body.error)),
+        Err(_) => {
+            let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+            Error::Garbled { status: status.as_u16(), reason: if text.is_empty() { "no error body".to_owned() } else { text } }
+        }
+    })
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, Error> {
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(Error::Garbled { status, reason: format!("it has more than {ANSWER_BYTES_MAX} bytes") });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
