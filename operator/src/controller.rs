@@ -8,6 +8,7 @@ use futures::{
 };
 use kube::{
     Api, Resource, ResourceExt as _,
+    core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::{
         WatchStreamExt as _, applier,
         controller::{self, Action, ReconcileRequest},
@@ -40,6 +41,31 @@ where
     watcher(api, config).default_backoff().touched_objects().filter_map(|result| future::ready(logged(result)))
 }
 
+/// What can be read of a kind. An object that cannot (it may be older than a rule of its schema) is left out and stalls no other.
+fn readable<K>(api: Api<DeserializeGuard<K>>) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    use watcher::Event;
+    fn read<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option<K> {
+        let of = |error: &InvalidObject| (error.metadata.namespace.clone(), error.metadata.name.clone());
+        guard
+            .0
+            .inspect_err(|error| tracing::warn!(kind = %K::kind(&()), object = ?of(error), %error, "cannot be read and is left alone"))
+            .ok()
+    }
+    watcher(api, watcher::Config::default()).default_backoff().filter_map(|event| {
+        future::ready(match event {
+            Ok(Event::Init) => Some(Ok(Event::Init)),
+            Ok(Event::InitDone) => Some(Ok(Event::InitDone)),
+            Ok(Event::InitApply(guard)) => read(guard).map(|object| Ok(Event::InitApply(object))),
+            Ok(Event::Apply(guard)) => read(guard).map(|object| Ok(Event::Apply(object))),
+            Ok(Event::Delete(guard)) => read(guard).map(|object| Ok(Event::Delete(object))),
+            Err(error) => Some(Err(error)),
+        })
+    })
+}
+
 fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
     result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()
 }
@@ -70,7 +96,7 @@ where
 /// Reconciles until `shutdown`, and lets what runs end.
 pub async fn run<K, F>(
     kind: &'static str,
-    api: Api<K>,
+    api: Api<DeserializeGuard<K>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
@@ -82,8 +108,7 @@ pub async fn run<K, F>(
     F: Future<Output = Outcome> + Send + 'static,
 {
     let store = writer.as_reader();
-    let own = watcher(api, watcher::Config::default())
-        .default_backoff()
+    let own = readable(api)
         .reflect(writer)
         .touched_objects()
         .filter_map(|result| future::ready(logged(result)))

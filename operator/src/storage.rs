@@ -95,9 +95,11 @@ pub fn renew_at(now: Timestamp, validity: Duration) -> Timestamp {
 /// A [`Refusal`]: no store is named, or one for which no credentials may be minted.
 pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refusal> {
     let refuse = |reason, message: &str| Refusal { reason, message: message.to_owned() };
-    let own_target = own.s3_endpoint.as_ref().zip(own.s3_bucket.as_ref()).map(|(endpoint, bucket)| Target {
-        endpoint: endpoint.clone(),
-        bucket: bucket.clone(),
+    // An empty environment variable is an absent one.
+    let given = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
+    let own_target = given(&own.s3_endpoint).zip(given(&own.s3_bucket)).map(|(endpoint, bucket)| Target {
+        endpoint,
+        bucket,
         region: own.s3_region.clone(),
         prefix: own.s3_prefix.clone(),
         shared: true,
@@ -255,10 +257,13 @@ async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Cre
     })
 }
 
+/// Endpoint, bucket, region.
+type StoreKey = (String, String, String);
+
 /// The operator's own access to object stores, for deletions.
 #[derive(Default)]
 pub struct Stores {
-    open: Mutex<HashMap<(String, String, String), Arc<dyn SnapshotStore>>>,
+    open: Mutex<HashMap<StoreKey, Arc<dyn SnapshotStore>>>,
 }
 
 impl std::fmt::Debug for Stores {

@@ -61,7 +61,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let (placed, report) = match &place {
         Place::Gone | Place::None => (Placed::Nowhere, None),
         Place::Unknown => (Placed::Unknown, None),
-        Place::Alive(report) => (Placed::Alive, report.as_ref()),
+        Place::Alive(report) => (Placed::Alive, report.as_deref()),
     };
     let known = Known {
         generation: session.metadata.generation,
@@ -133,7 +133,7 @@ enum Place {
     /// Status names no process.
     None,
     /// The process lives; its report under the epoch of status.
-    Alive(Option<SessionReport>),
+    Alive(Option<Box<SessionReport>>),
     /// The process may live.
     Unknown,
     /// The process is gone for certain.
@@ -161,7 +161,7 @@ async fn place(session: &KernelSession, placement: Option<&Placement>, context: 
     if report.is_none() && told.open_for < TOLD_ALL_AFTER {
         return Ok(Place::Unknown);
     }
-    Ok(Place::Alive(report))
+    Ok(Place::Alive(report.map(Box::new)))
 }
 
 fn lives(pod: &Pod, placement: &Placement) -> bool {
