@@ -31,6 +31,7 @@ put() { cat >$1.new; cmp -s $1.new $1 && rm $1.new || mv $1.new $1; } # write on
 # --- host network: one bridge that only carries the node address -------------------------------------------
 ip link show kube0 >/dev/null 2>&1 || ip link add kube0 type bridge
 ip addr replace $NODEIP/24 dev kube0; ip link set kube0 up
+ip route replace $SVCCIDR dev kube0 # so that a process of the node can begin to connect to a Service; kube-proxy sends it on to a pod
 sysctl -qw net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1
 
 # --- certificates and kubeconfigs --------------------------------------------------------------------------
