@@ -10,6 +10,7 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::kernel::ReportLine;
 use dormouse_protocol::session::State;
+use dormouse_store::SnapshotStore as _;
 use futures::StreamExt as _;
 use serde_json::json;
 
@@ -186,4 +187,77 @@ async fn a_store_that_comes_up_later_makes_the_pod_ready() {
     }
     assert_eq!(answer.unwrap().value, Some(json!(1)));
     assert!(pod.readiness().is_ready());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "const blocks: Uint32Array[] = []; let seed = 1; const fill = () => { const block = new Uint32Array(50000); for (let i = 0; i < block.length; i++) { seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0; block[i] = seed } blocks.push(block) }; 0").await;
+    let sum = "let sum = 0; for (const block of blocks) for (const x of block) sum = (sum + x) >>> 0; sum";
+    for _ in 0..12 {
+        value(&a, &on_a, "fill(); 0").await;
+    }
+    let expected = value(&a, &on_a, sum).await;
+    a.hibernate(on_a).await.unwrap();
+    let on_b = assign(&b, "u1", 2);
+    assert_eq!(value(&b, &on_b, sum).await, expected);
+
+    let key = "p/t/team/s/u1/head";
+    let settled = async {
+        loop {
+            let head = world.store.get(key).await.unwrap().unwrap();
+            let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
+            let mut named: Vec<String> = head.segments.iter().map(|segment| segment.key.clone()).collect();
+            named.push(key.to_owned());
+            let mut stored = world.store.list("p/t/team/s/u1/").await.unwrap();
+            (named.sort(), stored.sort());
+            if named == stored {
+                return named.len();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let objects = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await.expect("only what the head names stays");
+    assert!((2..=10).contains(&objects), "{objects} objects");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeping_cell_goes_on_without_its_client_and_its_answer_is_kept() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let code = "globalThis.runs = (globalThis.runs ?? 0) + 1; (await callTool('slow', { id: 8 })).id + runs";
+    let lost = tokio::spawn({
+        let (pod, call) = (pod.clone(), call(&session, code, "kept"));
+        async move { pod.eval(call).await }
+    });
+    until(&pod, "u1", |report| report.state == State::WaitingForTool).await;
+    assert_eq!(pod.hibernate(session.clone()).await.unwrap().state, State::Hibernated);
+    assert_eq!(lost.await.unwrap().unwrap_err().code, ErrorCode::SessionGone);
+    pod.wake(session.clone()).await.unwrap();
+    world.tools.attempts(2).await;
+    world.tools.open();
+    until(&pod, "u1", |report| report.state == State::Idle).await;
+    let kept = pod.eval(call(&session, code, "kept")).await.unwrap();
+    assert_eq!((kept.value, kept.cell), (Some(json!(9)), 1));
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_spec_is_in_force_without_losing_the_heap() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let mut session = assign(&pod, "u1", 1);
+    session.spec.limits.heap_bytes = 8 << 20;
+    value(&pod, &session, "let n = 1; n").await;
+    let large =
+        "(() => { const all: string[] = []; for (let i = 0; i < 200; i++) all.push('x'.repeat(1 << 16) + i); return all.length })()";
+    assert_eq!(eval(&pod, &session, large).await.error.unwrap().code, ErrorCode::MemoryLimitError);
+    session.generation = 2;
+    session.spec.limits.heap_bytes = 64 << 20;
+    assert_eq!(pod.wake(session.clone()).await.unwrap().generation, 2);
+    assert_eq!(value(&pod, &session, large).await, json!(200));
+    assert_eq!(value(&pod, &session, "n").await, json!(1));
 }
