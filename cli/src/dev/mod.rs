@@ -90,7 +90,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
 
     let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, NAMESPACE, "gateway")?)?);
     let cleanup = Arc::new(StoreCleanup { store });
-    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], kernels.clone(), Some(cleanup)).await?;
+    let operator = Kernels::new(PeerClient::new(authority.issue(Process::Operator, NAMESPACE, "operator")?)?);
+    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], operator, Some(cleanup)).await?;
     let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
