@@ -1,1 +1,1 @@
-include_bytes!("d9db5bc7bf7b5609.wasm")
+include_bytes!("e78d8cb40181cabf.wasm")

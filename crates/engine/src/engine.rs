@@ -134,7 +134,7 @@ impl Engine {
     fn check(&self, image: &Image) -> Result<(), EngineError> {
         let invalid = |why: &str| Err(EngineError::Image(why.to_owned()));
         let base_pages = self.0.base.len() / PAGE_BYTES;
-        if (image.memory_pages as usize) < base_pages || image.memory_pages % PAGES_PER_WASM_PAGE != 0 {
+        if (image.memory_pages as usize) < base_pages || !image.memory_pages.is_multiple_of(PAGES_PER_WASM_PAGE) {
             return invalid("the memory's size is impossible");
         }
         if image.globals != self.0.globals {

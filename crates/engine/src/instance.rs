@@ -14,6 +14,11 @@ use crate::{
 /// Largest script or answer in bytes; the slack of linear memory has room for it twice.
 const INPUT_BYTES_MAX: usize = 32 << 20;
 
+/// The only mutable global of the module.
+const STACK_POINTER: &str = "__stack_pointer";
+/// Pages that no frame skips: below such a run of zeros the stack was not used.
+const UNTOUCHED_PAGES: usize = 16;
+
 /// Parameters of the guest's `eval`: bytes of name and code, async, reseed, heap limit, operations that may wait.
 type Eval = TypedFunc<(u32, u32, i32, i32, u32, i32), u32>;
 /// Parameters of the guest's `deliver`: operation, status, bytes, reseed, heap limit, operations that may wait.
@@ -158,6 +163,14 @@ impl Instance {
         Ok((i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX)))
     }
 
+    /// The stack lies first in memory and grows down, so at a boundary everything below its pointer is dead. As zeros it costs no page.
+    fn clear_stack(&mut self) {
+        let top = self.parts.globals.get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0);
+        if let Some(stack) = self.memory.data_mut(&mut self.store).get_mut(..top) {
+            clear_down(stack);
+        }
+    }
+
     fn end(&mut self, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
         let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;
         if let Some(fault) = self.store.data_mut().fault.take() {
@@ -166,10 +179,27 @@ impl Instance {
         if globals(&self.instance, &mut self.store)? != self.parts.globals {
             return Err(EngineError::Protocol("a turn ended with something left on the stack".to_owned()));
         }
+        self.clear_stack();
         let host = self.store.data_mut();
         host.state.heap_bytes = u64::from(used);
         self.poisoned = false;
         Ok(host.end())
+    }
+}
+
+/// Zeroes what a turn has left on its dead stack, from the top down to the first run of untouched pages.
+fn clear_down(stack: &mut [u8]) {
+    let mut untouched = 0;
+    for page in stack.rchunks_mut(PAGE_BYTES) {
+        if page.iter().all(|byte| *byte == 0) {
+            untouched += 1;
+            if untouched == UNTOUCHED_PAGES {
+                return;
+            }
+        } else {
+            untouched = 0;
+            page.fill(0);
+        }
     }
 }
 

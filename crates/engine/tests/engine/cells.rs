@@ -145,7 +145,9 @@ async fn a_cell_can_be_abandoned() {
 #[tokio::test]
 async fn timers_run_repeat_and_are_cleared() {
     let mut session = Session::new(real());
-    let turn = session.turn("var seen = []; var i = setInterval(x => seen.push(x), 10, 'i'); setTimeout(() => { throw new Error('in timer') }); 0", false).await;
+    let turn = session
+        .turn("var seen = []; var i = setInterval(x => seen.push(x), 10, 'i'); setTimeout(() => { throw new Error('in timer') }); 0", false)
+        .await;
     assert_eq!(turn.ops.iter().map(timer).collect::<Vec<_>>(), [10.0, 0.0]);
     let again = session.deliver(turn.ops[0].id, OpResult::Fired).await;
     assert_eq!(timer(&again.ops[0]), 10.0);
@@ -160,9 +162,17 @@ async fn timers_run_repeat_and_are_cleared() {
 #[tokio::test]
 async fn displays_have_a_media_type() {
     let mut session = Session::new(real());
-    let turn = session.turn("display('t'); display({html: '<b>x</b>'}); display([1]); display({mimeType: 'text/csv', data: 'a,b'}); display(new Set([1]))", false).await;
+    let turn = session
+        .turn(
+            "display('t'); display({html: '<b>x</b>'}); display([1]); display({mimeType: 'text/csv', data: 'a,b'}); display(new Set([1]))",
+            false,
+        )
+        .await;
     let shown: Vec<_> = turn.display.iter().map(|d| (d.mime_type.as_str(), d.data.as_str())).collect();
-    assert_eq!(shown, [("text/plain", "t"), ("text/html", "<b>x</b>"), ("application/json", "[1]"), ("text/csv", "a,b"), ("text/plain", "Set(1) { 1 }")]);
+    assert_eq!(
+        shown,
+        [("text/plain", "t"), ("text/html", "<b>x</b>"), ("application/json", "[1]"), ("text/csv", "a,b"), ("text/plain", "Set(1) { 1 }")]
+    );
 }
 
 #[tokio::test]

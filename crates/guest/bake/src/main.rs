@@ -53,7 +53,11 @@ fn run_init(wasm: &[u8]) -> Result<State> {
     let memory = instance.get_memory(&store, "memory").context("no memory")?;
     let pointer = instance.get_global(&store, "__stack_pointer").context("no __stack_pointer")?;
     let wasmi::Val::I32(stack_pointer) = pointer.get(&store) else { bail!("__stack_pointer is not an i32") };
-    Ok(State { memory: memory.data(&store).to_vec(), stack_pointer })
+    let mut memory = memory.data(&store).to_vec();
+    // The stack lies first and grows down: below its pointer nothing is alive.
+    let dead = memory.get_mut(..stack_pointer as usize).context("the stack pointer lies outside the memory")?;
+    dead.fill(0);
+    Ok(State { memory, stack_pointer })
 }
 
 fn rewrite(wasm: &[u8], state: &State) -> Result<Vec<u8>> {
