@@ -13,7 +13,10 @@ use dormouse_crds::{
     pool::KernelPool,
     session::KernelSession,
 };
-use dormouse_protocol::kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport};
+use dormouse_protocol::{
+    kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport},
+    session::State,
+};
 use dormouse_service::tls::{Identity, Process};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -67,8 +70,8 @@ pub struct Hub {
 pub struct Told {
     /// The process that the stream is from.
     pub boot: String,
-    /// How long the stream is open.
-    pub open_for: Duration,
+    /// How long the stream is open; `None` when it is not, and this is the last that was heard.
+    pub open_for: Option<Duration>,
     /// The session's newest report.
     pub report: Option<SessionReport>,
 }
@@ -84,13 +87,13 @@ impl Hub {
         f(&mut self.pods.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the pod of this uid told of a session, while its stream is open.
+    /// What the process that the pod of this uid runs, or ran last, told of a session.
     #[must_use]
     pub fn told(&self, pod_uid: &str, session_uid: &str) -> Option<Told> {
         self.with(|pods| {
             let view = pods.get(pod_uid)?;
             let report = view.sessions.get(session_uid).cloned();
-            Some(Told { boot: view.info.as_ref()?.boot.clone(), open_for: view.open_since?.elapsed(), report })
+            Some(Told { boot: view.info.as_ref()?.boot.clone(), open_for: view.open_since.map(|since| since.elapsed()), report })
         })
     }
 
@@ -104,10 +107,9 @@ impl Hub {
     /// Live sessions of a pool: those that hold a slot.
     #[must_use]
     pub fn live(&self, namespace: &str, pool: &str) -> u32 {
-        use dormouse_protocol::session::State;
         let live = self.with(|pods| {
             let of_pool = pods.values().filter(|view| view.namespace == namespace && view.pool == pool);
-            of_pool.flat_map(|view| view.sessions.values()).filter(|s| !matches!(s.state, State::Hibernated | State::Failed)).count()
+            of_pool.flat_map(|view| view.sessions.values()).filter(|report| holds_slot(report)).count()
         });
         u32::try_from(live).unwrap_or(u32::MAX)
     }
@@ -148,9 +150,10 @@ impl Hub {
             ReportLine::Session(report) if report.namespace != namespace => false,
             ReportLine::Session(report) => {
                 let name = report.name.clone();
-                let new = self.with(|pods| pods.get_mut(pod_uid)?.sessions.insert(report.uid.clone(), *report)).is_none();
+                let live = holds_slot(&report);
+                let before = self.with(|pods| pods.get_mut(pod_uid)?.sessions.insert(report.uid.clone(), *report));
                 self.tell(namespace, &name).await;
-                new
+                before.is_some_and(|before| holds_slot(&before)) != live
             }
             ReportLine::Forgotten { uid, epoch } => {
                 let name = self.with(|pods| {
@@ -165,6 +168,11 @@ impl Hub {
             }
         }
     }
+}
+
+/// Whether the session takes up one of its pod's slots.
+fn holds_slot(report: &SessionReport) -> bool {
+    !matches!(report.state, State::Hibernated | State::Failed)
 }
 
 /// Follows every kernel pod of the cluster until `shutdown`.
@@ -277,6 +285,8 @@ impl Follower {
             if was_open {
                 self.context.hub.closed(&self.uid);
                 self.context.metrics.report_streams.dec();
+                // What was heard and not yet written is written now.
+                placed_on(&self.context, &self.uid).await;
                 retry = RETRY_FIRST;
             }
             tracing::debug!(pod = self.peer.name, namespace = self.peer.namespace, reason = ?result.err(), "report stream ended");

@@ -1,5 +1,3 @@
-use dormouse_protocol::session::State;
-
 use super::*;
 
 fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
@@ -62,8 +60,18 @@ async fn the_newest_report_counts_while_the_process_lives() {
 
     hub.take("pod-uid", "team", pod("two")).await;
     assert_eq!(hub.told("pod-uid", "uid-a").unwrap().report, None, "another process knows nothing of it");
+    assert!(hub.told("pod-uid", "uid-a").unwrap().open_for.is_some());
     hub.closed("pod-uid");
-    assert_eq!(hub.told("pod-uid", "uid-a"), None, "nothing is known without a stream");
+    assert_eq!(hub.told("pod-uid", "uid-a").unwrap().open_for, None, "what was heard last is kept, and said to be that");
+}
+
+#[tokio::test]
+async fn a_pool_is_looked_at_when_a_slot_is_taken_or_freed() {
+    let (hub, _told) = hub();
+    hub.take("pod-uid", "team", pod("one")).await;
+    for (state, looked_at) in [(State::Running, true), (State::Idle, false), (State::Hibernated, true), (State::Hibernated, false)] {
+        assert_eq!(hub.take("pod-uid", "team", report("team", "a", 1, state)).await, looked_at, "{state}");
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use dormouse_crds::{
 use dormouse_lifecycle::{Head, SessionKey, sweep};
 use dormouse_protocol::kernel::{Assignment, KERNEL_PORT};
 use dormouse_service::tls::{Identity, Process};
-use dormouse_store::{Condition, PutError, SnapshotStore};
+use dormouse_store::{Condition, PutError, SnapshotStore, StoreError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _, runtime::controller::Action};
@@ -23,6 +23,7 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
+    pool::PoolReason,
     reports::{self, address_of},
     storage::StorageError,
 };
@@ -54,9 +55,11 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
         Ok(opened) => {
             let key =
                 SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace.clone(), uid: uid.clone(), name: session.name_any() };
-            bury(&*opened.store, &key).await?;
-            forget(session, context).await?;
-            remove_all(&*opened.store, &key).await?;
+            if let Err(error) = clean(session, &*opened.store, &key, context).await {
+                let note = format!("The session's objects cannot be deleted yet: {error}");
+                context.event(session, false, &PoolReason::StorageUnavailable.to_string(), &note).await;
+                return Err(error);
+            }
         }
         // Without a store nothing was ever written.
         Err(StorageError::Refused(_)) if never_stored(session) => forget(session, context).await?,
@@ -76,6 +79,21 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
 
 fn never_stored(session: &KernelSession) -> bool {
     session.status.as_ref().is_none_or(|status| status.snapshot.is_none())
+}
+
+/// Leaves no object and no writer behind.
+async fn clean(session: &KernelSession, store: &dyn SnapshotStore, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
+    match bury(store, key).await {
+        Ok(()) => {
+            forget(session, context).await?;
+            remove_all(store, key).await
+        }
+        // A bucket that never was holds nothing.
+        Err(ReconcileError::Storage(StorageError::Store(StoreError::NoBucket { .. }))) if never_stored(session) => {
+            forget(session, context).await
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Puts the tombstone over whatever head there is.

@@ -60,7 +60,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let pool_trouble = trouble(pool.as_deref());
     let (placed, report) = match &place {
         Place::Gone | Place::None => (Placed::Nowhere, None),
-        Place::Unknown => (Placed::Unknown, None),
+        Place::Unknown(report) => (Placed::Unknown, report.as_deref()),
         Place::Alive(report) => (Placed::Alive, report.as_deref()),
     };
     let known = Known {
@@ -71,11 +71,12 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
         pool_trouble: pool_trouble.as_ref().map(|(reason, message)| (*reason, message.as_str())),
         now: Timestamp::now(),
     };
+    let unknown = matches!(place, Place::Unknown(_));
     let again = match status::status(&known) {
-        Some(new) => write(&session, previous, &new, &context).await?,
+        Some(new) => write(&session, previous, &new, unknown, &context).await?,
         None => RESYNC,
     };
-    let again = if place == Place::Unknown { again.min(TOLD_ALL_AFTER) } else { again };
+    let again = if unknown { again.min(TOLD_ALL_AFTER) } else { again };
     Ok(Action::requeue(again))
 }
 
@@ -134,8 +135,8 @@ enum Place {
     None,
     /// The process lives; its report under the epoch of status.
     Alive(Option<Box<SessionReport>>),
-    /// The process may live.
-    Unknown,
+    /// The process may live; the last that was heard from it under the epoch of status.
+    Unknown(Option<Box<SessionReport>>),
     /// The process is gone for certain.
     Gone,
 }
@@ -148,20 +149,20 @@ async fn place(session: &KernelSession, placement: Option<&Placement>, context: 
         // The cache may be behind: only the API server says that a pod is gone.
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
         let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
-        return Ok(if lives { Place::Unknown } else { Place::Gone });
+        return Ok(if lives { Place::Unknown(None) } else { Place::Gone });
     };
-    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Place::Unknown) };
+    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Place::Unknown(None)) };
     if told.boot != placement.boot {
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
         let now = reports::info(context, &peer, &ip).await;
-        return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Place::Gone } else { Place::Unknown });
+        return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Place::Gone } else { Place::Unknown(None) });
     }
-    let report = told.report.filter(|report| report.epoch == placement.epoch);
-    if report.is_none() && told.open_for < TOLD_ALL_AFTER {
-        return Ok(Place::Unknown);
-    }
-    Ok(Place::Alive(report.map(Box::new)))
+    let report = told.report.filter(|report| report.epoch == placement.epoch).map(Box::new);
+    Ok(match told.open_for {
+        Some(open_for) if report.is_some() || open_for >= TOLD_ALL_AFTER => Place::Alive(report),
+        _ => Place::Unknown(report),
+    })
 }
 
 fn lives(pod: &Pod, placement: &Placement) -> bool {
@@ -187,11 +188,12 @@ async fn clear_placement(context: &Context, session: &KernelSession) -> Result<(
     }
 }
 
-/// Writes `new` if it is time. The answer is when to look again.
+/// Writes `new` if it is time, or `last` says that no newer will come. The answer is when to look again.
 async fn write(
     session: &KernelSession,
     old: &KernelSessionStatus,
     new: &KernelSessionStatus,
+    last: bool,
     context: &Context,
 ) -> Result<Duration, ReconcileError> {
     let uid = session.uid().unwrap_or_default();
@@ -201,8 +203,8 @@ async fn write(
     }
     let interval = Duration::from_millis(context.config.status_interval_ms);
     let now = Timestamp::now();
-    let last = context.written.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied();
-    let since = last.map(|last| Duration::try_from(now.duration_since(last)).unwrap_or(Duration::ZERO));
+    let written = context.written.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied().filter(|_| !last);
+    let since = written.map(|written| Duration::try_from(now.duration_since(written)).unwrap_or(Duration::ZERO));
     if let (Urgency::Later, Some(since)) = (urgency, since.filter(|since| *since < interval)) {
         return Ok(interval.saturating_sub(since));
     }

@@ -65,12 +65,12 @@ pub fn status(known: &Known<'_>) -> Option<KernelSessionStatus> {
     };
     let say = |type_, status, reason: &str, message: &str| Say { type_, status, reason: reason.to_owned(), message: message.to_owned() };
     let ready = say(READY, verdict.ready, &verdict.reason, &verdict.message);
-    let (asleep, why) = if verdict.hibernated {
+    let (word, why) = if verdict.hibernated {
         ("Hibernated", "The session holds no slot; its last commit is in storage.")
     } else {
         ("Awake", "The session is not asleep.")
     };
-    let hibernated = say(HIBERNATED, verdict.hibernated, asleep, why);
+    let hibernated = say(HIBERNATED, verdict.hibernated, word, why);
     let mut status = KernelSessionStatus {
         observed_generation: known.generation,
         conditions: [ready, hibernated].map(|say| condition(say, known.generation, &previous.conditions, known.now)).into(),
@@ -131,8 +131,11 @@ fn unreported(known: &Known<'_>, has_snapshot: bool) -> Verdict {
     if let Some(ready) = lasting {
         return Verdict { ready: false, reason: ready.reason.clone(), message: ready.message.clone(), hibernated: false };
     }
+    let slept = find(&known.previous.conditions, HIBERNATED).is_some_and(|hibernated| hibernated.status == "True");
     match (known.placed, has_snapshot) {
-        (Placed::Nowhere, true) => reported_asleep(),
+        (Placed::Nowhere, true) => asleep(),
+        // Placed for a wake, or dropped from the pod's memory: until the pod tells more, it is in storage only.
+        (_, true) if slept => asleep(),
         (_, _) if known.pool_trouble.is_some() => {
             let (reason, message) = known.pool_trouble.unwrap_or((PoolReason::PodsNotReady, ""));
             Verdict { ready: false, reason: reason.to_string(), message: message.to_owned(), hibernated: false }
@@ -142,7 +145,7 @@ fn unreported(known: &Known<'_>, has_snapshot: bool) -> Verdict {
     }
 }
 
-fn reported_asleep() -> Verdict {
+fn asleep() -> Verdict {
     Verdict { ready: true, reason: State::Hibernated.to_string(), message: sentence(State::Hibernated).to_owned(), hibernated: true }
 }
 

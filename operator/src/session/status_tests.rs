@@ -80,6 +80,14 @@ fn a_session_without_a_process_sleeps_or_never_ran() {
 }
 
 #[test]
+fn a_sleeping_session_stays_so_until_its_pod_tells_more() {
+    let report = report(State::Hibernated);
+    let none = KernelSessionStatus::default();
+    let asleep = status(&known(&none, Placed::Alive, Some(&report))).unwrap();
+    is(&status(&known(&asleep, Placed::Alive, None)).unwrap(), "True", "Hibernated", "True");
+}
+
+#[test]
 fn silence_of_a_pod_that_may_live_changes_nothing() {
     let report = report(State::Idle);
     let none = KernelSessionStatus::default();
