@@ -1,9 +1,9 @@
 //! Create, eval, resume and snapshot size, in one process and without a network.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context as _, ensure};
-use dormouse_engine::{Budget, CellSource, Engine, EngineOptions, Image, Instance, Settings};
+use dormouse_engine::{Budget, CellSource, Engine, EngineOptions, Image, Instance, Page, Settings};
 use dormouse_lifecycle::segment;
 
 use crate::table::{Row, Samples};
@@ -79,13 +79,13 @@ async fn resume(what: &'static str, engine: &Engine, image: &Image, aim: &'stati
         instance.eval(&cell, &Budget::default()).await?;
         ours.push(start.elapsed());
     }
-    let bytes: Vec<u8> = image.pages.values().flat_map(|page| page.iter().copied()).collect();
+    let bytes: Vec<u8> = image.pages.values().flat_map(|page| page.as_bytes().iter().copied()).collect();
     let copy = Samples::take(RUNS / 10, || drop(std::hint::black_box(bytes.clone())));
     Ok(Row::times(what, &Samples::of(ours), "copying as many bytes to fresh memory", &copy, aim))
 }
 
 async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row>> {
-    let pages: Vec<_> = image.pages.iter().map(|(&n, page)| (n, page.clone())).collect();
+    let pages = stored(image.pages.iter().map(|(&number, page)| (number, page)));
     let raw = pages.len() * dormouse_engine::PAGE_BYTES;
     let whole = segment::encode(&pages)?.len();
     instance.delta();
@@ -93,9 +93,19 @@ async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row
     run(instance, "v7.name += '!'; closures[3](); 0").await?;
     let delta = instance.delta();
     let changed = delta.pages.len() * dormouse_engine::PAGE_BYTES;
-    let small = segment::encode(&delta.pages)?.len();
+    let small = segment::encode(&stored(delta.pages.iter().map(|(number, page)| (*number, page))))?.len();
     Ok(vec![
         Row::sizes("snapshot: 50 variables, 20 closures, 1,000 objects", whole, "its pages, raw", raw, "≤ 40 KB"),
         Row::sizes("commit of one more small cell", small, "its pages, raw", changed, "≤ 10 KB"),
     ])
+}
+
+/// The pages as `lifecycle` stores them.
+pub fn stored<'a>(pages: impl Iterator<Item = (u32, &'a Page)>) -> Vec<(u32, dormouse_lifecycle::Page)> {
+    let copy = |page: &Page| {
+        let mut bytes = [0; dormouse_lifecycle::PAGE_BYTES];
+        bytes.copy_from_slice(page.as_bytes());
+        Arc::new(bytes)
+    };
+    pages.map(|(number, page)| (number, copy(page))).collect()
 }
