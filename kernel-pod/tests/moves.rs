@@ -212,7 +212,8 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
             let mut named: Vec<String> = head.segments.iter().map(|segment| segment.key.clone()).collect();
             named.push(key.to_owned());
             let mut stored = world.store.list("p/t/team/s/u1/").await.unwrap();
-            (named.sort(), stored.sort());
+            named.sort();
+            stored.sort();
             if named == stored {
                 return named.len();
             }
