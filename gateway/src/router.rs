@@ -30,6 +30,8 @@ pub const PAUSE_MS_MIN: u64 = 10;
 pub const PAUSE_MS_MAX: u64 = 1_000;
 /// Total time that one request may spend on finding a place, waiting for room included.
 pub const PLACING_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same for a wake that no client waits for: it is tried again, and must not keep others from theirs.
+pub const PLACING_UNASKED_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a session may be without the finalizer that the operator adds, before a request for it gives up.
 pub const FINALIZER_TIMEOUT: Duration = Duration::from_secs(30);
 /// While nothing changes in the directory, pods are asked again this often: a slot that becomes free is no change there.
@@ -77,6 +79,8 @@ pub struct Journey {
     source: Source,
     /// Placements of this epoch and below have failed this request.
     lost_epoch: u64,
+    /// The process of this epoch lives and has said once that the session is not there.
+    gone_epoch: u64,
     attempts: u32,
     placing_until: Instant,
 }
@@ -85,7 +89,8 @@ impl Journey {
     /// A request that has not been sent yet.
     #[must_use]
     pub fn new(asleep: Asleep, source: Source) -> Self {
-        Self { asleep, source, lost_epoch: 0, attempts: 0, placing_until: Instant::now() + PLACING_TIMEOUT }
+        let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
+        Self { asleep, source, lost_epoch: 0, gone_epoch: 0, attempts: 0, placing_until: Instant::now() + patience }
     }
 
     /// Placements of this epoch and below have failed this request.
@@ -159,7 +164,7 @@ impl Router {
                     return Err(refusal.clone());
                 }
                 self.metrics.attempt(AttemptOutcome::Gone);
-                true
+                self.is_elsewhere(journey, route, refusal.code).await
             }
             KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => {
                 self.metrics.attempt(AttemptOutcome::Lost);
@@ -184,6 +189,17 @@ impl Router {
         Ok(())
     }
 
+    /// Whether a refusal means that another pod must be named. A session that was just put to sleep is `SessionGone` for whoever waited for it,
+    /// and wakes where it is: a move, which costs a write, is for those that say so twice.
+    async fn is_elsewhere(&self, journey: &mut Journey, route: &Route, code: ErrorCode) -> bool {
+        let first = code == ErrorCode::SessionGone && journey.gone_epoch != route.placement.epoch;
+        if first && self.lives(route).await {
+            journey.gone_epoch = route.placement.epoch;
+            return false;
+        }
+        true
+    }
+
     /// Whether the process that was asked still answers as itself.
     async fn lives(&self, route: &Route) -> bool {
         match self.kernels.info(&route.pod).await {
@@ -201,7 +217,7 @@ impl Router {
         }
         let _flight = self.flights.enter(record.uid.clone()).await;
         let mut changes = self.directory.changes();
-        let mut finalizer_until = None;
+        let (mut finalizer_until, mut looked) = (None, false);
         loop {
             let record = self.find(key).await?;
             admit(&record, journey.asleep)?;
@@ -213,6 +229,10 @@ impl Router {
             if let Some(route) = self.placed(&record, journey.lost_epoch) {
                 return Ok(route);
             }
+            if looked && Instant::now() >= journey.placing_until {
+                return Err(no_room(&record));
+            }
+            looked = true;
             match placement::next(&self.directory, &self.kernels, &record).await {
                 Some(placement) => match self.assign(&record, placement, journey.source).await {
                     // Whether it was written is not known: the next look tells.
@@ -225,9 +245,6 @@ impl Router {
                     outcome => outcome.map_err(|error| of_directory(error, key))?,
                 },
                 None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
-            }
-            if Instant::now() >= journey.placing_until {
-                return Err(no_room(&record));
             }
         }
     }
@@ -317,10 +334,8 @@ fn exhausted(error: &KernelError) -> ApiError {
 
 fn no_room(record: &Record) -> ApiError {
     let message = format!(
-        "no kernel pod of pool `{}` in namespace `{}` had a free slot for {} s: try later, or raise the KernelPool's maxPods or slotsPerPod",
-        record.spec.pool,
-        record.key.namespace,
-        PLACING_TIMEOUT.as_secs()
+        "no kernel pod of pool `{}` in namespace `{}` has a free slot: try later, or raise the KernelPool's maxPods or slotsPerPod",
+        record.spec.pool, record.key.namespace
     );
     ApiError::new(ErrorCode::CapacityExhausted, message)
 }

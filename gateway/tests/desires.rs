@@ -38,7 +38,7 @@ impl Cleanup for Cleaned {
 async fn opened(trust: &Trust, pod: &FakePod, cleanup: Option<Arc<dyn Cleanup>>) -> (tempfile::TempDir, Arc<FolderDirectory>) {
     let folder = tempfile::tempdir().unwrap();
     let pods = vec![StaticPod { pod: pod.name.into(), namespace: "default".into(), address: pod.address, boot: pod.boot.clone() }];
-    let directory = FolderDirectory::open(folder.path(), pods, trust.kernels(), cleanup).await.unwrap();
+    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), cleanup).await.unwrap();
     // The follower is there before anything happens that it should see.
     while pod.reports.receiver_count() == 0 {
         tokio::task::yield_now().await;

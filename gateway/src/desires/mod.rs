@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_protocol::ApiError;
+use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ mod decide;
 pub use decide::{Desire, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 
 /// Orders under way at a time.
-pub const ORDERS_MAX: usize = 64;
+pub const ORDERS_MAX: usize = 256;
 /// How often a directory that is not complete yet is looked at.
 const SYNC_POLL: Duration = Duration::from_millis(200);
 /// Longest time that the loop sleeps, so that a clock that was set does not strand a timer.
@@ -46,6 +46,8 @@ struct Memory {
     failures: u32,
     /// No order before this time.
     not_before: Option<Timestamp>,
+    /// The last order failed because no pod had room.
+    roomless: bool,
 }
 
 struct Done {
@@ -84,7 +86,7 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
             () = shutdown.cancelled() => return,
             change = changes.recv() => match change {
                 Ok(Change::Session(key)) => desires.look(&key),
-                Ok(Change::Pods) => {}
+                Ok(Change::Pods) => desires.look_at_roomless(),
                 Err(RecvError::Lagged(_)) => desires.look_at_all(),
                 Err(RecvError::Closed) => return,
             },
@@ -104,6 +106,17 @@ impl Desires {
         }
         let router = self.router.clone();
         self.memories.retain(|key, _| router.directory().get(key).is_some());
+    }
+
+    /// A pod has come or changed: whoever found no room tries again at once.
+    fn look_at_roomless(&mut self) {
+        let roomless: Vec<Key> = self.memories.iter().filter(|(_, memory)| memory.roomless).map(|(key, _)| key.clone()).collect();
+        for key in roomless {
+            if let Some(memory) = self.memories.get_mut(&key) {
+                memory.not_before = None;
+            }
+            self.look(&key);
+        }
     }
 
     fn look_at_due(&mut self) {
@@ -176,6 +189,7 @@ impl Desires {
         self.metrics.desire(source, done.outcome.is_ok());
         let Some(memory) = self.memories.get_mut(&done.key).filter(|memory| memory.uid == done.uid) else { return };
         memory.busy = false;
+        memory.roomless = matches!(&done.outcome, Err(error) if error.code == ErrorCode::CapacityExhausted);
         let pause = match done.outcome {
             Ok(()) => {
                 memory.failures = 0;
@@ -184,7 +198,9 @@ impl Desires {
             }
             Err(error) => {
                 memory.failures += 1;
-                tracing::warn!(session = %done.key, order = ?done.order, failures = memory.failures, %error, "an order failed; it is tried again");
+                if memory.failures == 1 {
+                    tracing::warn!(session = %done.key, order = ?done.order, %error, "an order failed; it is tried again");
+                }
                 pause(memory.failures)
             }
         };
@@ -202,13 +218,11 @@ async fn wake(router: &Router, key: &Key, source: Source) -> Result<(), ApiError
     woken.await.map(drop)
 }
 
-/// The generation of a live session's spec at its pod: what the status says; and of a session seen for the first time without that, what it has now.
+/// The generation of a live session's spec at its pod, where no order of ours has told: what the status says. Too low a number costs one order
+/// that changes nothing.
 fn note_in_force(memory: &mut Memory, record: &Record) {
-    let ready = record.status.conditions.iter().find(|condition| condition.type_ == dormouse_crds::condition::READY);
-    let said = ready.and_then(|ready| ready.observed_generation).or(record.status.observed_generation);
-    if !is_live(&record.status) {
-        memory.in_force = None;
-    } else if memory.in_force.is_none() {
-        memory.in_force = said.or(Some(record.generation));
+    if memory.in_force.is_none() && is_live(&record.status) {
+        let ready = record.status.conditions.iter().find(|condition| condition.type_ == dormouse_crds::condition::READY);
+        memory.in_force = ready.and_then(|ready| ready.observed_generation).or(Some(record.generation));
     }
 }

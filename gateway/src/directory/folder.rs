@@ -54,17 +54,19 @@ pub struct FolderDirectory {
     dirty: Mutex<HashSet<Key>>,
     version: AtomicU64,
     changes: broadcast::Sender<Change>,
-    kernels: Kernels,
+    /// Talks to the pods as the operator.
+    operator: Kernels,
     cleanup: Option<Arc<dyn Cleanup>>,
 }
 
 impl FolderDirectory {
     /// Opens `root`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
-    /// among `pods` are cleared. Must be called inside a Tokio runtime.
+    /// among `pods` are cleared. `operator` must prove to be the operator: pods report to, and forget sessions for, nobody else.
+    /// Must be called inside a Tokio runtime.
     pub async fn open(
         root: impl Into<PathBuf>,
         pods: Vec<StaticPod>,
-        kernels: Kernels,
+        operator: Kernels,
         cleanup: Option<Arc<dyn Cleanup>>,
     ) -> anyhow::Result<Arc<Self>> {
         let root = root.into();
@@ -81,7 +83,7 @@ impl FolderDirectory {
             dirty: Mutex::default(),
             version: AtomicU64::new(version),
             changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
-            kernels,
+            operator,
             cleanup,
         });
         for record in directory.list(None) {
@@ -101,8 +103,8 @@ impl FolderDirectory {
         &self.pods
     }
 
-    pub(super) fn kernels(&self) -> &Kernels {
-        &self.kernels
+    pub(super) fn operator(&self) -> &Kernels {
+        &self.operator
     }
 
     pub(super) fn cleanup(&self) -> Option<&Arc<dyn Cleanup>> {
@@ -163,8 +165,8 @@ impl FolderDirectory {
         self.put(new, durably).await
     }
 
-    /// Writes what pods reported since the last time.
-    pub(super) async fn flush(&self) -> Result<(), DirectoryError> {
+    /// Writes what pods reported since the last time: before the process ends.
+    pub async fn flush(&self) -> Result<(), DirectoryError> {
         let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
         for key in dirty {
             let _writing = self.writing.lock().await;

@@ -63,8 +63,8 @@ async fn watch_deletions(directory: Weak<FolderDirectory>) {
 async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
     let endpoint = KernelPod { pod: pod.pod, uid: pod.boot.clone(), namespace: pod.namespace, address: pod.address, ready: true };
     loop {
-        let Some(kernels) = directory.upgrade().map(|directory| directory.kernels().clone()) else { return };
-        match kernels.report(&endpoint).await {
+        let Some(operator) = directory.upgrade().map(|directory| directory.operator().clone()) else { return };
+        match operator.report(&endpoint).await {
             Ok(mut lines) => {
                 while let Some(line) = lines.next().await {
                     let Some(directory) = directory.upgrade() else { return };
@@ -126,7 +126,7 @@ pub(super) fn finish_deletion(directory: &Arc<FolderDirectory>, key: Key) {
             let placed = record.status.placement.as_ref();
             if let Some((pod, placement)) = placed.and_then(|placement| Some((directory.pod(&key.namespace, placement)?, placement))) {
                 let assignment: Assignment = assignment(&record, placement);
-                if let Err(error) = directory.kernels().forget(&pod, &assignment).await {
+                if let Err(error) = directory.operator().forget(&pod, &assignment).await {
                     tracing::warn!(session = %key, %error, "the kernel pod did not drop a deleted session");
                 }
             }

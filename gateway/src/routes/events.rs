@@ -45,7 +45,8 @@ pub(crate) async fn events(
     headers: HeaderMap,
     Params(params): Params<EventsParams>,
 ) -> Result<Response, Problem> {
-    app.allow_eval(&caller, Verb::Get, &key).await?;
+    // Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
     let wanted = Wanted { after: params.after.or(last_id).unwrap_or(0), follow: params.follow, framing };

@@ -35,7 +35,7 @@ use dormouse_protocol::{
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
     telemetry::install_tls_provider,
-    tls::{Identity, PeerClient, Process, Server, TlsFiles},
+    tls::{Identity, PeerClient, Process, Server, TlsFiles, require},
 };
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
@@ -88,6 +88,11 @@ impl Trust {
         Kernels::new(PeerClient::new(self.files(Process::Gateway, "gateway")).unwrap())
     }
 
+    /// The client that a folder follows pods with.
+    pub fn operator(&self) -> Kernels {
+        Kernels::new(PeerClient::new(self.files(Process::Operator, "operator")).unwrap())
+    }
+
     pub async fn pod(&self, name: &'static str, slots: u32) -> Arc<FakePod> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let pod = Arc::new(FakePod {
@@ -102,14 +107,14 @@ impl Trust {
             answers: Mutex::default(),
             address: listener.local_addr().unwrap(),
         });
-        let router = Router::new()
+        let gateway = Router::new()
             .route("/v1/info", get(info))
             .route("/v1/eval", post(eval))
             .route("/v1/wake", post(wake))
             .route("/v1/hibernate", post(hibernate))
-            .route("/v1/forget", post(forget))
-            .route("/v1/report", get(reports))
             .with_state(Arc::clone(&pod));
+        let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(reports)).with_state(Arc::clone(&pod));
+        let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
         tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
         pod
     }
@@ -222,7 +227,7 @@ pub async fn directory(trust: &Trust, pods: &[&Arc<FakePod>]) -> (tempfile::Temp
         .iter()
         .map(|pod| StaticPod { pod: pod.name.to_owned(), namespace: "default".to_owned(), address: pod.address, boot: pod.boot.clone() })
         .collect();
-    let directory = FolderDirectory::open(folder.path(), pods, trust.kernels(), None).await.unwrap();
+    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
     (folder, directory)
 }
 
@@ -237,7 +242,7 @@ pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authentica
     let base = format!("http://{}", listener.local_addr().unwrap());
     let routes = gateway.routes(CancellationToken::new());
     tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-    Client { base, http: reqwest::Client::new() }
+    Client::new(base)
 }
 
 #[derive(Clone)]
@@ -247,9 +252,13 @@ pub struct Client {
 }
 
 impl Client {
+    fn new(base: String) -> Self {
+        Self { base, http: reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap() }
+    }
+
     pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        self.http.request(method, format!("{}{path}", self.base)).timeout(Duration::from_secs(20))
+        self.http.request(method, format!("{}{path}", self.base))
     }
 
     pub async fn json(&self, method: &str, path: &str, body: serde_json::Value) -> (u16, serde_json::Value) {
@@ -273,7 +282,7 @@ pub async fn serve_whole(trust: &Trust, directory: Arc<dyn Directory>) -> (Clien
     let shutdown = CancellationToken::new();
     let until = shutdown.clone();
     tokio::spawn(async move { gateway.serve(listener, until).await.unwrap() });
-    (Client { base, http: reqwest::Client::new() }, shutdown)
+    (Client::new(base), shutdown)
 }
 
 /// Waits until `fits` holds of the directory.

@@ -1,0 +1,53 @@
+//! The cache and the failures, without an API server.
+
+use super::*;
+
+fn shared() -> Shared {
+    Shared { cache: RwLock::default(), changes: broadcast::Sender::new(8) }
+}
+
+fn object(name: &str, uid: &str, version: &str) -> Record {
+    let object = serde_json::json!({
+        "apiVersion": "dormouse.dev/v1alpha1",
+        "kind": "KernelSession",
+        "metadata": {"name": name, "namespace": "a", "uid": uid, "resourceVersion": version, "finalizers": [STORAGE_FINALIZER]},
+        "spec": {},
+    });
+    record(serde_json::from_value(object).unwrap()).unwrap()
+}
+
+#[test]
+fn the_watch_does_not_undo_what_a_write_answered() {
+    let shared = shared();
+    shared.note(object("x", "u", "10"));
+    let have = shared.note(object("x", "u", "9"));
+    assert_eq!(have.resource_version, "10");
+    let remade = shared.note(object("x", "v", "5"));
+    assert_eq!(remade.uid, "v", "another object of the same name is not older");
+    shared.forget(&Key::new("a", "x"), Some("u"));
+    assert!(shared.read().sessions.contains_key(&Key::new("a", "x")), "the end of an object is not the end of its successor");
+}
+
+#[test]
+fn a_full_list_removes_what_is_not_in_it_and_keeps_what_came_since() {
+    let shared = shared();
+    shared.note(object("old", "1", "1"));
+    let unlisted = shared.known();
+    shared.note(object("new", "2", "2"));
+    shared.listed(unlisted);
+    assert_eq!(shared.read().sessions.keys().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["new"]);
+}
+
+#[test]
+fn the_api_servers_failures_are_told_apart() {
+    let status = |code: u16, reason: &str, kind: &str| {
+        let status = serde_json::json!({"status": "Failure", "code": code, "reason": reason, "message": "m", "details": {"kind": kind}});
+        failure(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())))
+    };
+    assert!(matches!(status(404, "NotFound", "namespaces"), DirectoryError::NamespaceNotFound));
+    assert!(matches!(status(404, "NotFound", "kernelsessions"), DirectoryError::NotFound));
+    assert!(matches!(status(409, "AlreadyExists", ""), DirectoryError::AlreadyExists));
+    assert!(matches!(status(409, "Conflict", ""), DirectoryError::Conflict));
+    assert!(matches!(status(422, "Invalid", ""), DirectoryError::Invalid(message) if message == "m"));
+    assert!(matches!(status(500, "", ""), DirectoryError::Unavailable(_)));
+}
