@@ -1,0 +1,138 @@
+//! Sessions, placements and rights on a real API server.
+#![cfg(feature = "kubernetes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{path::Path, sync::Arc};
+
+use dormouse_crds::session::{KernelSessionSpec, Placement};
+use dormouse_gateway::{
+    Directory,
+    auth::{Access, AuthError, Authenticator as _, Caller, Verb, kubernetes::KubernetesAuthenticator},
+    directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
+};
+use dormouse_testkit::apiserver::ApiServer;
+use support::until;
+use tokio_util::sync::CancellationToken;
+
+fn new(key: &Key) -> NewSession {
+    NewSession { key: key.clone(), labels: Default::default(), spec: KernelSessionSpec::default() }
+}
+
+fn placement(pod: &str, epoch: u64) -> Placement {
+    Placement { pod: pod.into(), pod_uid: format!("uid-{pod}"), boot: format!("boot-{pod}"), epoch }
+}
+
+fn apply(server: &ApiServer, yaml: &str) -> anyhow::Result<String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), yaml).unwrap();
+    server.kubectl(&["apply", "-f", file.path().to_str().unwrap()])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_directory_and_the_rights_on_a_real_api_server() {
+    dormouse_service::telemetry::install_tls_provider();
+    let server = ApiServer::start().await.unwrap();
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds/yaml");
+    server.kubectl(&["apply", "-f", crds.to_str().unwrap()]).unwrap();
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
+    server.kubectl(&["create", "namespace", "team"]).unwrap();
+    let kubeconfig = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let shutdown = CancellationToken::new();
+    let directory = KubernetesDirectory::start(client.clone(), &shutdown);
+    until(&*directory, "the caches are full", || directory.pending().is_empty()).await;
+
+    sessions_are_made_changed_and_removed(&*directory).await;
+    of_two_placements_one_wins(&*directory).await;
+    what_kubectl_does_is_seen(&server, &directory).await;
+    rights_are_the_clusters(&server, &KubernetesAuthenticator::new(client, "dormouse".into())).await;
+    shutdown.cancel();
+}
+
+async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
+    let key = Key::new("team", "a");
+    let made = directory.create(new(&key)).await.unwrap();
+    assert!(made.finalizer, "whoever makes a session promises to clean up after it");
+    assert_eq!(directory.get(&key).as_deref(), Some(&*made), "what was written is seen at once");
+    assert!(matches!(directory.create(new(&key)).await, Err(DirectoryError::AlreadyExists)));
+    assert!(matches!(directory.create(new(&Key::new("nowhere", "a"))).await, Err(DirectoryError::NamespaceNotFound)));
+    let patch = |spec| SessionPatch { spec: Some(spec), labels: Some([("app".to_owned(), Some("x".to_owned()))].into()) };
+    let patched = directory.patch(&key, patch(serde_json::json!({"idleSeconds": 7}))).await.unwrap();
+    assert_eq!((patched.spec.idle_seconds, patched.generation, patched.labels["app"].as_str()), (7, made.generation + 1, "x"));
+    let refused = directory.patch(&key, patch(serde_json::json!({"limits": {"heapBytes": 1}}))).await;
+    assert!(matches!(refused, Err(DirectoryError::Invalid(message)) if message.contains("heapBytes")));
+    directory.delete(&key).await.unwrap();
+    assert!(directory.get(&key).unwrap().deleting);
+    assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
+}
+
+async fn of_two_placements_one_wins(directory: &dyn Directory) {
+    let key = Key::new("team", "raced");
+    let seen = directory.create(new(&key)).await.unwrap();
+    let (one, two) = tokio::join!(directory.assign(&seen, placement("one", 1)), directory.assign(&seen, placement("two", 1)));
+    let (winner, loser) = if one.is_ok() { (one.unwrap(), two) } else { (two.unwrap(), one) };
+    assert!(matches!(loser, Err(DirectoryError::Conflict)), "{loser:?}");
+    let now = directory.read(&key).await.unwrap();
+    assert_eq!((now.status.placement.clone(), now.status.last_epoch), (winner.status.placement.clone(), Some(1)));
+    let moved = directory.assign(&now, placement("three", 2)).await.unwrap();
+    assert_eq!((moved.status.placement.clone().unwrap().pod.as_str(), moved.status.last_epoch), ("three", Some(2)));
+    assert_eq!(moved.spec, seen.spec);
+}
+
+async fn what_kubectl_does_is_seen(server: &ApiServer, directory: &Arc<KubernetesDirectory>) {
+    let key = Key::new("team", "applied");
+    apply(server, "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {name: applied, namespace: team}\nspec: {}\n")
+        .unwrap();
+    until(&**directory, "the applied session", || directory.get(&key).is_some()).await;
+    assert!(!directory.get(&key).unwrap().finalizer);
+    server.kubectl(&["delete", "kernelsession", "-n", "team", "applied"]).unwrap();
+    until(&**directory, "its end", || directory.get(&key).is_none()).await;
+
+    apply(
+        server,
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: k1, namespace: team, labels: {dormouse.dev/component: kernel, dormouse.dev/pool: default}}\n\
+         spec: {containers: [{name: kernel, image: none}]}\n",
+    )
+    .unwrap();
+    let status =
+        r#"{"status":{"phase":"Running","podIP":"10.1.2.3","podIPs":[{"ip":"10.1.2.3"}],"conditions":[{"type":"Ready","status":"True"}]}}"#;
+    server.kubectl(&["patch", "pod", "-n", "team", "k1", "--subresource=status", "--type=merge", "-p", status]).unwrap();
+    until(&**directory, "the pod", || directory.pods("team", "default").iter().any(|pod| pod.ready)).await;
+    let pod = directory.pods("team", "default").remove(0);
+    assert_eq!((pod.pod.as_str(), pod.address.to_string().as_str()), ("k1", "10.1.2.3:7443"));
+    assert!(directory.pods("team", "other").is_empty() && directory.pods("other", "default").is_empty());
+    let named = Placement { pod_uid: pod.uid.clone(), ..placement("k1", 1) };
+    assert!(directory.pod("team", &named).is_some());
+    assert!(directory.pod("team", &placement("k1", 1)).is_none(), "a later pod of the same name is another");
+}
+
+async fn rights_are_the_clusters(server: &ApiServer, authenticator: &KubernetesAuthenticator) {
+    apply(
+        server,
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: app, namespace: team}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: app, namespace: team}\n\
+         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions/eval], verbs: [create]}]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: app, namespace: team}\n\
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: app}\nsubjects: [{kind: ServiceAccount, name: app}]\n",
+    )
+    .unwrap();
+    let token = |audience: &str| {
+        server.kubectl(&["create", "token", "app", "-n", "team", &format!("--audience={audience}")]).unwrap().trim().to_owned()
+    };
+    let caller = authenticator.authenticate(Some(&token("dormouse"))).await.unwrap();
+    assert_eq!(caller.user, "system:serviceaccount:team:app");
+    let elsewhere = token("elsewhere");
+    for bad in [None, Some(""), Some("nonsense"), Some(elsewhere.as_str())] {
+        assert!(matches!(authenticator.authenticate(bad).await, Err(AuthError::Unauthenticated)), "{bad:?}");
+    }
+    let access = |namespace: &str, verb, eval| Access { namespace: namespace.into(), name: Some("a".into()), verb, eval };
+    assert!(authenticator.authorize(&caller, &access("team", Verb::Create, true)).await.is_ok());
+    for denied in [access("team", Verb::Get, false), access("team", Verb::Create, false), access("other", Verb::Create, true)] {
+        assert!(matches!(authenticator.authorize(&caller, &denied).await, Err(AuthError::Forbidden { .. })), "{denied:?}");
+    }
+    let nobody = Caller { user: "system:anonymous".into(), ..Caller::default() };
+    assert!(authenticator.authorize(&nobody, &access("team", Verb::Create, true)).await.is_err());
+}
