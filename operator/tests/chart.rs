@@ -1,0 +1,47 @@
+//! The chart and the operator agree about names.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeSet, path::Path};
+
+use clap::CommandFactory as _;
+use dormouse_operator::{Config, ca, leader};
+
+fn chart(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/dormouse").join(file);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Names that begin with `DORMOUSE_` in a text.
+fn variables(text: &str) -> BTreeSet<String> {
+    let names = text.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
+    names.filter(|name| name.starts_with("DORMOUSE_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_chart_sets_only_variables_that_the_operator_reads_and_all_that_it_needs() {
+    let command = Config::command();
+    let of = |argument: &clap::Arg| argument.get_env().map(|name| name.to_string_lossy().into_owned());
+    let mut known: BTreeSet<String> = command.get_arguments().filter_map(of).collect();
+    known.insert(dormouse_service::telemetry::LOG_ENV.to_owned());
+    let required: BTreeSet<String> = command.get_arguments().filter(|argument| argument.is_required_set()).filter_map(of).collect();
+    let set = variables(&chart("templates/operator.yaml"));
+    assert_eq!(set.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "unknown");
+    assert_eq!(required.difference(&set).collect::<Vec<_>>(), Vec::<&String>::new(), "missing");
+}
+
+#[test]
+fn the_gateway_mounts_the_secret_that_the_operator_makes() {
+    assert!(chart("templates/gateway.yaml").contains(&format!("secretName: {}", ca::GATEWAY_SECRET)));
+}
+
+#[test]
+fn the_operator_may_not_delete_anything_nor_read_beyond_its_work() {
+    let rbac = chart("templates/rbac.yaml");
+    let rules: Vec<&str> =
+        rbac.split("\n---\n").filter(|doc| doc.contains("name: dormouse-operator") && doc.contains("\nrules:")).collect();
+    assert_eq!(rules.len(), 2, "a ClusterRole, and a Role for the lease {}", leader::LEASE);
+    for rule in rules {
+        assert!(!rule.contains("delete") || rule.matches("delete").count() == rule.matches("block deletion").count(), "{rule}");
+        assert!(!rule.contains('*') && !rule.contains("pods/exec") && !rule.contains("impersonate"), "{rule}");
+    }
+}
