@@ -1,0 +1,37 @@
+//! Compiled code on disk: used when only this user could have written it.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use dormouse_engine::{Engine, EngineError, EngineOptions};
+use serde_json::json;
+
+use crate::support::{Session, real};
+
+#[tokio::test]
+async fn compiled_code_is_kept_and_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = EngineOptions { cache_dir: Some(dir.path().join("code")) };
+    Engine::new(options.clone()).unwrap();
+    let files: Vec<_> = fs::read_dir(dir.path().join("code")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(fs::metadata(&files[0]).unwrap().permissions().mode() & 0o777, 0o600);
+    let engine = Engine::new(options.clone()).unwrap();
+    let mut session = Session { instance: engine.create(&real()).unwrap(), ..Session::new(real()) };
+    assert_eq!(session.value("1+1").await, json!(2));
+
+    // A new file: the living engine has the old one mapped.
+    fs::remove_file(&files[0]).unwrap();
+    fs::write(&files[0], b"not compiled code").unwrap();
+    Engine::new(options).unwrap();
+    assert!(fs::metadata(&files[0]).unwrap().len() > 100_000, "what does not load is compiled and kept anew");
+}
+
+#[test]
+fn a_cache_that_others_may_write_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = EngineOptions { cache_dir: Some(dir.path().to_owned()) };
+    Engine::new(options.clone()).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = Engine::new(options).map(|_| ());
+    assert!(matches!(&refused, Err(EngineError::Load(why)) if why.contains("chmod")), "{refused:?}");
+}
