@@ -52,6 +52,13 @@ pub(crate) fn pool_name() -> Value {
     )])
 }
 
+pub(crate) fn timestamp() -> Value {
+    rules([rule(
+        "self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
+        "epoch: write a time as RFC 3339 has it, such as 2026-01-01T00:00:00Z",
+    )])
+}
+
 pub(crate) fn limits() -> Value {
     rules([
         between("heapBytes", HEAP_BYTES_MIN, HEAP_BYTES_MAX, "bytes; 8 MiB to 1 GiB"),

@@ -153,7 +153,7 @@ pub struct Determinism {
     pub seed: u64,
     /// RFC 3339: where the session's clock begins.
     #[serde(default = "default_determinism_epoch")]
-    #[cfg_attr(feature = "kubernetes", schemars(extend("format" = "date-time")))]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 40), extend("x-kubernetes-validations" = rules::timestamp())))]
     pub epoch: String,
 }
 
