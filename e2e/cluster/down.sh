@@ -20,7 +20,7 @@ if $C version >/dev/null 2>&1; then
 fi
 stop containerd
 for p in /proc/[0-9]*; do # shims of our containerd socket that are left
-  tr '\0' ' ' <$p/cmdline 2>/dev/null | grep -q "containerd-shim-runc-v2 .*-address $S/containerd.sock" && kill -9 ${p#/proc/} 2>/dev/null; done
+  { tr '\0' ' ' <$p/cmdline; } 2>/dev/null | grep -q "containerd-shim-runc-v2 .*-address $S/containerd.sock" && kill -9 ${p#/proc/} 2>/dev/null; done
 mount | awk -v s="$S/" 'index($3,s)==1 {print $3}' | sort -r | xargs -r -n1 umount -l
 for i in cni0 kube0; do ip link del $i 2>/dev/null; done
 for t in 'ip kube-proxy' 'ip6 kube-proxy' 'ip netpol'; do nft delete table $t 2>/dev/null; done

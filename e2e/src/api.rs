@@ -61,6 +61,16 @@ impl Api {
         self.ask(Method::GET, &format!("/{name}"), None).await
     }
 
+    /// Deletes a session; the objects in storage go after the answer.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        let response = self.send(Method::DELETE, &format!("/{name}"), None).await?;
+        ensure!(response.status() == StatusCode::ACCEPTED, "DELETE {name}: {}", response.status());
+        Ok(())
+    }
+
     /// Runs a cell.
     ///
     /// # Errors

@@ -40,6 +40,8 @@ pub async fn cells_that_fail(world: &World) -> Result<()> {
         ensure!(!result.ok && result.error.as_ref().is_some_and(|error| error.code == expected), "{code}: {result:?}");
         ensure!(world.api.value(name, "alive").await? == 1, "{code}: the session did not live on");
     }
+    world.api.delete(name).await?;
+    world.kube.kubectl(&format!("wait --for=delete kernelsession/{name} --timeout={WAIT_SECONDS}s")).await?;
     Ok(())
 }
 
