@@ -4,19 +4,31 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
-/// Rebuilds the engine into `crates/engine/engine`. With `check`, builds aside and fails when the committed one differs.
-pub fn run(check: bool) -> anyhow::Result<()> {
+/// Flags of `engine`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Builds aside and fails when the committed engine differs.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Rebuilds the engine into `crates/engine/engine`, or compares with what is there.
+pub fn run(args: &Args) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies outside the project")?;
     let script = root.join("crates/guest/build.sh");
     let committed = root.join("crates/engine/engine");
-    let out = if check { root.join("target/engine-check") } else { committed.clone() };
+    let out = if args.check { root.join("target/engine-check") } else { committed.clone() };
     let status = Command::new("bash").arg(&script).arg("--out").arg(&out).status().context("cannot run bash")?;
     ensure!(status.success(), "{} failed: {status}", script.display());
-    if check {
+    if args.check {
         let names = |dir: &Path| std::fs::read_to_string(dir.join("current.rs")).with_context(|| format!("no engine in {}", dir.display()));
         let (built, kept) = (names(&out)?, names(&committed)?);
         if built != kept {
-            bail!("the committed engine is {} but the guest's sources make {}; run `cargo xtask engine` and commit", kept.trim(), built.trim());
+            bail!(
+                "the committed engine is {} but the guest's sources make {}; run `cargo xtask engine` and commit",
+                kept.trim(),
+                built.trim()
+            );
         }
     }
     Ok(())
