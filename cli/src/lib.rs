@@ -1,3 +1,39 @@
 //! The `dormouse` command: `dev`, `repl` and the client's verbs. It must not hold logic that the processes do not have.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+pub mod args;
+pub mod cell;
 pub mod dev;
+pub mod failure;
+pub mod repl;
+pub mod screen;
+mod show;
+pub mod verbs;
+
+use args::{Cli, Command};
+use dormouse_service::{shutdown, telemetry};
+use screen::Screen;
+
+/// Does what the command line says. `false`: it was done, and a script failed.
+///
+/// # Errors
+/// It could not be done.
+pub async fn run(cli: Cli) -> anyhow::Result<bool> {
+    if let Command::Dev(args) = cli.command {
+        telemetry::init("dev");
+        dev::run(args, cli.server.namespace, shutdown::signal()).await?;
+        return Ok(true);
+    }
+    telemetry::install_tls_provider();
+    let client = cli.server.client()?;
+    let mut screen = Screen::standard();
+    match cli.command {
+        Command::Repl(args) => repl::run(&client, &args, &mut screen).await,
+        Command::Eval(args) => verbs::eval::run(&client, args, &mut screen).await,
+        Command::Run(args) => verbs::file::run(&client, args, &mut screen).await,
+        Command::Sessions(args) => verbs::sessions::run(&client, args, &mut screen).await,
+        Command::Logs(args) => verbs::logs::run(&client, args, &mut screen).await,
+        Command::Dev(_) => Ok(true),
+    }
+}

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use async_trait::async_trait;
 use dormouse_broker::{Broker, Secrets};
-use dormouse_crds::manifest::{Document, Metadata};
+use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -18,56 +18,52 @@ use dormouse_service::tls::{PeerClient, Process};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{NAMESPACE, POD, certificates::Authority, sessions};
+use super::{POD, certificates::Authority, sessions};
 
 /// Serves the brokers of the files.
 pub(super) async fn start(
     files: &[PathBuf],
+    namespace: &str,
     authority: &Authority,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
 ) -> anyhow::Result<DevTools> {
-    let documents = sessions::read(files)?;
-    let namespace_of = |metadata: &Metadata| metadata.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
-    let mut secrets: HashMap<String, BTreeMap<String, BTreeMap<String, Vec<u8>>>> = HashMap::new();
+    let documents = sessions::read(files, namespace)?;
+    let mut values: BTreeMap<String, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
     for document in &documents {
-        if let Document::Secret(metadata, values) = document {
-            secrets.entry(namespace_of(metadata)).or_default().insert(metadata.name.clone(), values.clone());
+        if let Document::Secret(metadata, secret) = document {
+            values.insert(metadata.name.clone(), secret.clone());
         }
     }
+    let secrets = Secrets::memory(values);
     let mut brokers = HashMap::new();
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let namespace = namespace_of(&metadata);
-        let secrets = Secrets::memory(secrets.get(&namespace).cloned().unwrap_or_default());
-        let broker = Broker::new(*spec, secrets).with_context(|| format!("ToolBroker {}", metadata.name))?;
+        let broker = Broker::new(*spec, secrets.clone()).with_context(|| format!("ToolBroker {}", metadata.name))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let client = PeerClient::new(authority.issue(Process::Kernel, &namespace, POD)?)?;
+        let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;
         let tools = BrokerTools::new(client, listener.local_addr()?.to_string());
-        let tls = authority.issue(Process::Broker, &namespace, &metadata.name)?;
+        let tls = authority.issue(Process::Broker, namespace, &metadata.name)?;
         let shutdown = shutdown.clone();
         tasks.spawn(async move { broker.serve(listener, tls, shutdown).await });
-        brokers.insert((namespace, metadata.name), tools);
+        brokers.insert(metadata.name, tools);
     }
     Ok(DevTools { brokers })
 }
 
 /// The way to the brokers: as in a cluster, but each has a port and not a DNS name.
 pub(super) struct DevTools {
-    /// By namespace and name.
-    brokers: HashMap<(String, String), BrokerTools>,
+    /// By name. The pod runs sessions of one namespace only.
+    brokers: HashMap<String, BrokerTools>,
 }
 
 #[async_trait]
 impl Tools for DevTools {
     async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
-        match self.brokers.get(&(call.namespace.clone(), broker.to_owned())) {
+        match self.brokers.get(broker) {
             Some(tools) => tools.call(broker, call).await,
             None => {
-                let message = format!(
-                    "namespace {} has no ToolBroker {broker}: start `dormouse dev` with a --broker FILE.yaml that has it",
-                    call.namespace
-                );
+                let message = format!("there is no ToolBroker {broker}: start `dormouse dev` with a --broker FILE.yaml that has it");
                 Err(ApiError::new(ErrorCode::ToolNotFound, message))
             }
         }

@@ -30,8 +30,8 @@ use storage::StorageArgs;
 
 /// Name of the one kernel pod.
 const POD: &str = "dev";
-/// Namespace in the certificate of the one kernel pod, and of sessions whose manifest names none.
-pub const NAMESPACE: &str = "default";
+/// The namespace that gateway and operator have in a cluster.
+const SYSTEM: &str = "dormouse-system";
 /// Live sessions that fit.
 const SLOTS: u32 = 10_000;
 /// Bytes for copies of sleeping sessions.
@@ -57,8 +57,11 @@ pub struct Args {
     sessions: Vec<PathBuf>,
 }
 
-/// Serves until `shutdown`; then every session is put to sleep.
-pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+/// Serves the sessions of `namespace` until `shutdown`; then every session is put to sleep.
+///
+/// # Errors
+/// A manifest, the store, a certificate or a port cannot be used.
+pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> anyhow::Result<()> {
     if !args.listen.ip().is_loopback() {
         bail!("`dormouse dev` has no authentication, so it listens on loopback only: use --listen 127.0.0.1:{}", args.listen.port());
     }
@@ -70,10 +73,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let tools = brokers::start(&args.brokers, &authority, &inner, &inner_tasks).await?;
+    let tools = brokers::start(&args.brokers, &namespace, &authority, &inner, &inner_tasks).await?;
     let config = PodConfig {
         pod: POD.to_owned(),
-        namespace: NAMESPACE.to_owned(),
+        namespace: namespace.clone(),
         slots: SLOTS,
         cache_bytes: CACHE_BYTES,
         store_prefix: String::new(),
@@ -81,22 +84,23 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let pod = Pod::new(config, engine, Arc::clone(&store), Arc::new(tools))?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
-        StaticPod { pod: POD.to_owned(), namespace: NAMESPACE.to_owned(), address: pod_listener.local_addr()?, boot: pod.info().boot };
-    let pod_tls = authority.issue(Process::Kernel, NAMESPACE, POD)?;
+        StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
+    let pod_tls = authority.issue(Process::Kernel, &namespace, POD)?;
     inner_tasks.spawn({
         let (pod, inner) = (pod.clone(), inner.clone());
         async move { pod.serve(pod_listener, pod_tls, inner).await }
     });
 
-    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, NAMESPACE, "gateway")?)?);
+    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, SYSTEM, "gateway")?)?);
+    // Reports and forgetting are the operator's right; here the directory does that work.
+    let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
     let cleanup = Arc::new(StoreCleanup { store });
-    let operator = Kernels::new(PeerClient::new(authority.issue(Process::Operator, NAMESPACE, "operator")?)?);
-    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], operator, Some(cleanup)).await?;
+    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], reports, Some(cleanup)).await?;
     let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
-    sessions::apply(&args.sessions, directory.as_ref()).await?;
-    greet(address, &args);
+    sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;
+    greet(address, &namespace, &args);
     let served = gateway.serve(listener, shutdown).await;
     inner.cancel();
     inner_tasks.close();
@@ -111,14 +115,14 @@ fn load_engine(cache: PathBuf) -> anyhow::Result<Engine> {
 }
 
 #[expect(clippy::print_stdout, reason = "what it serves is the answer of this command")]
-fn greet(address: SocketAddr, args: &Args) {
+fn greet(address: SocketAddr, namespace: &str, args: &Args) {
     println!("dormouse dev serves http://{address}, keeps {}", args.storage.describe(&args.data));
     println!();
     println!("  dormouse --server http://{address} repl");
     println!(
-        "  curl -s http://{address}/v1/namespaces/{NAMESPACE}/sessions -H 'content-type: application/json' -d '{{\"name\":\"first\"}}'"
+        "  curl -s http://{address}/v1/namespaces/{namespace}/sessions -H 'content-type: application/json' -d '{{\"name\":\"first\"}}'"
     );
     println!(
-        "  curl -s http://{address}/v1/namespaces/{NAMESPACE}/sessions/first/eval -H 'content-type: application/json' -d '{{\"code\":\"1+1\"}}'"
+        "  curl -s http://{address}/v1/namespaces/{namespace}/sessions/first/eval -H 'content-type: application/json' -d '{{\"code\":\"1+1\"}}'"
     );
 }

@@ -2,27 +2,44 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use dormouse_crds::manifest::{self, Document};
+use anyhow::{Context as _, bail};
+use dormouse_crds::manifest::{self, Document, Metadata};
 use dormouse_gateway::directory::{Directory, DirectoryError, Key, NewSession};
 
-use super::NAMESPACE;
-
-/// The documents of the files, in order.
-pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+/// The documents of the files, in order. There is one namespace, so a manifest may not name another.
+pub(super) fn read(files: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Document>> {
     let mut documents = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        documents.extend(manifest::parse(&text).with_context(|| format!("in {}", file.display()))?);
+        for document in manifest::parse(&text).with_context(|| format!("in {}", file.display()))? {
+            let metadata = metadata(&document);
+            if let Some(other) = metadata.namespace.as_deref().filter(|other| *other != namespace) {
+                let name = &metadata.name;
+                bail!(
+                    "{}: {name} belongs to namespace {other}, and this serves {namespace}: say `dormouse dev --namespace {other}`",
+                    file.display()
+                );
+            }
+            documents.push(document);
+        }
     }
     Ok(documents)
 }
 
+fn metadata(document: &Document) -> &Metadata {
+    match document {
+        Document::Session(metadata, _)
+        | Document::Broker(metadata, _)
+        | Document::Secret(metadata, _)
+        | Document::ConfigMap(metadata, _) => metadata,
+    }
+}
+
 /// Makes the sessions of the files. One that exists stays as it is.
-pub(super) async fn apply(files: &[PathBuf], directory: &dyn Directory) -> anyhow::Result<()> {
-    for document in read(files)? {
+pub(super) async fn apply(files: &[PathBuf], namespace: &str, directory: &dyn Directory) -> anyhow::Result<()> {
+    for document in read(files, namespace)? {
         let Document::Session(metadata, spec) = document else { continue };
-        let key = Key::new(metadata.namespace.as_deref().unwrap_or(NAMESPACE), metadata.name);
+        let key = Key::new(namespace, metadata.name);
         let name = key.name.clone();
         match directory.create(NewSession { key, labels: metadata.labels, spec: *spec }).await {
             Ok(_) | Err(DirectoryError::AlreadyExists) => {}

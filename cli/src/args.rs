@@ -1,0 +1,58 @@
+//! The command line.
+
+use dormouse_client::{Client, Error};
+
+use crate::{dev, repl, verbs};
+
+/// JavaScript and TypeScript REPLs that live for ever and cost nothing while they sleep.
+#[derive(Debug, clap::Parser)]
+#[command(name = "dormouse", version, about)]
+pub struct Cli {
+    /// Where the gateway is.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Which sessions, and by what right.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServerArgs {
+    /// URL of the gateway.
+    #[arg(long, global = true, env = "DORMOUSE_SERVER", default_value = "http://127.0.0.1:7777", value_name = "URL")]
+    pub server: String,
+    /// Namespace of the sessions.
+    #[arg(long, short, global = true, env = "DORMOUSE_NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Bearer token: a Kubernetes token in a cluster, none for `dormouse dev`.
+    #[arg(long, global = true, env = "DORMOUSE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+}
+
+impl ServerArgs {
+    /// The client that these flags describe.
+    ///
+    /// # Errors
+    /// The URL or the token cannot be used.
+    pub fn client(&self) -> Result<Client, Error> {
+        Client::new(&self.server, &self.namespace, self.token.as_deref())
+    }
+}
+
+/// The verbs.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Serve everything in one process on this machine.
+    Dev(dev::Args),
+    /// Type cells into a session; it is made when it does not exist.
+    Repl(repl::Args),
+    /// Run one cell.
+    Eval(verbs::eval::Args),
+    /// Run a file as one cell, in a session of its own or in an existing one.
+    Run(verbs::file::Args),
+    /// List, make, inspect and delete sessions, put them to sleep and wake them.
+    Sessions(verbs::sessions::Args),
+    /// Show a session's events.
+    Logs(verbs::logs::Args),
+}

@@ -1,0 +1,26 @@
+//! The client's verbs, a file each.
+
+use anyhow::Context as _;
+
+pub mod eval;
+pub mod file;
+pub mod logs;
+pub mod sessions;
+
+/// The session that verbs use when none is named.
+pub const SESSION: &str = "repl";
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// All of standard input as text.
+fn standard_input() -> anyhow::Result<String> {
+    std::io::read_to_string(std::io::stdin()).context("cannot read standard input")
+}

@@ -1,0 +1,148 @@
+//! `dormouse dev` and the client's verbs, as real processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    process::Command,
+};
+
+use support::Dev;
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_session_outlives_sleep_a_kill_and_a_stop() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    dev.eval("const counter = (() => { let n = 0; return (): number => ++n })()");
+    dev.eval("class Greeter { constructor(private name: string) {} greet() { return `hello ${this.name}` } }");
+    dev.eval("const greeter = new Greeter('world'), map = new Map([['a', { deep: [1, 2] }]])");
+    assert_eq!(dev.eval("counter()"), "1");
+    assert_eq!(dev.eval("greeter.greet()").trim_matches(['\'', '"']), "hello world");
+
+    let slept = dev.command(&["sessions", "hibernate", "s", "-o", "json"], "");
+    assert_eq!(json(&slept.out)["state"], "Hibernated", "{}", slept.err);
+    assert_eq!(dev.eval("counter()"), "2", "the next cell wakes it");
+    dev.kill();
+
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.eval("counter()"), "3", "what was acked is there after kill -9");
+    assert_eq!(dev.eval("map.get('a').deep.length + counter()"), "6");
+    assert!(dev.terminate().success(), "SIGTERM ends it with success");
+
+    let dev = Dev::start(data.path(), &[]);
+    let listed = dev.command(&["sessions", "-o", "json"], "");
+    assert_eq!(json(&listed.out)["state"], "Hibernated", "a stop puts every session to sleep");
+    assert_eq!(dev.eval("counter()"), "5");
+    assert!(dev.command(&["sessions", "delete", "s"], "").status.success());
+}
+
+#[test]
+fn a_repl_reads_cells_from_a_pipe() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let input = "interface Point { x: number }\nfunction f(p: Point) {\n  console.log('called')\n  return p.x * 2\n}\n\nf({ x: 21 })\n.hibernate\n{a: 1}\n\
+        const late = await new Promise(r => setTimeout(() => r('later'), 5))\nlate\nnull.x\n1 +\n";
+    let said = dev.command(&["repl", "piped"], input);
+    assert_eq!(said.status.code(), Some(1), "a cell failed");
+    assert!(said.out.contains("called\n42\n"), "{}", said.out);
+    assert!(said.out.contains("piped is Hibernated"), "{}", said.out);
+    assert!(said.out.contains("a: 1") && said.out.contains("later"), "{}", said.out);
+    assert!(said.err.contains("TypeError") && said.err.contains("SyntaxError"), "{}", said.err);
+    let again = dev.command(&["repl", "piped"], "f({ x: 4 })");
+    assert!(again.status.success() && again.out.contains("called\n8\n"), "{}{}", again.out, again.err);
+}
+
+#[test]
+fn errors_show_the_users_line() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let file = data.path().join("program.ts");
+    std::fs::write(&file, "type T = string\nfunction inner(): T {\n  throw new RangeError('too far')\n}\n\ninner()\n").unwrap();
+    let said = dev.command(&["run", file.to_str().unwrap()], "");
+    assert_eq!(said.status.code(), Some(1));
+    assert!(said.err.contains("RangeError: too far") && said.err.contains("3 |   throw new RangeError('too far')"), "{}", said.err);
+    assert!(said.err.contains("program.ts:3:") && said.err.contains("program.ts:6:"), "{}", said.err);
+    let left = dev.command(&["sessions", "-o", "json"], "");
+    assert!(left.out.is_empty(), "the session of a file is gone: {}", left.out);
+
+    let said = dev.command(&["eval", "let x: number = ;"], "");
+    assert!(said.err.contains("SyntaxError") && said.err.contains("1 | let x: number = ;"), "{}", said.err);
+}
+
+#[test]
+fn events_are_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    dev.eval("console.warn('careful'); 7");
+    let said = dev.command(&["logs", "s"], "");
+    assert!(said.out.contains("warn  careful") && said.out.contains("cell  1 7"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn tools_are_called_through_a_broker_that_keeps_the_secret() {
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = service.local_addr().unwrap();
+    let serving = std::thread::spawn(move || {
+        let (mut connection, _) = service.accept().unwrap();
+        let mut request = Vec::new();
+        let mut buffer = [0; 4096];
+        while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+            let read = connection.read(&mut buffer).unwrap();
+            assert_ne!(read, 0, "the request ended early");
+            request.extend_from_slice(&buffer[..read]);
+        }
+        let body = r#"{"id":"7","colour":"red"}"#;
+        write!(
+            connection,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    let data = tempfile::tempdir().unwrap();
+    let manifest = data.path().join("tools.yaml");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/toolbroker.yaml")).unwrap();
+    std::fs::write(
+        &manifest,
+        text.replace("http://widgets.default.svc", &format!("http://{address}")).replace("replace-me", "s3cr3t-token"),
+    )
+    .unwrap();
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/session.yaml");
+    let dev = Dev::start(data.path(), &["--broker", manifest.to_str().unwrap(), "--session", session]);
+
+    let said = dev.command(&["eval", "--session", "analyst", "(await callTool('getWidget', { id: '7' })).colour"], "");
+    assert!(said.out.contains("red"), "{}{}", said.out, said.err);
+    let request = serving.join().unwrap();
+    assert!(
+        request.starts_with("GET /widgets/7 ") && request.to_ascii_lowercase().contains("authorization: bearer s3cr3t-token"),
+        "{request}"
+    );
+    assert!(dev.terminate().success());
+    let found = Command::new("grep").args(["-r", "-l", "s3cr3t-token"]).arg(data.path()).output().unwrap();
+    assert_eq!(String::from_utf8(found.stdout).unwrap().trim(), manifest.to_str().unwrap(), "the secret is in its manifest only");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let data = tempfile::tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_dormouse");
+    let open = Command::new(binary).args(["dev", "--listen", "0.0.0.0:0", "--data"]).arg(data.path()).output().unwrap();
+    assert!(!open.status.success() && String::from_utf8_lossy(&open.stderr).contains("loopback only"));
+
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let alone = Command::new(binary).args(["--server", &format!("http://{nobody}"), "sessions"]).output().unwrap();
+    assert!(!alone.status.success() && String::from_utf8_lossy(&alone.stderr).contains("dormouse dev"));
+
+    let dev = Dev::start(data.path(), &[]);
+    let second = Command::new(binary).args(["dev", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).output().unwrap();
+    assert!(!second.status.success(), "a folder has one process");
+    let unknown = dev.command(&["sessions", "get", "nobody"], "");
+    assert!(!unknown.status.success() && unknown.err.contains("SessionNotFound"), "{}", unknown.err);
+}

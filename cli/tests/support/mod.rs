@@ -1,0 +1,103 @@
+//! The real binary: `dormouse dev` on a free port, and commands against it.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+/// Longer than a start that has to compile the engine, on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const BINARY: &str = env!("CARGO_BIN_EXE_dormouse");
+
+/// A `dormouse dev` that serves.
+pub struct Dev {
+    child: Child,
+    /// Its URL.
+    pub server: String,
+}
+
+/// What a command said.
+pub struct Said {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+impl Dev {
+    /// Starts it on `data`, with further flags.
+    pub fn start(data: &Path, flags: &[&str]) -> Self {
+        let mut child = Command::new(BINARY)
+            .args(["dev", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (said, first) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                // Nobody listens to what comes after the address.
+                let _ = said.send(line);
+            }
+        });
+        let line = first.recv_timeout(START_TIMEOUT).expect("dormouse dev says what it serves");
+        let server = line.split(' ').find(|word| word.starts_with("http://")).expect(&line).trim_end_matches(',').to_owned();
+        Self { child, server }
+    }
+
+    /// Ends it without a word.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop, and waits.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+
+    /// Runs `dormouse ARGS` against it, with this input.
+    pub fn command(&self, args: &[&str], input: &str) -> Said {
+        let mut child = Command::new(BINARY)
+            .args(["--server", &self.server])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that reads nothing may have closed it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let mut err = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        let reading = std::thread::spawn(move || {
+            stderr.read_to_string(&mut err).unwrap();
+            err
+        });
+        let mut out = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        Said { status: child.wait().unwrap(), out, err: reading.join().unwrap() }
+    }
+
+    /// Runs a cell in the session `s` and gives its output, trimmed.
+    pub fn eval(&self, code: &str) -> String {
+        let said = self.command(&["eval", "--session", "s", code], "");
+        assert!(said.status.success(), "{code}: {}{}", said.out, said.err);
+        said.out.trim().to_owned()
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
