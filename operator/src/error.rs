@@ -25,6 +25,9 @@ pub enum ReconcileError {
     /// Storage.
     #[error(transparent)]
     Storage(#[from] crate::storage::StorageError),
+    /// A deleted session's objects are not gone yet.
+    #[error(transparent)]
+    Erase(#[from] dormouse_erasure::EraseError),
     /// A kernel pod did not do as asked.
     #[error("kernel pod: {0}")]
     Pod(String),

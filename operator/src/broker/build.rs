@@ -152,7 +152,7 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
     })
 }
 
-/// In: the namespace's kernel pods. Out is the broker's own business: it checks every address that it connects to.
+/// In: the namespace's kernel pods. Out: everywhere, because which hosts the services name is for the ToolBroker to say.
 fn network_policy(broker: &ValidBroker) -> Result<NetworkPolicy, serde_json::Error> {
     serde_json::from_value(json!({
         "metadata": metadata(broker),

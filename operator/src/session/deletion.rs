@@ -10,10 +10,11 @@ use dormouse_crds::{
     labels::STORAGE_FINALIZER,
     session::{KernelSession, Placement},
 };
-use dormouse_lifecycle::{Head, SessionKey, sweep};
+use dormouse_erasure::EraseError;
+use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::kernel::{Assignment, KERNEL_PORT};
 use dormouse_service::tls::{Identity, Process};
-use dormouse_store::{Condition, PutError, SnapshotStore, StoreError};
+use dormouse_store::{SnapshotStore, StoreError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _, runtime::controller::Action};
@@ -34,10 +35,6 @@ const FORGET_TIMEOUT: Duration = Duration::from_secs(10);
 const FORGET_PATIENCE: Duration = Duration::from_secs(60);
 /// When to look again at a session whose storage cannot be cleaned because somebody must change something.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
-/// Attempts to put the tombstone over a head that keeps changing.
-const TOMBSTONE_ATTEMPTS: u32 = 8;
-/// Deletions of keys that run at the same time.
-const DELETES_IN_FLIGHT: usize = 16;
 
 /// Ends a session that was deleted.
 ///
@@ -83,53 +80,15 @@ fn never_stored(session: &KernelSession) -> bool {
 
 /// Leaves no object and no writer behind.
 async fn clean(session: &KernelSession, store: &dyn SnapshotStore, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
-    match bury(store, key).await {
+    match dormouse_erasure::bury(store, key).await {
         Ok(()) => {
             forget(session, context).await?;
-            remove_all(store, key).await
+            Ok(dormouse_erasure::remove_all(store, key).await?)
         }
         // A bucket that never was holds nothing.
-        Err(ReconcileError::Storage(StorageError::Store(StoreError::NoBucket { .. }))) if never_stored(session) => {
-            forget(session, context).await
-        }
-        Err(error) => Err(error),
+        Err(EraseError::Store(StoreError::NoBucket { .. })) if never_stored(session) => forget(session, context).await,
+        Err(error) => Err(error.into()),
     }
-}
-
-/// Puts the tombstone over whatever head there is.
-async fn bury(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), ReconcileError> {
-    for _ in 0..TOMBSTONE_ATTEMPTS {
-        let current = store.get(&key.head()).await.map_err(StorageError::Store)?;
-        let decoded = current.as_ref().and_then(|object| Head::decode(&object.bytes).ok());
-        if decoded.as_ref().is_some_and(|head| head.tombstone) {
-            return Ok(());
-        }
-        let bytes = decoded.map_or_else(|| sweep::tombstone_of(key), |head| sweep::tombstone(&head));
-        let bytes = bytes.map_err(|error| ReconcileError::Pod(format!("tombstone: {error}")))?;
-        let condition = current.map_or(Condition::Absent, |object| Condition::Matches(object.etag));
-        match store.put(&key.head(), bytes, condition).await {
-            Ok(_) => return Ok(()),
-            // The session committed meanwhile, or the answer was lost: read again.
-            Err(PutError::Refused | PutError::Conflicted | PutError::Unknown(_)) => {}
-            Err(PutError::Failed(error)) => return Err(StorageError::Store(error).into()),
-        }
-    }
-    Err(ReconcileError::Pod("the head keeps changing under the tombstone".to_owned()))
-}
-
-/// Deletes every object of the session, the head last.
-async fn remove_all(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), ReconcileError> {
-    use futures::{StreamExt as _, TryStreamExt as _};
-    let head = key.head();
-    let listed = store.list(&key.prefix()).await.map_err(StorageError::Store)?;
-    let others = listed.into_iter().filter(|listed| *listed != head);
-    futures::stream::iter(others)
-        .map(|key| async move { store.delete(&key).await })
-        .buffer_unordered(DELETES_IN_FLIGHT)
-        .try_collect::<()>()
-        .await
-        .map_err(StorageError::Store)?;
-    Ok(store.delete(&head).await.map_err(StorageError::Store)?)
 }
 
 /// Has the pod that may run the session drop it without a commit.
@@ -167,49 +126,5 @@ fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
         boot: placement.boot,
         generation: session.metadata.generation.unwrap_or_default(),
         spec: session.spec.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use dormouse_store::Memory;
-
-    use super::*;
-
-    fn key() -> SessionKey {
-        SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), uid: "u-1".to_owned(), name: "a".to_owned() }
-    }
-
-    async fn put(store: &Memory, key: &str, bytes: Bytes) {
-        store.put(key, bytes, Condition::None).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn nothing_is_left_and_others_are_untouched() {
-        let store = Memory::default();
-        let hash = "ab".repeat(16);
-        put(&store, &key().segment(1, 1, &hash), Bytes::from_static(b"x")).await;
-        put(&store, &key().segment(2, 9, &hash), Bytes::from_static(b"y")).await;
-        put(&store, "p/t/team/s/u-2/head", Bytes::from_static(b"another session")).await;
-        bury(&store, &key()).await.unwrap();
-        let head = store.get(&key().head()).await.unwrap().unwrap();
-        assert!(Head::decode(&head.bytes).unwrap().tombstone);
-        let late = store.put(&key().head(), Bytes::from_static(b"a first commit"), Condition::Absent).await;
-        assert!(matches!(late, Err(PutError::Refused)), "no commit lands behind the tombstone");
-        bury(&store, &key()).await.unwrap();
-        remove_all(&store, &key()).await.unwrap();
-        assert_eq!(store.list("p/").await.unwrap(), ["p/t/team/s/u-2/head"]);
-        remove_all(&store, &key()).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_head_that_does_not_decode_is_buried_too() {
-        let store = Memory::default();
-        put(&store, &key().head(), Bytes::from_static(b"garbage")).await;
-        bury(&store, &key()).await.unwrap();
-        assert!(Head::decode(&store.get(&key().head()).await.unwrap().unwrap().bytes).unwrap().tombstone);
-        remove_all(&store, &key()).await.unwrap();
-        assert!(store.list("").await.unwrap().is_empty());
     }
 }
