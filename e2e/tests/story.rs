@@ -63,7 +63,8 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("3 callTool", cells::call_tool(&world)).await?;
     steps.run("3 the token is nowhere", cells::token_is_nowhere(&world)).await?;
     steps.run("bad cells get typed errors", bad_input::cells_that_fail(&world)).await?;
-    let pod = steps.run("4 idle, Hibernated, the slot is free", lifetime::falls_asleep(&world)).await?;
+    steps.run("4 idle for 2 s, Hibernated, the head is in the bucket", lifetime::falls_asleep(&world)).await?;
+    let pod = steps.run("4 the slot is free, as the pool's status says", lifetime::slot_is_free(&world)).await?;
     steps.run("4 the kernel pod is deleted", lifetime::delete_pod(&world, &pod)).await?;
     steps.run("5 the next request wakes it on another pod", lifetime::wakes_elsewhere(&world, &pod)).await?;
     steps.run("5 the rest of the heap is there", lifetime::heap_is_whole(&world)).await?;

@@ -11,8 +11,8 @@ use super::world::{NAMESPACE, SESSION, WAIT_SECONDS, World};
 /// Sessions that move in the rolling restart, beside the README's.
 const MOVING_SESSIONS: usize = 8;
 
-/// Left idle it hibernates: the head is in the bucket, the slot is free. Returns the pod that ran it.
-pub async fn falls_asleep(world: &World) -> Result<String> {
+/// Left idle it hibernates: the head is in the bucket.
+pub async fn falls_asleep(world: &World) -> Result<()> {
     world.kube.kubectl_args(&["patch", "kernelsession", SESSION, "--type=merge", "-p", r#"{"spec":{"idleSeconds":2}}"#]).await?;
     world.wait("condition=Hibernated", SESSION).await?;
     let row = world.row(SESSION).await?;
@@ -21,6 +21,11 @@ pub async fn falls_asleep(world: &World) -> Result<String> {
     ensure!(!row["IDLE"].is_empty() && !row["AGE"].is_empty(), "{row:?}");
     let head = world.bucket.head(&world.uid(SESSION).await?).await?.context("no head in the bucket")?;
     ensure!(row["SNAPSHOT"] == head.sequence.to_string(), "status says {row:?}, the head says {}", head.sequence);
+    Ok(())
+}
+
+/// No live session holds a slot any more. Returns the pod that ran the README's session.
+pub async fn slot_is_free(world: &World) -> Result<String> {
     world.kube.wait("jsonpath={.status.sessions}=0", "kernelpool/default", WAIT_SECONDS).await?;
     let session = world.kube.get(&format!("kernelsession {SESSION}")).await?;
     Ok(session["status"]["placement"]["pod"].as_str().context("a session that sleeps in place keeps its placement")?.to_owned())
