@@ -36,7 +36,13 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     }
     let evals = Samples::of(evals);
     Ok(vec![
-        Row::times("eval through the gateway, durable on a folder", &evals, "reading the session, which runs nothing", &Samples::of(reads), "–"),
+        Row::times(
+            "eval through the gateway, durable on a folder",
+            &evals,
+            "reading the session, which runs nothing",
+            &Samples::of(reads),
+            "–",
+        ),
         Row::times("the same, woken in place first", &Samples::of(wakes), "the eval when live", &evals, "–"),
     ])
 }

@@ -9,7 +9,10 @@ use crate::table::{Row, Samples};
 
 const PROGRAMS: [(&str, &str); 5] = [
     ("calls: fib(27)", "(function(){ function fib(n){return n<2?n:fib(n-1)+fib(n-2)} return fib(27) })()"),
-    ("properties: 10⁶ reads and writes", "(function(){ const o={a:1,b:2,c:3}; let s=0; for(let i=0;i<1e6;i++){ o.a=o.b+i; s+=o.a+o.c } return s })()"),
+    (
+        "properties: 10⁶ reads and writes",
+        "(function(){ const o={a:1,b:2,c:3}; let s=0; for(let i=0;i<1e6;i++){ o.a=o.b+i; s+=o.a+o.c } return s })()",
+    ),
     ("strings: 300,000 appends", "(function(){ let s=''; for(let i=0;i<300000;i++) s+=i; return s.length })()"),
     (
         "objects: make, sort, stringify 200,000",

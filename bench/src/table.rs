@@ -29,7 +29,12 @@ impl Samples {
     }
 
     fn quantile(&self, q: f64) -> Duration {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index into a short list")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index into a short list"
+        )]
         let index = ((self.0.len().saturating_sub(1)) as f64 * q) as usize;
         self.0.get(index).copied().unwrap_or_default()
     }
