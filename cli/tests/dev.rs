@@ -9,6 +9,8 @@ use std::{
     process::Command,
 };
 
+use dormouse_store::SnapshotStore as _;
+use dormouse_testkit::minio::Minio;
 use support::Dev;
 
 fn json(text: &str) -> serde_json::Value {
@@ -142,7 +144,35 @@ fn what_cannot_be_done_is_said() {
 
     let dev = Dev::start(data.path(), &[]);
     let second = Command::new(binary).args(["dev", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).output().unwrap();
-    assert!(!second.status.success(), "a folder has one process");
+    assert!(
+        !second.status.success() && String::from_utf8_lossy(&second.stderr).contains("another `dormouse dev`"),
+        "a folder has one process"
+    );
     let unknown = dev.command(&["sessions", "get", "nobody"], "");
     assert!(!unknown.status.success() && unknown.err.contains("SessionNotFound"), "{}", unknown.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_sleep_in_a_bucket() {
+    let minio = Minio::start().await.unwrap();
+    let bucket = minio.create_bucket("sleepers").await.unwrap();
+    let (endpoint, credentials) = (minio.endpoint(), minio.credentials());
+    let flags = ["--s3-endpoint", &endpoint, "--s3-bucket", "sleepers"];
+    let variables = [("AWS_ACCESS_KEY_ID", credentials.access_key_id.as_str()), ("AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key)];
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start_with(data.path(), &flags, &variables);
+    dev.eval("const counter = (() => { let n = 0; return () => ++n })(); counter()");
+    assert!(!bucket.list("t/default/s/").await.unwrap().is_empty(), "the head is in the bucket");
+    dev.kill();
+
+    let dev = Dev::start_with(data.path(), &flags, &variables);
+    assert_eq!(dev.eval("counter()"), "2");
+    assert!(dev.command(&["sessions", "delete", "s"], "").status.success());
+    let gone = async {
+        let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+        while !bucket.list("t/default/s/").await.unwrap().is_empty() {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.expect("a deleted session leaves nothing in the bucket");
 }

@@ -57,6 +57,15 @@ pub(super) struct DevTools {
     brokers: HashMap<String, BrokerTools>,
 }
 
+impl DevTools {
+    /// The brokers' names, for people.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.brokers.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+}
+
 #[async_trait]
 impl Tools for DevTools {
     async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {

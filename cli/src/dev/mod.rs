@@ -7,6 +7,7 @@
 mod brokers;
 mod certificates;
 mod cleanup;
+mod folder;
 mod sessions;
 mod storage;
 
@@ -32,6 +33,8 @@ use storage::StorageArgs;
 const POD: &str = "dev";
 /// The namespace that gateway and operator have in a cluster.
 const SYSTEM: &str = "dormouse-system";
+/// Where the gateway listens, and where the client's verbs look for it.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7777";
 /// Live sessions that fit.
 const SLOTS: u32 = 10_000;
 /// Bytes for copies of sleeping sessions.
@@ -41,7 +44,7 @@ const CACHE_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// Address of the HTTP API. Loopback only: there is no authentication.
-    #[arg(long, env = "DORMOUSE_LISTEN", default_value = "127.0.0.1:7777")]
+    #[arg(long, env = "DORMOUSE_LISTEN", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
     /// Where sessions and what they need is kept.
     #[arg(long, env = "DORMOUSE_DATA", default_value = ".dormouse")]
@@ -65,6 +68,8 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     if !args.listen.ip().is_loopback() {
         bail!("`dormouse dev` has no authentication, so it listens on loopback only: use --listen 127.0.0.1:{}", args.listen.port());
     }
+    // Sessions are files here, also when their heaps are in a bucket: two processes would overwrite each other's.
+    let _lock = folder::lock(&args.data)?;
     let engine_dir = args.data.join("engine");
     let engine = tokio::task::spawn_blocking(move || load_engine(engine_dir)).await??;
     let store = args.storage.open(&args.data)?;
@@ -74,6 +79,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner_tasks = TaskTracker::new();
 
     let tools = brokers::start(&args.brokers, &namespace, &authority, &inner, &inner_tasks).await?;
+    let brokers = tools.names();
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
@@ -100,7 +106,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
     sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;
-    greet(address, &namespace, &args);
+    greet(address, &namespace, &brokers, &args);
     let served = gateway.serve(listener, shutdown).await;
     inner.cancel();
     inner_tasks.close();
@@ -114,15 +120,20 @@ fn load_engine(cache: PathBuf) -> anyhow::Result<Engine> {
     Engine::new(EngineOptions { cache_dir: Some(cache) }).context("cannot load the engine")
 }
 
+/// Says what is served and how to try it.
 #[expect(clippy::print_stdout, reason = "what it serves is the answer of this command")]
-fn greet(address: SocketAddr, namespace: &str, args: &Args) {
+fn greet(address: SocketAddr, namespace: &str, brokers: &[String], args: &Args) {
+    let sessions = format!("http://{address}/v1/namespaces/{namespace}/sessions");
+    let json = "-H 'content-type: application/json'";
+    let program = std::env::args().next().unwrap_or_else(|| "dormouse".to_owned());
+    let server = if address.to_string() == DEFAULT_LISTEN { String::new() } else { format!(" --server http://{address}") };
     println!("dormouse dev serves http://{address}, keeps {}", args.storage.describe(&args.data));
-    println!();
-    println!("  dormouse --server http://{address} repl");
-    println!(
-        "  curl -s http://{address}/v1/namespaces/{namespace}/sessions -H 'content-type: application/json' -d '{{\"name\":\"first\"}}'"
-    );
-    println!(
-        "  curl -s http://{address}/v1/namespaces/{namespace}/sessions/first/eval -H 'content-type: application/json' -d '{{\"code\":\"1+1\"}}'"
-    );
+    if !brokers.is_empty() {
+        println!("ToolBrokers: {}", brokers.join(", "));
+    }
+    println!("Try it:");
+    println!("  {program}{server} repl");
+    println!("  curl -s {sessions} {json} -d '{{\"name\":\"first\"}}'");
+    println!("  curl -s {sessions}/first/eval {json} -d '{{\"code\":\"let n: number = 41; n + 1\"}}'");
+    println!("Ctrl-C puts every session to sleep and ends it.");
 }

@@ -31,7 +31,11 @@ pub(super) async fn run(client: &Client, session: &str, screen: &mut Screen) -> 
     let prompt = SessionPrompt { session: session.to_owned() };
     loop {
         let line = match tokio::task::block_in_place(|| editor.read_line(&prompt))? {
-            Signal::Success(line) => line,
+            Signal::Success(line) => {
+                // Another REPL may read it, and this one may not come to its end; a history that cannot be written is not worth stopping for.
+                let _ = editor.sync_history();
+                line
+            }
             Signal::CtrlD => return Ok(true),
             _ => continue,
         };

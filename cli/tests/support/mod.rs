@@ -1,4 +1,5 @@
 //! The real binary: `dormouse dev` on a free port, and commands against it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -29,10 +30,16 @@ pub struct Said {
 impl Dev {
     /// Starts it on `data`, with further flags.
     pub fn start(data: &Path, flags: &[&str]) -> Self {
+        Self::start_with(data, flags, &[])
+    }
+
+    /// Starts it with further flags and environment variables.
+    pub fn start_with(data: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(BINARY)
             .args(["dev", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(flags)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -46,6 +53,7 @@ impl Dev {
             }
         });
         let line = first.recv_timeout(START_TIMEOUT).expect("dormouse dev says what it serves");
+        while first.recv_timeout(START_TIMEOUT).is_ok_and(|line| !line.starts_with("Ctrl-C")) {}
         let server = line.split(' ').find(|word| word.starts_with("http://")).expect(&line).trim_end_matches(',').to_owned();
         Self { child, server }
     }
