@@ -99,14 +99,7 @@ impl ErrorCode {
     /// Whether sending the same request again may succeed without anything else changing.
     #[must_use]
     pub fn retryable(self) -> bool {
-        matches!(
-            self,
-            Self::SessionGone
-                | Self::SessionBusy
-                | Self::CapacityExhausted
-                | Self::StorageUnavailable
-                | Self::ShuttingDown
-        )
+        matches!(self, Self::SessionGone | Self::SessionBusy | Self::CapacityExhausted | Self::StorageUnavailable | Self::ShuttingDown)
     }
 }
 
