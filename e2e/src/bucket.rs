@@ -1,11 +1,14 @@
 //! The bucket, read past every process of the product.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 
 use dormouse_lifecycle::{PAGE_BYTES, head::Head};
-use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore};
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
 
 use crate::kube::Kube;
 
@@ -13,6 +16,10 @@ use crate::kube::Kube;
 const ACCESS_KEY_ID: &str = "story-access";
 const SECRET_ACCESS_KEY: &str = "story-secret-key";
 const BUCKET: &str = "dormouse";
+/// How long the store may take to take requests.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between two attempts.
+const POLL: Duration = Duration::from_millis(100);
 /// Every session's prefix ends in this and its uid.
 const SESSIONS: &str = "/s/";
 
@@ -50,12 +57,18 @@ impl Bucket {
         Ok(Self { store })
     }
 
-    /// Makes the bucket.
+    /// Makes the bucket, as soon as the store takes requests: its readiness comes a moment before.
     ///
     /// # Errors
-    /// When the store refuses.
+    /// When the store refuses, or is not there in time.
     pub async fn create(&self) -> Result<()> {
-        Ok(self.store.create_bucket().await?)
+        let deadline = Instant::now() + CREATE_TIMEOUT;
+        loop {
+            match self.store.create_bucket().await {
+                Err(StoreError::Unavailable { .. }) if Instant::now() < deadline => tokio::time::sleep(POLL).await,
+                outcome => return Ok(outcome?),
+            }
+        }
     }
 
     /// Every object, as stored.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
-use dormouse_store::{CredentialSource, Credentials, S3, S3Options};
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore as _, StoreError};
 use tempfile::TempDir;
 
 use crate::{
@@ -111,6 +111,12 @@ impl Minio {
         Ok(())
     }
 
+    /// Whether it takes requests: its health says ready a moment before it has read its own users and buckets.
+    async fn answers(&self) -> bool {
+        let asked = S3::new(&self.options("readiness")).get("asked").await;
+        !matches!(asked, Err(StoreError::Unavailable { .. }))
+    }
+
     /// Whether it is ready; `false` if the process ended instead.
     async fn wait_ready(&mut self) -> Result<bool> {
         // reqwest asks for a TLS provider even where no TLS is spoken; a second install changes nothing.
@@ -122,7 +128,7 @@ impl Minio {
             if !self.process.is_alive() {
                 return Ok(false);
             }
-            if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
+            if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) && self.answers().await {
                 return Ok(true);
             }
             tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
