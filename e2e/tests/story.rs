@@ -73,6 +73,6 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
-    steps.run("a missing bucket is a reason", bad_input::missing_bucket(&world)).await?;
+    steps.run("a missing bucket and wrong credentials are reasons", bad_input::unusable_storage(&world)).await?;
     Ok(())
 }

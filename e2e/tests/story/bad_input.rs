@@ -59,37 +59,43 @@ pub async fn invalid_objects(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A bucket that is not there makes the pool and its sessions not Ready with that reason, in the condition and the log.
-pub async fn missing_bucket(world: &World) -> Result<()> {
-    let objects = "\
+/// A bucket that is not there, and credentials that are wrong: the pool says which, in its condition and its pod's log, and nothing crash-loops.
+pub async fn unusable_storage(world: &World) -> Result<()> {
+    says_why(world, "no-bucket", "not-there", "story-secret-key", "not-there").await?;
+    says_why(world, "no-rights", "dormouse", "not-the-secret-key", "credentials").await
+}
+
+/// A namespace whose pool has this bucket and this secret key is not ready, and says this word about it.
+async fn says_why(world: &World, namespace: &str, bucket: &str, secret_key: &str, word: &str) -> Result<()> {
+    let objects = format!(
+        "\
 apiVersion: v1
 kind: Namespace
-metadata: {name: team-b}
+metadata: {{name: {namespace}}}
 ---
 apiVersion: v1
 kind: Secret
-metadata: {name: s3, namespace: team-b}
-stringData: {accessKeyId: story-access, secretAccessKey: story-secret-key}
+metadata: {{name: s3, namespace: {namespace}}}
+stringData: {{accessKeyId: story-access, secretAccessKey: {secret_key}}}
 ---
 apiVersion: dormouse.dev/v1alpha1
 kind: KernelPool
-metadata: {name: default, namespace: team-b}
+metadata: {{name: default, namespace: {namespace}}}
 spec:
-  storage: {bucket: not-there, endpoint: \"http://minio.storage.svc:9000\", credentialsSecretRef: {name: s3}}
-";
-    world.kube.apply(objects).await?;
-    world
-        .kube
-        .wait("jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable", "kernelpool/default -n team-b", WAIT_SECONDS)
-        .await?;
-    let pool = world.kube.get("kernelpool default -n team-b").await?;
+  storage: {{bucket: {bucket}, endpoint: \"http://minio.storage.svc:9000\", credentialsSecretRef: {{name: s3}}}}
+"
+    );
+    world.kube.apply(&objects).await?;
+    let reason = "jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable";
+    world.kube.wait(reason, &format!("kernelpool/default -n {namespace}"), WAIT_SECONDS).await?;
+    let pool = world.kube.get(&format!("kernelpool default -n {namespace}")).await?;
     let ready = pool["status"]["conditions"].as_array().and_then(|all| all.iter().find(|condition| condition["type"] == "Ready")).cloned();
     let message = ready.as_ref().and_then(|condition| condition["message"].as_str()).unwrap_or_default();
-    ensure!(ready.as_ref().is_some_and(|condition| condition["status"] == "False") && message.contains("not-there"), "{ready:?}");
-    let pods = world.kube.get("pods -n team-b -l dormouse.dev/component=kernel").await?;
+    ensure!(ready.as_ref().is_some_and(|condition| condition["status"] == "False") && message.contains(word), "{ready:?}");
+    let pods = world.kube.get(&format!("pods -n {namespace} -l dormouse.dev/component=kernel")).await?;
     let restarts = pods["items"][0]["status"]["containerStatuses"][0]["restartCount"].clone();
     ensure!(restarts == 0, "a crash loop: {restarts} restarts");
-    let log = world.kube.kubectl("logs -n team-b -l dormouse.dev/component=kernel --tail=-1").await?;
-    ensure!(log.contains("not-there"), "the log does not name the bucket:\n{log}");
+    let log = world.kube.kubectl(&format!("logs -n {namespace} -l dormouse.dev/component=kernel --tail=-1")).await?;
+    ensure!(log.contains(word), "the log does not say {word}:\n{log}");
     Ok(())
 }
