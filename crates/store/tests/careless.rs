@@ -1,10 +1,7 @@
 //! A store that checks a condition first and writes afterwards is refused, on a real server that does so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use dormouse_store::{
-    CredentialSource, Credentials, S3, S3Options,
-    probe::conditional_writes,
-};
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, probe::conditional_writes};
 use dormouse_testkit::careless;
 
 /// Times that the probe is made, each of which must refuse.

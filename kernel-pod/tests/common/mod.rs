@@ -81,8 +81,8 @@ impl SnapshotStore for Faulty {
 /// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
 pub struct FakeTools {
     journal: Mutex<BTreeSet<(String, u64)>>,
-    /// Calls that arrived, repeated ones too.
-    attempts: watch::Sender<usize>,
+    /// Calls that arrived, and whether each said that it is repeated.
+    attempts: watch::Sender<Vec<bool>>,
     /// Calls that had an effect.
     pub effects: AtomicUsize,
     open: watch::Sender<bool>,
@@ -90,7 +90,12 @@ pub struct FakeTools {
 
 impl Default for FakeTools {
     fn default() -> Self {
-        Self { journal: Mutex::default(), attempts: watch::channel(0).0, effects: AtomicUsize::new(0), open: watch::channel(false).0 }
+        Self {
+            journal: Mutex::default(),
+            attempts: watch::channel(Vec::new()).0,
+            effects: AtomicUsize::new(0),
+            open: watch::channel(false).0,
+        }
     }
 }
 
@@ -100,10 +105,10 @@ impl FakeTools {
         self.open.send_replace(true);
     }
 
-    /// Waits until so many calls have arrived.
-    pub async fn attempts(&self, wanted: usize) {
+    /// Waits until so many calls have arrived; answers which of all said that they are repeated.
+    pub async fn attempts(&self, wanted: usize) -> Vec<bool> {
         let mut attempts = self.attempts.subscribe();
-        tokio::time::timeout(PATIENCE, attempts.wait_for(|seen| *seen >= wanted)).await.expect("the call arrives").unwrap();
+        tokio::time::timeout(PATIENCE, attempts.wait_for(|seen| seen.len() >= wanted)).await.expect("the call arrives").unwrap().clone()
     }
 }
 
@@ -114,7 +119,7 @@ impl Tools for FakeTools {
         if self.journal.lock().unwrap().insert((call.session_uid.clone(), call.call)) {
             self.effects.fetch_add(1, Ordering::SeqCst);
         }
-        self.attempts.send_modify(|attempts| *attempts += 1);
+        self.attempts.send_modify(|attempts| attempts.push(call.repeated));
         match call.tool.as_str() {
             "slow" => {
                 self.open.subscribe().wait_for(|open| *open).await.unwrap();
