@@ -39,10 +39,7 @@ fn between(field: &str, min: u64, max: u64, unit: &str) -> (String, String) {
 }
 
 pub(crate) fn session() -> Value {
-    rules([
-        rule("self.durability == 'PerEval'", "durability: not supported yet: write PerEval"),
-        between("idleSeconds", 1, IDLE_SECONDS_MAX, "seconds"),
-    ])
+    rules([between("idleSeconds", 1, IDLE_SECONDS_MAX, "seconds")])
 }
 
 pub(crate) fn pool_name() -> Value {

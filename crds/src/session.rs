@@ -19,16 +19,16 @@ pub enum OperatingMode {
     Hibernated,
 }
 
-/// When a cell's effects are in the store.
+/// When what a cell changed is in the store. Whatever the choice, a tool call leaves only after the heap that waits for it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 pub enum Durability {
     /// Before the answer.
     #[default]
     PerEval,
-    /// Within a bounded time.
+    /// At most half a second after the answer; the cells of that time share one write. A pod that is lost takes them with it.
     Batched,
-    /// When the session goes to sleep.
+    /// When the session goes to sleep or its pod stops. A pod that is lost takes everything since then with it.
     OnIdle,
 }
 

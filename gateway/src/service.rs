@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_crds::session::{Durability, KernelSessionSpec};
+use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     kernel::SessionReport,
@@ -208,10 +208,6 @@ pub fn check_name(name: &str, what: &str) -> Result<(), ApiError> {
 
 /// What no directory checks everywhere: in a cluster the API server knows more rules.
 fn check_spec(spec: &KernelSessionSpec) -> Result<(), ApiError> {
-    if spec.durability != Durability::PerEval {
-        let details = serde_json::json!({ "path": "spec.durability" });
-        return Err(ApiError::new(ErrorCode::NotSupported, "spec.durability: only PerEval is built: write PerEval").with_details(details));
-    }
     if spec.idle_seconds == 0 {
         let details = serde_json::json!({ "path": "spec.idleSeconds" });
         return Err(ApiError::new(ErrorCode::InvalidRequest, "spec.idleSeconds: write 1 or more").with_details(details));

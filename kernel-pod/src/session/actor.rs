@@ -65,6 +65,8 @@ pub(super) struct Live {
     pub(super) slot: Slot,
     /// Whether something has run since the last commit.
     pub(super) dirty: bool,
+    /// Since when an answer is ahead of storage.
+    pub(super) unstored_since: Option<Instant>,
     pub(super) idle_since: Instant,
 }
 
@@ -89,6 +91,7 @@ enum Step {
     Message(Option<Message>),
     Settled(Settled),
     Idle,
+    Store,
 }
 
 impl Actor {
@@ -133,23 +136,19 @@ impl Actor {
                     let result = self.hibernate().await;
                     self.on_result(result);
                 }
+                Step::Store => {
+                    let result = self.commit().await;
+                    self.on_result(result.map(drop));
+                }
             }
         }
         self.leave();
     }
 
     async fn step(&mut self) -> Step {
+        self.offer_slot();
         let idle_at = self.idle_deadline();
-        if let Some(live) = &self.live {
-            let evictable = idle_at.is_some().then_some(live.idle_since);
-            live.slot.set_idle(evictable);
-        }
-        let idle = async {
-            match idle_at {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let (idle, store) = (at(idle_at), at(self.store_deadline()));
         let settled = async {
             match &mut self.live {
                 Some(live) => live.in_flight.next(&live.state).await,
@@ -159,7 +158,15 @@ impl Actor {
         tokio::select! {
             message = self.mailbox.recv() => Step::Message(message),
             settled = settled => Step::Settled(settled),
+            () = store => Step::Store,
             () = idle => Step::Idle,
+        }
+    }
+
+    /// Says whether the slot may be taken by a session that needs one.
+    pub(super) fn offer_slot(&self) {
+        if let Some(live) = &self.live {
+            live.slot.set_idle(self.idle_deadline().map(|_| live.idle_since));
         }
     }
 
@@ -402,5 +409,13 @@ impl Actor {
                 self.pod.reports.forgotten(&uid, self.assignment.epoch);
             }
         }
+    }
+}
+
+/// Ends at that time, or never.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

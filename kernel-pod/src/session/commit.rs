@@ -63,6 +63,8 @@ impl Actor {
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 live.dirty = false;
+                let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+                self.pod.metrics.lag(lag);
                 self.pod.storage.sweep(unnamed(&before, &live.owned));
                 Ok(written)
             }

@@ -7,6 +7,7 @@ mod actor;
 mod budget;
 mod cells;
 mod commit;
+mod lag;
 mod ops;
 mod run;
 pub(crate) mod state;

@@ -59,7 +59,7 @@ impl Actor {
             }
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
-                self.conclude(done, Vec::new()).await
+                self.conclude(done, Vec::new(), false).await
             }
         }
     }
@@ -167,15 +167,16 @@ impl Actor {
         };
         // A delivery that only moved the heap is committed later: nothing of it has left, and it would be delivered again.
         if done.is_some() || calls || begun {
-            return self.conclude(done, events).await;
+            return self.conclude(done, events, calls).await;
         }
         self.release(events);
         Ok(())
     }
 
-    /// Commits, then lets everything leave.
-    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>) -> Result<(), Fault> {
-        let committed_bytes = self.commit().await?;
+    /// Commits if that comes first, then lets everything leave.
+    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
+        let durable = self.commits_first(calls);
+        let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.idle_since = Instant::now();
@@ -185,12 +186,15 @@ impl Actor {
         let Some(mut result) = done else { return Ok(()) };
         result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
         result.stats.committed_bytes += committed_bytes;
+        result.durable = durable;
         if let Some(last) = &mut live.state.last {
             last.result.stats.committed_bytes = result.stats.committed_bytes;
         }
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        // Before the answer: who has it may count on the session's being idle.
+        self.offer_slot();
         if let Some(job) = self.current.take() {
             job.answer(Ok(result));
         }

@@ -151,9 +151,9 @@ impl Actor {
             self.current =
                 Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
         }
-        let mut in_flight = InFlight::default();
-        in_flight.follow(&state, self.caller().as_ref());
-        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, idle_since: Instant::now() });
+        let in_flight = InFlight::resume(&state, self.caller().as_ref());
+        self.live =
+            Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since: None, idle_since: Instant::now() });
     }
 
     /// Who calls tools for this session, if its spec names a broker.
