@@ -6,4 +6,6 @@
 pub mod apiserver;
 pub mod minio;
 pub mod process;
+pub mod proxy;
+pub mod soak;
 pub mod tools;

@@ -8,6 +8,7 @@ mod budget;
 mod cells;
 mod commit;
 mod ops;
+mod retries;
 mod run;
 pub(crate) mod state;
 mod tell;

@@ -43,10 +43,16 @@ impl Sweep {
     }
 }
 
+/// (epoch, sequence) of a key, for those who read it wrongly.
+fn version(key: &str) -> Option<(u64, u64)> {
+    let mut parts = key.rsplit('/').next()?.splitn(3, '-');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 fn doom(mutant: Option<Mutant>, listed: &[String], head: &Head) -> Vec<String> {
     let named = |key: &str| head.segments.iter().any(|s| s.key == key);
     let wrong = |rule: &dyn Fn((u64, u64), &str) -> bool| {
-        listed.iter().filter(|key| keys::parse_segment(key).is_some_and(|version| rule(version, key))).cloned().collect()
+        listed.iter().filter(|key| version(key).is_some_and(|version| rule(version, key))).cloned().collect()
     };
     match mutant {
         Some(Mutant::GcIgnoresVersion) => wrong(&|_, key| !named(key)),
