@@ -12,7 +12,7 @@ use dormouse_gateway::{
     auth::{Access, AuthError, Authenticator as _, Caller, Verb, kubernetes::KubernetesAuthenticator},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
 };
-use dormouse_testkit::apiserver::ApiServer;
+use dormouse_testkit::{apiserver::ApiServer, soak};
 use support::until;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     until(&*directory, "the caches are full", || directory.pending().is_empty()).await;
 
     sessions_are_made_changed_and_removed(&*directory).await;
+    of_many_claimants_each_epoch_has_one_owner(&directory).await;
     of_two_placements_one_wins(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     rights_are_the_clusters(&server, &KubernetesAuthenticator::new(client, "dormouse".into())).await;
@@ -82,6 +83,44 @@ async fn of_two_placements_one_wins(directory: &dyn Directory) {
     let moved = directory.assign(&now, placement("three", 2)).await.unwrap();
     assert_eq!((moved.status.placement.clone().unwrap().pod.as_str(), moved.status.last_epoch), ("three", Some(2)));
     assert_eq!(moved.spec, seen.spec);
+}
+
+/// Claimants that know what anybody could know: each has read the session, and takes the epoch that comes next.
+async fn of_many_claimants_each_epoch_has_one_owner(directory: &Arc<KubernetesDirectory>) {
+    let (claimants, sessions) = (soak::count(40, 500), 10);
+    for session in 0..sessions {
+        directory.create(new(&Key::new("team", &format!("claimed-{session}")))).await.unwrap();
+    }
+    let claim = |claimant: u64| {
+        let directory = Arc::clone(directory);
+        tokio::spawn(async move {
+            let mut won = Vec::new();
+            for session in 0..sessions {
+                let seen = directory.read(&Key::new("team", &format!("claimed-{}", (session + claimant) % sessions))).await.unwrap();
+                let epoch = seen.status.last_epoch.unwrap_or(0) + 1;
+                match directory.assign(&seen, placement(&format!("pod-{claimant}"), epoch)).await {
+                    Ok(_) => won.push((seen.key.name.clone(), epoch)),
+                    Err(DirectoryError::Conflict) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            won
+        })
+    };
+    let claims = futures::future::join_all((0..claimants).map(claim)).await;
+    let won: Vec<(String, u64)> = claims.into_iter().flat_map(Result::unwrap).collect();
+    let owned: std::collections::BTreeSet<&(String, u64)> = won.iter().collect();
+    assert_eq!(owned.len(), won.len(), "an epoch was given out twice");
+    for session in 0..sessions {
+        let now = directory.read(&Key::new("team", &format!("claimed-{session}"))).await.unwrap();
+        let epochs = won.iter().filter(|(name, _)| *name == now.key.name).count() as u64;
+        assert_eq!(now.status.last_epoch, Some(epochs), "no epoch was left out");
+    }
+    soak::report(&format!(
+        "claimants: {claimants} on {sessions} sessions, {} epochs given out in {} claims, 0 with two owners",
+        won.len(),
+        claimants * sessions
+    ));
 }
 
 async fn what_kubectl_does_is_seen(server: &ApiServer, directory: &Arc<KubernetesDirectory>) {

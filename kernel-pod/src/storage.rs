@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dormouse_lifecycle::head::HeadError;
-use dormouse_lifecycle::{Condition, Head, Reply, SessionKey};
+use dormouse_lifecycle::{Condition, Head, Reply, SessionKey, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Gate;
 use dormouse_store::probe::StoreUnsafe;
@@ -125,26 +125,40 @@ impl Storage {
             Ok(None) => Reply::Head(None),
             Ok(Some(object)) => match Head::decode(&object.bytes) {
                 Ok(head) => Reply::Head(Some((Arc::new(head), object.etag))),
-                Err(error) => Reply::Failed(format!("the stored head does not verify: {error}")),
+                Err(error) => Reply::Damaged(error.to_string()),
             },
             Err(error) if error.is_transient() => Reply::Unknown,
             Err(error) => Reply::Failed(error.to_string()),
         }
     }
 
-    /// Deletes keys that nothing can name any more, in its own time. What it misses, deletion of the session finds.
+    /// Deletes what processes before this one left behind: of what is listed from here on, everything that no head after `head` can name.
+    /// In its own time; what it misses, the next owner's sweep finds.
+    pub(crate) fn sweep_after(&self, key: &SessionKey, head: Arc<Head>) {
+        let (store, prefix) = (Arc::clone(&self.store), key.prefix());
+        tokio::spawn(async move {
+            match store.list(&prefix).await {
+                Ok(listed) => delete_all(store.as_ref(), sweep::deletable(&listed, &head)).await,
+                Err(error) => tracing::debug!(prefix, %error, "what predecessors left stays for now"),
+            }
+        });
+    }
+
+    /// Deletes keys that nothing can name any more, in its own time. What it misses, the next owner's sweep finds.
     pub(crate) fn sweep(&self, keys: Vec<String>) {
         if keys.is_empty() {
             return;
         }
         let store = Arc::clone(&self.store);
-        tokio::spawn(async move {
-            for key in keys {
-                if let Err(error) = store.delete(&key).await {
-                    tracing::debug!(key, %error, "an unnamed segment stays for now");
-                }
-            }
-        });
+        tokio::spawn(async move { delete_all(store.as_ref(), keys.iter().map(String::as_str)).await });
+    }
+}
+
+async fn delete_all(store: &dyn SnapshotStore, keys: impl IntoIterator<Item = &str>) {
+    for key in keys {
+        if let Err(error) = store.delete(key).await {
+            tracing::debug!(key, %error, "an unnamed object stays for now");
+        }
     }
 }
 

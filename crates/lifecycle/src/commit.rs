@@ -139,8 +139,10 @@ pub enum Reply {
     Unknown,
     /// What [`Step::GetHead`] found: the head and its ETag, or nothing.
     Head(Option<(Arc<Head>, String)>),
-    /// It did certainly not happen, and would not if tried again: no permission, no bucket, a head that does not decode.
+    /// It did certainly not happen, and would not if tried again: no permission, no bucket.
     Failed(String),
+    /// What [`Step::GetHead`] found does not verify.
+    Damaged(String),
 }
 
 /// Why a commit cannot be done.
@@ -155,6 +157,9 @@ pub enum Failure {
     /// The store said so.
     #[error("the object store refused: {0}")]
     Store(String),
+    /// The stored head does not verify. It is left as it is.
+    #[error("the stored head does not verify: {0}")]
+    Damaged(String),
     /// The stored head is older than what this process knows was stored.
     #[error("the object store went back from epoch {} sequence {} to epoch {} sequence {}", .known.0, .known.1, .found.0, .found.1)]
     WentBackwards {
@@ -234,6 +239,7 @@ impl Commit {
         let step = match (self.stage, reply) {
             (Stage::Done, _) => Step::Failed(Failure::Driver("the commit has ended")),
             (_, Reply::Failed(reason)) => Step::Failed(Failure::Store(reason)),
+            (_, Reply::Damaged(reason)) => Step::Failed(Failure::Damaged(reason)),
             (_, Reply::Unknown) | (Stage::Segment, Reply::Conflicted) => Step::Resend,
             // A segment's key holds the hash of its bytes: what is there already is what was to be put.
             (Stage::Segment, Reply::Stored { .. } | Reply::Refused) => {

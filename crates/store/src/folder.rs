@@ -148,8 +148,12 @@ impl Inner {
         let folder = path.parent().unwrap_or(&self.objects);
         create_folders(folder)?;
         let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        write_synced(&temporary, bytes)?;
-        std::fs::rename(&temporary, path).map_err(io("rename to", path))?;
+        let written = write_synced(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path).map_err(io("rename to", path)));
+        if let Err(error) = written {
+            // A full disk must not be kept full by what did not fit.
+            let _ = std::fs::remove_file(&temporary);
+            return Err(error.into());
+        }
         // From here on the write is visible, though a crash may still undo it.
         sync_folder(folder).map_err(PutError::Unknown)?;
         Ok(etag(bytes))

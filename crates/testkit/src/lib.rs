@@ -7,4 +7,6 @@ pub mod apiserver;
 pub mod careless;
 pub mod minio;
 pub mod process;
+pub mod proxy;
+pub mod soak;
 pub mod tools;

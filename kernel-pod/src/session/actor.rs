@@ -32,7 +32,7 @@ pub(crate) struct Actor {
     /// The newest assignment.
     pub(super) assignment: Assignment,
     /// Evals that wait for the running one.
-    queue: VecDeque<EvalJob>,
+    pub(super) queue: VecDeque<EvalJob>,
     /// The one that runs.
     pub(super) current: Option<EvalJob>,
     pub(super) live: Option<Live>,
@@ -51,6 +51,8 @@ pub(crate) struct Actor {
     /// What made an instance trap: it is not tried again after the restore.
     pub(super) poison: Poison,
     pub(super) scripts: Scripts,
+    /// Whether a commit was begun that nobody knows the outcome of: its segment may lie in the store unnamed.
+    pub(super) lost_commit: bool,
     leaving: Option<Leave>,
 }
 
@@ -67,6 +69,8 @@ pub(super) struct Live {
     pub(super) dirty: bool,
     /// Since when an answer is ahead of storage.
     pub(super) unstored_since: Option<Instant>,
+    /// Whether processes before this one may have left objects that no head names. The next commit sweeps them.
+    pub(super) litter: bool,
     pub(super) idle_since: Instant,
 }
 
@@ -113,6 +117,7 @@ impl Actor {
             told_state: None,
             poison: Poison::default(),
             scripts: Scripts::default(),
+            lost_commit: false,
             leaving: None,
         }
     }
@@ -299,23 +304,6 @@ impl Actor {
             let result = self.run_cell(job).await;
             self.on_result(result);
         }
-    }
-
-    /// Answers what has an answer already, and lets a retry of the running cell wait for it.
-    fn answer_known(&mut self) {
-        let Some(live) = &self.live else { return };
-        let (mut rest, last) = (VecDeque::new(), live.state.last.as_ref());
-        for job in std::mem::take(&mut self.queue) {
-            let key = job.request.idempotency_key.as_ref();
-            match (&mut self.current, last) {
-                (_, Some(last)) if key.is_some() && last.key.as_ref() == key => job.answer(Ok(last.result.clone())),
-                (Some(current), _) if key.is_some() && current.request.idempotency_key.as_ref() == key => {
-                    current.waiters.extend(job.waiters);
-                }
-                _ => rest.push_back(job),
-            }
-        }
-        self.queue = rest;
     }
 
     /// Deals with the end of something that may have failed.

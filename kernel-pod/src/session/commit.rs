@@ -12,6 +12,7 @@ use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
+use dormouse_lifecycle::sweep::deletable;
 use dormouse_lifecycle::{Change, Commit, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
@@ -65,11 +66,12 @@ impl Actor {
                 live.dirty = false;
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.pod.metrics.lag(lag);
-                self.pod.storage.sweep(unnamed(&before, &live.owned));
+                sweep(&self.pod.storage, &before, live);
                 Ok(written)
             }
             Outcome::Lost(outcome, fault) => {
                 self.pod.metrics.commit(outcome, took);
+                self.lost_commit = true;
                 Err(fault)
             }
         }
@@ -170,14 +172,18 @@ fn failed(failure: &Failure) -> Fault {
         }
         Failure::Store(_) => Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)),
         Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),
-        Failure::Foreign { .. } => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
+        Failure::Foreign { .. } | Failure::Damaged(_) => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
         Failure::Driver(_) => Fault::Poisoned(message),
     }
 }
 
-/// Segments that the old head names and the new one does not: nothing can ever name them again.
-fn unnamed(before: &Owned, after: &Owned) -> Vec<String> {
-    let (Some(before), Some(after)) = (&before.head, &after.head) else { return Vec::new() };
-    let kept = |key: &str| after.segments.iter().any(|segment| segment.key == key);
-    before.segments.iter().filter(|segment| !kept(&segment.key)).map(|segment| segment.key.clone()).collect()
+/// Removes what the commit leaves unnamed. The first one after a restore looks for what predecessors left, too: from here on, its version
+/// outranks everything that they can have put.
+fn sweep(storage: &Storage, before: &Owned, live: &mut super::actor::Live) {
+    let Some(head) = live.owned.head.clone() else { return };
+    if std::mem::take(&mut live.litter) {
+        return storage.sweep_after(&live.owned.session, head);
+    }
+    let named: Vec<String> = before.head.iter().flat_map(|head| &head.segments).map(|segment| segment.key.clone()).collect();
+    storage.sweep(deletable(&named, &head).into_iter().map(ToOwned::to_owned).collect());
 }

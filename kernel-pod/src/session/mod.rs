@@ -9,6 +9,7 @@ mod cells;
 mod commit;
 mod lag;
 mod ops;
+mod retries;
 mod run;
 pub(crate) mod state;
 mod tell;

@@ -266,7 +266,7 @@ impl Actor {
             durable: true,
             stats,
         };
-        live.state.last = Some(Recorded::new(running.request.idempotency_key, &result));
+        live.state.record(Recorded::new(running.request.idempotency_key, &result));
         live.state.last_active = Some(jiff::Timestamp::now().to_string());
         Ok(Some(result))
     }

@@ -1,6 +1,6 @@
 //! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
@@ -11,6 +11,12 @@ const STATE_VERSION: u32 = 1;
 
 /// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
 const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// Idempotency keys that are remembered beyond the last answer.
+const ANSWERED_MAX: usize = 32;
+
+/// Hex digits of a key's sha256 that are remembered: enough to tell so few keys apart.
+const ANSWERED_DIGITS: usize = 16;
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +46,9 @@ pub(crate) struct SessionState {
     pub running: Option<RunningCell>,
     /// The last answer.
     pub last: Option<Recorded>,
+    /// Digests of the idempotency keys of answers before the last, oldest first: an attempt that was late must not run its cell again.
+    #[serde(default)]
+    pub answered: VecDeque<String>,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -146,8 +155,25 @@ impl SessionState {
             pending: BTreeMap::new(),
             running: None,
             last: None,
+            answered: VecDeque::new(),
             last_active: None,
         }
+    }
+
+    /// Takes an answer for the last one.
+    pub(crate) fn record(&mut self, answer: Recorded) {
+        if let Some(key) = self.last.replace(answer).and_then(|before| before.key) {
+            self.answered.push_back(digest(&key));
+        }
+        while self.answered.len() > ANSWERED_MAX {
+            self.answered.pop_front();
+        }
+    }
+
+    /// Whether a cell was answered under this key before the last one.
+    pub(crate) fn has_answered(&self, key: &str) -> bool {
+        let digest = digest(key);
+        self.answered.contains(&digest)
     }
 
     /// The record as the head carries it.
@@ -176,6 +202,12 @@ impl SessionState {
             })
             .min()
     }
+}
+
+fn digest(key: &str) -> String {
+    let mut digest = dormouse_lifecycle::segment::sha256_hex(key.as_bytes());
+    digest.truncate(ANSWERED_DIGITS);
+    digest
 }
 
 /// Why a stored record cannot be read.

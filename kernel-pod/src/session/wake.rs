@@ -19,8 +19,11 @@ use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
 
-/// Times that head and segments are read before a segment that is missing is believed to be lost: a commit may rewrite them between two reads.
+/// Times that head and segments are read: a commit may rewrite them between two reads.
 const RESTORE_ATTEMPTS_MAX: u32 = 3;
+
+/// The epoch before which there is none: nobody can have left anything.
+const FIRST_EPOCH: u64 = 1;
 
 /// The engine's parts of a head, beside the pages.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -94,6 +97,7 @@ impl Actor {
     }
 
     async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
+        let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
             let owned = match acquire(self.key(), self.assignment.epoch, stored) {
@@ -111,7 +115,14 @@ impl Actor {
             let Some(head) = owned.head.clone() else { continue };
             self.check_engine(&head)?;
             let keys = head.segments.iter().map(|segment| segment.key.as_str());
-            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else { continue };
+            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else {
+                // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
+                if missing == owned.etag {
+                    return Err(corrupt(&"the head names a segment that is not in the store"));
+                }
+                missing = owned.etag;
+                continue;
+            };
             let image = image(&head, &segments)?;
             let instance = self.pod.engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
             let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
@@ -120,7 +131,8 @@ impl Actor {
             self.lay(instance, settings, owned, state, slot);
             return Ok(Woke::Storage);
         }
-        Err(Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, "the head names a segment that is not in the store")))
+        let message = "another pod commits faster than this one can read; send the request again";
+        Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
     }
 
     fn check_engine(&self, head: &Head) -> Result<(), Fault> {
@@ -152,8 +164,11 @@ impl Actor {
                 Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
         }
         let in_flight = InFlight::resume(&state, self.caller().as_ref());
-        self.live =
-            Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since: None, idle_since: Instant::now() });
+        let epoch = self.assignment.epoch;
+        let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
+        let litter = first || std::mem::take(&mut self.lost_commit);
+        let (unstored_since, idle_since) = (None, Instant::now());
+        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since, litter, idle_since });
     }
 
     /// Who calls tools for this session, if its spec names a broker.

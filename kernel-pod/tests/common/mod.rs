@@ -144,10 +144,18 @@ impl World {
     }
 
     pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
+        self.pod_of(name, slots, Arc::<Faulty>::clone(&self.store))
+    }
+
+    /// A pod over another store.
+    pub fn pod_over(&self, name: &str, store: Arc<dyn SnapshotStore>) -> Pod {
+        self.pod_of(name, 10, store)
+    }
+
+    fn pod_of(&self, name: &str, slots: u32, store: Arc<dyn SnapshotStore>) -> Pod {
         let config =
             PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
-        let (store, tools) = (Arc::clone(&self.store), Arc::clone(&self.tools));
-        Pod::new(config, ENGINE.clone(), store, tools).unwrap()
+        Pod::new(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
 }
 
