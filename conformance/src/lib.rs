@@ -5,5 +5,8 @@
 //! must not know storage, network or Kubernetes.
 
 pub mod differential;
+pub mod hostile;
 pub mod node;
 pub mod session;
+pub mod test262;
+pub mod watchdog;

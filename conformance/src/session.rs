@@ -113,8 +113,15 @@ impl Session {
     /// When the source is no cell, or the engine fails.
     pub async fn begin(&mut self, source: &str) -> anyhow::Result<Turn> {
         let script = compile(source).context("the cell does not compile")?;
-        let cell = CellSource { code: script.code, filename: script.filename, is_async: script.is_async };
-        let turn = self.instance.eval(&cell, &self.budget).await?;
+        self.eval(&CellSource { code: script.code, filename: script.filename, is_async: script.is_async }).await
+    }
+
+    /// Runs a compiled cell for one turn.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub async fn eval(&mut self, cell: &CellSource) -> anyhow::Result<Turn> {
+        let turn = self.instance.eval(cell, &self.budget).await?;
         self.note(&turn);
         Ok(turn)
     }
