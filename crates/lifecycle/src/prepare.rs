@@ -114,3 +114,82 @@ fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes
     let bytes = segment::encode(&pages)?;
     Ok((bytes, u32::try_from(pages.len()).unwrap_or(u32::MAX)))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{PAGE_BYTES, SessionKey};
+
+    fn change(pages: std::ops::Range<u32>, full: bool) -> Change {
+        let mut noise = 1u64;
+        let mut page = || {
+            Arc::new(std::array::from_fn::<u8, PAGE_BYTES, _>(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (noise >> 56) as u8
+            }))
+        };
+        Change {
+            full,
+            pages: pages.map(|number| (number, page())).collect(),
+            memory_pages: 64,
+            globals: json!(null),
+            state: json!(null),
+            engine_digest: String::new(),
+            time: String::new(),
+        }
+    }
+
+    fn after(owned: &Owned, change: Change, annex: Annex) -> (Owned, usize) {
+        let prepared = prepare(owned, change, annex, "p".into()).unwrap();
+        let head = Head::decode(&prepared.bytes).unwrap();
+        assert_eq!(head, prepared.head);
+        (Owned { head: Some(Arc::new(head)), etag: Some("e".into()), ..owned.clone() }, prepared.puts.len())
+    }
+
+    fn fresh() -> Owned {
+        let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
+        Owned { session, epoch: 1, head: None, etag: None }
+    }
+
+    fn mark(subject: Subject) -> Option<Mark> {
+        Some(Mark { subject, label: None, keep: 20 })
+    }
+
+    #[test]
+    fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
+        let (one, puts) = after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], base: None });
+        assert_eq!(puts, 2, "a segment and a checkpoint");
+        let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2)], ..Annex::default() });
+        assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
+        let then = one.head.clone().unwrap();
+        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)] };
+        let (back, puts) = after(&two, change(0..0, false), annex);
+        let head = back.head.clone().unwrap();
+        assert_eq!((head.sequence, puts), (3, 1));
+        assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
+        assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
+        assert_eq!((head.journal.last, &head.journal.tail), (3, &vec![json!(1), json!(2), json!(3)]));
+        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), journal: vec![] });
+        assert_eq!(puts, 1, "the state that is left is put aside");
+    }
+
+    #[test]
+    fn a_state_is_put_aside_once_and_not_for_nothing() {
+        let (one, _) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::This), ..Annex::default() });
+        let (two, puts) = after(&one, change(1..2, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        assert_eq!((puts, two.head.unwrap().checkpoints.len()), (0, 1));
+        let none = Some(Mark { subject: Subject::This, label: None, keep: 0 });
+        assert_eq!(after(&one, change(1..2, false), Annex { mark: none, ..Annex::default() }).1, 0);
+        let (fresh_before, puts) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        assert_eq!((puts, fresh_before.head.unwrap().checkpoints.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_whole_image_needs_no_base() {
+        let (one, _) = after(&fresh(), change(0..40, false), Annex::default());
+        let (two, _) = after(&one, change(0..2, true), Annex { base: one.head.clone(), ..Annex::default() });
+        assert!(two.head.unwrap().segments.is_empty());
+    }
+}

@@ -172,6 +172,8 @@ struct Owner {
     heap: Heap,
     dirty: BTreeSet<u32>,
     pending: Option<(Commit, Step, Heap, u64)>,
+    /// A fork whose copies are still to make, and the parent's state that it was planned from.
+    plan: Option<(fork::Fork, Head)>,
     gone: bool,
 }
 
@@ -194,6 +196,7 @@ struct Count {
     acked: u64,
     restored: u64,
     forked: u64,
+    replanned: u64,
     marked: u64,
     rolled: u64,
 }
@@ -275,7 +278,7 @@ impl World {
                 return Err(format!("{version:?} was acked and {found:?} is found"));
             }
         }
-        Ok(Some(Owner { owned, heap, dirty: BTreeSet::new(), pending: None, gone: false }))
+        Ok(Some(Owner { owned, heap, dirty: BTreeSet::new(), pending: None, plan: None, gone: false }))
     }
 
     fn take_over(&mut self, at: usize) -> Result<(), Violation> {
@@ -339,7 +342,10 @@ impl World {
         let Some(mut owner) = self.sessions[at].owners.pop() else { return Ok(()) };
         match owner.pending.take() {
             Some((machine, step, heap, entry)) => self.advance(at, &mut owner, (machine, step, heap, entry))?,
-            None if owner.owned.head.is_none() && self.sessions[at].origin.is_some() => self.begin_fork(at, &mut owner)?,
+            None if owner.owned.head.is_none() && self.sessions[at].origin.is_some() => match owner.plan.take() {
+                Some((plan, state)) => self.copy_fork(&mut owner, plan, &state)?,
+                None => self.begin_fork(at, &mut owner)?,
+            },
             None if self.random.one_in(8) => self.begin_restore(at, &mut owner)?,
             None => self.begin_cell(&mut owner),
         }
@@ -426,13 +432,22 @@ impl World {
             }
         };
         let child = self.sessions[at].key.clone();
-        let mut plan = fork::fork(&parent, &state, &child, owner.owned.epoch).map_err(|e| e.to_string())?;
+        let plan = fork::fork(&parent, &state, &child, owner.owned.epoch).map_err(|e| e.to_string())?;
+        owner.plan = Some((plan, state));
+        Ok(())
+    }
+
+    /// Copies what was planned some turns ago. The parent may have committed since, and what was read be gone: then it is planned anew.
+    fn copy_fork(&mut self, owner: &mut Owner, mut plan: fork::Fork, state: &Head) -> Result<(), Violation> {
         for (from, to) in &plan.copies {
-            let bytes = self.store.bytes(from)?;
+            let Ok(bytes) = self.store.bytes(from) else {
+                self.count.replanned += 1;
+                return Ok(());
+            };
             self.store.put(&Put { key: to.clone(), bytes, condition: Condition::Absent })?;
         }
         if self.mutant == Mutant::ForksByReference {
-            plan.base.segments = state.segments;
+            plan.base.segments.clone_from(&state.segments);
         }
         let heap = self.store.heap(&plan.base)?;
         let (entry, journal) = self.entry();
@@ -548,12 +563,13 @@ fn checkpoints_forks_and_journal_survive_every_fault() {
         all.acked += count.acked;
         all.restored += count.restored;
         all.forked += count.forked;
+        all.replanned += count.replanned;
         all.marked += count.marked;
         all.rolled += count.rolled;
     }
     // The simulation is worth something only if it gets somewhere.
     assert!(all.acked > SEEDS * 50 && all.marked > SEEDS * 20 && all.rolled > SEEDS * 5, "{all:?}");
-    assert!(all.restored > SEEDS * 2 && all.forked > SEEDS / 2, "{all:?}");
+    assert!(all.restored > SEEDS * 2 && all.forked > SEEDS / 2 && all.replanned > 0, "{all:?}");
 }
 
 #[test]
