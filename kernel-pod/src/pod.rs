@@ -7,6 +7,7 @@ use std::time::Duration;
 use dormouse_engine::Engine;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
+use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Readiness;
@@ -183,6 +184,22 @@ impl Pod {
         self.ask(&assignment, |reply| Message::Hibernate(Box::new(assignment.clone()), reply)).await
     }
 
+    /// Puts the session's present state aside under a label.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, or the label cannot be used.
+    pub async fn checkpoint(&self, assignment: Assignment, label: String) -> Result<Checkpoint, ApiError> {
+        self.ask(&assignment, |reply| Message::Checkpoint(Box::new(assignment.clone()), label, reply)).await
+    }
+
+    /// Goes back to a checkpoint, by id or label. Cells that wait end with `Interrupted`.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, or has no such checkpoint.
+    pub async fn restore(&self, assignment: Assignment, checkpoint: String) -> Result<SessionReport, ApiError> {
+        self.ask(&assignment, |reply| Message::Restore(Box::new(assignment.clone()), checkpoint, reply)).await
+    }
+
     /// Ends the running cell with `Interrupted`. Does nothing when none runs.
     ///
     /// # Errors
@@ -268,6 +285,11 @@ impl Pod {
         } else {
             tracing::info!("every session is stored");
         }
+    }
+
+    /// What the sessions share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {

@@ -17,7 +17,6 @@ use super::cells::Scripts;
 use super::ops::{InFlight, Settled};
 use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
-use crate::cache::Copy;
 use crate::pod::Shared;
 use crate::slots::Slot;
 
@@ -71,6 +70,8 @@ pub(super) struct Live {
     pub(super) unstored_since: Option<Instant>,
     /// Whether processes before this one may have left objects that no head names. The next commit sweeps them.
     pub(super) litter: bool,
+    /// Entries of the journal for the next commit.
+    pub(super) journal: Vec<serde_json::Value>,
     pub(super) idle_since: Instant,
 }
 
@@ -212,6 +213,22 @@ impl Actor {
                 }
                 let _ = reply.send(());
             }
+            Message::Checkpoint(assignment, label, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.make_checkpoint(label).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
+            Message::Restore(assignment, checkpoint, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.restore_checkpoint(&checkpoint).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer.map(|()| self.report()));
+            }
             Message::Interrupt(assignment, reply) => {
                 let result = self.adopt(&assignment);
                 if result.is_ok() {
@@ -243,6 +260,19 @@ impl Actor {
             self.tell();
         }
         let _ = reply.send(error.map_or_else(|| Ok(self.report()), Err));
+    }
+
+    /// What to answer: the error of an answer leaves the session as it is, a fault does not.
+    fn settle_answer<T>(&mut self, result: Result<Result<T, ApiError>, Fault>) -> Result<T, ApiError> {
+        let answer = result.unwrap_or_else(|fault| {
+            let error = fault.error();
+            self.on_result(Err(fault));
+            Err(error)
+        });
+        if self.leaving.is_none() {
+            self.tell();
+        }
+        answer
     }
 
     /// Takes over a newer right or spec; refuses an older right.
@@ -343,32 +373,6 @@ impl Actor {
         }
     }
 
-    /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
-    /// to ask again.
-    pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
-        let Some(live) = &self.live else { return Ok(()) };
-        if live.dirty || live.owned.head.is_none() {
-            self.commit().await?;
-        }
-        let Some(mut live) = self.live.take() else { return Ok(()) };
-        self.remember(&live);
-        let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state };
-        self.pod.cache.put(&self.assignment.uid, copy);
-        self.scripts = Scripts::default();
-        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
-            job.answer(Err(gone("the session was put to sleep while the cell waited; send it again with its idempotency key")));
-        }
-        Ok(())
-    }
-
-    async fn sleep_on_request(&mut self) -> Result<(), Fault> {
-        // A session that this process knows nothing of may have no head yet.
-        if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
-            self.ensure_live().await?;
-        }
-        self.hibernate().await
-    }
-
     fn leave(mut self) {
         let uid = self.assignment.uid.clone();
         let error = match &self.leaving {
@@ -382,9 +386,7 @@ impl Actor {
         while let Ok(message) = self.mailbox.try_recv() {
             message.refuse(error.clone());
         }
-        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
-            job.answer(Err(error.clone()));
-        }
+        self.end_waiting(&error);
         match self.leaving.take() {
             Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
             Some(Leave::Forgotten(reply)) => {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle as lifecycle;
+use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
-use dormouse_lifecycle::sweep::deletable;
-use dormouse_lifecycle::{Change, Commit, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step};
+use dormouse_lifecycle::{Annex, Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -44,6 +44,11 @@ enum Outcome {
 impl Actor {
     /// Commits the instance. Answers the bytes written. After an error the instance must be dropped.
     pub(super) async fn commit(&mut self) -> Result<u64, Fault> {
+        self.commit_with(None, None).await
+    }
+
+    /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
+    pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
@@ -53,7 +58,8 @@ impl Actor {
         live.state.event_seq = event_seq;
         let change = change(live, digest).map_err(Fault::Unavailable)?;
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let (commit, step) = begin(owned, change).await?;
+        let annex = self.due_annex(base, mark);
+        let (commit, step) = begin(owned, change, annex).await?;
         let mut written = 0;
         let outcome = drive(&pod.storage, commit, step, &mut written).await;
         let took = began.elapsed();
@@ -66,7 +72,7 @@ impl Actor {
                 live.dirty = false;
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.pod.metrics.lag(lag);
-                sweep(&self.pod.storage, &before, live);
+                collect_garbage(&self.pod.storage, &before, live);
                 Ok(written)
             }
             Outcome::Lost(outcome, fault) => {
@@ -107,12 +113,12 @@ fn stored((number, page): (&u32, &engine::Page)) -> (u32, lifecycle::Page) {
     (*number, Arc::new(bytes))
 }
 
-async fn begin(owned: Owned, change: Change) -> Result<(Commit, Step), Fault> {
+async fn begin(owned: Owned, change: Change, annex: Annex) -> Result<(Commit, Step), Fault> {
     let put_id = uuid::Uuid::new_v4().to_string();
     if change.pages.len() < BLOCKING_PAGES_MIN {
-        return Ok(Commit::begin(&owned, change, put_id));
+        return Ok(Commit::begin_with(&owned, change, annex, put_id));
     }
-    let begun = tokio::task::spawn_blocking(move || Commit::begin(&owned, change, put_id)).await;
+    let begun = tokio::task::spawn_blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
     begun.map_err(|error| Fault::Poisoned(format!("compressing the pages: {error}")))
 }
 
@@ -166,7 +172,7 @@ async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, written: &
 fn failed(failure: &Failure) -> Fault {
     let message = failure.to_string();
     match failure {
-        Failure::Head(_) | Failure::Segment(_) => {
+        Failure::Head(_) | Failure::Segment(_) | Failure::Journal(_) => {
             let message = format!("{message}; the session goes on from before this cell. Keep less in it");
             Fault::Unavailable(ApiError::new(ErrorCode::SizeAdmissionError, message))
         }
@@ -179,11 +185,10 @@ fn failed(failure: &Failure) -> Fault {
 
 /// Removes what the commit leaves unnamed. The first one after a restore looks for what predecessors left, too: from here on, its version
 /// outranks everything that they can have put.
-fn sweep(storage: &Storage, before: &Owned, live: &mut super::actor::Live) {
+fn collect_garbage(storage: &Storage, before: &Owned, live: &mut super::actor::Live) {
     let Some(head) = live.owned.head.clone() else { return };
     if std::mem::take(&mut live.litter) {
         return storage.sweep_after(&live.owned.session, head);
     }
-    let named: Vec<String> = before.head.iter().flat_map(|head| &head.segments).map(|segment| segment.key.clone()).collect();
-    storage.sweep(deletable(&named, &head).into_iter().map(ToOwned::to_owned).collect());
+    storage.sweep(before.head.as_ref().map(|before| sweep::released(before, &head)).unwrap_or_default());
 }

@@ -7,10 +7,13 @@ mod actor;
 mod budget;
 mod cells;
 mod commit;
+mod history;
+mod journal;
 mod lag;
 mod ops;
 mod retries;
 mod run;
+mod sleep;
 pub(crate) mod state;
 mod tell;
 mod wake;
@@ -20,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dormouse_engine::InterruptHandle;
 use dormouse_protocol::eval::{EvalRequest, EvalResult, Woke};
 use dormouse_protocol::event::Event;
+use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
@@ -44,6 +48,10 @@ pub(crate) enum Message {
     Wake(Box<Assignment>, Reply<SessionReport>),
     /// Commit and sleep.
     Hibernate(Box<Assignment>, Reply<SessionReport>),
+    /// Put the present state aside under a label.
+    Checkpoint(Box<Assignment>, String, Reply<Checkpoint>),
+    /// Go back to a checkpoint.
+    Restore(Box<Assignment>, String, Reply<SessionReport>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
     Evict(oneshot::Sender<()>),
     /// End the cell that awaits.
@@ -59,7 +67,8 @@ impl Message {
     pub(crate) fn refuse(self, error: ApiError) {
         match self {
             Self::Eval(job) => job.answer(Err(error)),
-            Self::Wake(_, reply) | Self::Hibernate(_, reply) => drop(reply.send(Err(error))),
+            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, _, reply) => drop(reply.send(Err(error))),
+            Self::Checkpoint(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
         }

@@ -6,13 +6,14 @@ use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, Op, OpKind, OpResult
 use dormouse_protocol::broker::ToolAnswer;
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::EventBody;
+use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
 use super::ops::{Settled, now_ms};
 use super::state::{Pending, Recorded, RunningCell};
-use super::{EvalJob, Fault, budget};
+use super::{EvalJob, Fault, budget, journal};
 use crate::metrics::CellOutcome;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -51,7 +52,9 @@ impl Actor {
         let compiled = self.scripts.compile(&request, &filename);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
-        live.state.running = Some(RunningCell::new(request, cell, filename));
+        let running = RunningCell::new(request, cell, filename);
+        live.note(journal::began(&running));
+        live.state.running = Some(running);
         match compiled {
             Ok(source) => {
                 let turn = self.execute(Work::Cell(source)).await?;
@@ -82,6 +85,9 @@ impl Actor {
             return Ok(());
         }
         live.dirty = true;
+        if let Some(call) = applied {
+            live.note(journal::answered(call, &result));
+        }
         let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
             self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
@@ -266,6 +272,7 @@ impl Actor {
             durable: true,
             stats,
         };
+        live.note(journal::ended(&result));
         live.state.record(Recorded::new(running.request.idempotency_key, &result));
         live.state.last_active = Some(jiff::Timestamp::now().to_string());
         Ok(Some(result))
@@ -342,6 +349,7 @@ impl Live {
                 }
                 self.state.calls += 1;
                 let call = self.state.calls;
+                self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
                 let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: args.clone() };
                 self.state.pending.insert(op.id, Pending::Tool { call, name, args });
                 Some(event)

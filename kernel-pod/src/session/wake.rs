@@ -7,6 +7,7 @@ use dormouse_engine as engine;
 use dormouse_lifecycle::acquire::acquire;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, assemble};
 use dormouse_protocol::eval::{EvalRequest, Woke};
+use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -74,6 +75,10 @@ impl Actor {
                 Ok(instance) => {
                     self.pod.metrics.woke(WakeSource::Cache);
                     self.lay(instance, settings, copy.owned, copy.state, slot);
+                    if let Some(live) = &mut self.live {
+                        live.journal = copy.journal;
+                        live.note(JournalBody::Woke { from: Woke::Cache });
+                    }
                     self.bootstrap().await?;
                     return Ok(Woke::Cache);
                 }
@@ -101,6 +106,9 @@ impl Actor {
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
             let owned = match acquire(self.key(), self.assignment.epoch, stored) {
+                Acquire::Fresh(owned) if self.assignment.spec.source.is_some() => {
+                    return self.begin_as_fork(settings, owned, slot).await;
+                }
                 Acquire::Fresh(owned) => {
                     let instance = self.pod.engine.create(&settings).map_err(|error| Fault::Unavailable(internal(&error)))?;
                     self.pod.metrics.woke(WakeSource::Fresh);
@@ -108,9 +116,7 @@ impl Actor {
                     return Ok(Woke::No);
                 }
                 Acquire::Restore(owned) => owned,
-                Acquire::Stale { epoch } => return Err(Fault::Gone(gone(format!("epoch {epoch} has taken the session over")))),
-                Acquire::Deleted => return Err(Fault::Gone(gone("the session was deleted"))),
-                Acquire::Corrupt(error) => return Err(corrupt(&error)),
+                other => return Err(gone_from_head(&other)),
             };
             let Some(head) = owned.head.clone() else { continue };
             self.check_engine(&head)?;
@@ -129,13 +135,16 @@ impl Actor {
             self.pod.metrics.woke(WakeSource::Storage);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
+            if let Some(live) = &mut self.live {
+                live.note(JournalBody::Woke { from: Woke::Storage });
+            }
             return Ok(Woke::Storage);
         }
         let message = "another pod commits faster than this one can read; send the request again";
         Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
     }
 
-    fn check_engine(&self, head: &Head) -> Result<(), Fault> {
+    pub(super) fn check_engine(&self, head: &Head) -> Result<(), Fault> {
         let ours = self.pod.engine.digest();
         if head.engine_digest == ours.as_str() {
             return Ok(());
@@ -146,7 +155,14 @@ impl Actor {
     }
 
     /// Takes a restored instance into use: what was under way goes on.
-    fn lay(&mut self, instance: engine::Instance, settings: engine::Settings, owned: Owned, mut state: SessionState, slot: Slot) {
+    pub(super) fn lay(
+        &mut self,
+        instance: engine::Instance,
+        settings: engine::Settings,
+        owned: Owned,
+        mut state: SessionState,
+        slot: Slot,
+    ) {
         let mut dirty = false;
         if let Some(op) = self.poison.op.take() {
             dirty |= state.pending.remove(&op).is_some();
@@ -167,8 +183,8 @@ impl Actor {
         let epoch = self.assignment.epoch;
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
-        let (unstored_since, idle_since) = (None, Instant::now());
-        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since, litter, idle_since });
+        let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
+        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since, litter, journal, idle_since });
     }
 
     /// Who calls tools for this session, if its spec names a broker.
@@ -213,7 +229,7 @@ impl Actor {
     }
 
     /// After a later epoch came to a live session: is what we hold still what is stored?
-    async fn verify_owned(&mut self) -> Result<(), Fault> {
+    pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
         let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
         let etag = stored.map(|(_, etag)| etag);
         self.verify = false;
@@ -256,7 +272,7 @@ impl AsRef<[u8]> for SharedPage {
 }
 
 /// The image that head and segments are.
-fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
+pub(super) fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
     let stored = assemble(head, segments).map_err(|error| corrupt(&error))?;
     let mut pages = std::collections::BTreeMap::new();
     for (number, page) in stored {
@@ -269,8 +285,18 @@ fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
     Ok(engine::Image { memory_pages, globals, host, pages })
 }
 
-fn corrupt(error: &dyn std::fmt::Display) -> Fault {
+pub(super) fn corrupt(error: &dyn std::fmt::Display) -> Fault {
     Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the stored session does not verify: {error}")))
+}
+
+/// Why a head that was read gives no right to go on.
+pub(super) fn gone_from_head(acquired: &Acquire) -> Fault {
+    match acquired {
+        Acquire::Stale { epoch } => Fault::Gone(gone(format!("epoch {epoch} has taken the session over"))),
+        Acquire::Deleted => Fault::Gone(gone("the session was deleted")),
+        Acquire::Corrupt(error) => corrupt(error),
+        Acquire::Fresh(_) | Acquire::Restore(_) => Fault::Superseded,
+    }
 }
 
 fn internal(error: &dyn std::fmt::Display) -> ApiError {

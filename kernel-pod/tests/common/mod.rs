@@ -26,7 +26,7 @@ use futures::StreamExt as _;
 use tokio::sync::watch;
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
 
@@ -181,6 +181,7 @@ pub fn assign_spec(pod: &Pod, uid: &str, epoch: u64, spec: KernelSessionSpec) ->
         boot: pod.info().boot,
         generation: 1,
         spec,
+        source_uid: None,
     }
 }
 
