@@ -139,10 +139,15 @@ impl World {
     }
 
     pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
+        self.pod_of(name, slots, ENGINE.clone())
+    }
+
+    /// A pod whose new sessions get this engine.
+    pub fn pod_of(&self, name: &str, slots: u32, engine: Engine) -> Pod {
         let config =
             PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
         let (store, tools) = (Arc::clone(&self.store), Arc::clone(&self.tools));
-        Pod::new(config, ENGINE.clone(), store, tools).unwrap()
+        Pod::new(config, engine, store, tools).unwrap()
     }
 }
 
