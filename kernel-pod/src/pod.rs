@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dormouse_engine::Engine;
+use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::Checkpoint;
@@ -64,7 +64,7 @@ pub struct Pod {
 pub(crate) struct Shared {
     pub(crate) config: PodConfig,
     boot: String,
-    pub(crate) engine: Engine,
+    pub(crate) engines: Engines,
     pub(crate) storage: Storage,
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) registry: Registry,
@@ -90,13 +90,18 @@ impl Pod {
     ///
     /// # Errors
     /// Never in practice: a metric's name is taken twice.
-    pub fn new(config: PodConfig, engine: Engine, store: Arc<dyn SnapshotStore>, tools: Arc<dyn Tools>) -> Result<Self, prometheus::Error> {
+    pub fn new(
+        config: PodConfig,
+        engines: impl Into<Engines>,
+        store: Arc<dyn SnapshotStore>,
+        tools: Arc<dyn Tools>,
+    ) -> Result<Self, prometheus::Error> {
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
         let storage = Storage::start(store, &config, readiness.gate("storage"));
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
-            engine,
+            engines: engines.into(),
             storage,
             tools,
             registry: Registry::default(),
@@ -352,7 +357,7 @@ impl Shared {
             boot: self.boot.clone(),
             slots: self.slots.max(),
             used: self.slots.used(),
-            engine_digest: self.engine.digest().to_string(),
+            engine_digest: self.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }
     }

@@ -342,7 +342,7 @@ impl Actor {
         let error = fault.error();
         let reason = fault.reason();
         tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, reason, "the session cannot go on as it was");
-        if let Fault::Poisoned(_) = &fault {
+        if let Fault::Poisoned(_) | Fault::Overrun = &fault {
             self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
         }
         self.live = None;
@@ -362,7 +362,7 @@ impl Actor {
                     job.answer(Err(error));
                 }
             }
-            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) => {
+            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) | Fault::Overrun => {
                 if let Fault::Failed(error) = fault {
                     self.failure = Some(error);
                 }

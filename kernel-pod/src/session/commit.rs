@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dormouse_engine as engine;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
@@ -52,11 +51,10 @@ impl Actor {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let digest = self.pod.engine.digest().to_string();
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
         live.state.event_seq = event_seq;
-        let change = change(live, digest).map_err(Fault::Unavailable)?;
+        let change = change(live, base.as_deref()).map_err(Fault::Unavailable)?;
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
         let annex = self.due_annex(base, mark);
         let (commit, step) = begin(owned, change, annex).await?;
@@ -84,33 +82,23 @@ impl Actor {
     }
 }
 
-/// What has changed in the instance.
-fn change(live: &mut super::actor::Live, engine_digest: String) -> Result<Change, ApiError> {
-    let full = wants_full_image(&live.owned);
+/// What has changed in the instance since `base`, or else since the last commit.
+fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, ApiError> {
+    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(super::wake::holds_contents);
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
-    let pages = if full {
-        live.instance.image().pages.iter().map(stored).collect()
-    } else {
-        delta.pages.iter().map(|(n, p)| stored((n, p))).collect()
-    };
+    let pages = if full { live.instance.image().pages.into_iter().collect() } else { delta.pages };
     let encode = |error: serde_json::Error| ApiError::new(ErrorCode::Internal, format!("the session's record cannot be written: {error}"));
     Ok(Change {
         full,
         pages,
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
-        globals: serde_json::to_value(EngineState { globals, host }).map_err(encode)?,
+        globals: serde_json::to_value(EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
-        engine_digest,
+        engine_digest: live.instance.engine().digest().to_string(),
         time: jiff::Timestamp::now().to_string(),
     })
-}
-
-fn stored((number, page): (&u32, &engine::Page)) -> (u32, lifecycle::Page) {
-    let mut bytes = [0; lifecycle::PAGE_BYTES];
-    bytes.copy_from_slice(page.as_bytes());
-    (*number, Arc::new(bytes))
 }
 
 async fn begin(owned: Owned, change: Change, annex: Annex) -> Result<(Commit, Step), Fault> {

@@ -120,11 +120,11 @@ impl Actor {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
-        self.check_engine(&base)?;
+        let engine = self.engine_of(&base).await?;
         let keys = base.segments.iter().map(|segment| segment.key.as_str());
         let segments = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
-        let instance = self.pod.engine.restore(&image(&base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+        let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
         Ok((base, instance, state, settings))
     }
@@ -168,7 +168,7 @@ impl Actor {
                     None => continue,
                 },
             };
-            self.check_engine(&state)?;
+            let engine = self.engine_of(&state).await?;
             let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
             // The parent may have committed since it was read, and its old segments gone with that.
             if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
@@ -176,7 +176,7 @@ impl Actor {
             }
             let keys = plan.base.segments.iter().map(|segment| segment.key.as_str());
             let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)? else { continue };
-            let instance = self.pod.engine.restore(&image(&plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+            let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
             self.lay(instance, settings, owned, record, slot);

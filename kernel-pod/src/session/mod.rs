@@ -182,6 +182,8 @@ pub(crate) enum Fault {
     Superseded,
     /// The instance is lost; the last commit is not.
     Poisoned(String),
+    /// The instance is lost because its turn did not end within its time; the last commit is not.
+    Overrun,
     /// It cannot be done now: no slot, no storage.
     Unavailable(ApiError),
     /// It cannot run until someone changes something.
@@ -193,7 +195,7 @@ impl Fault {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Poisoned(reason) => reason.clone(),
-            Self::Gone(_) | Self::Superseded | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
+            Self::Gone(_) | Self::Superseded | Self::Overrun | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
         }
     }
 
@@ -202,6 +204,11 @@ impl Fault {
         match self {
             Self::Gone(error) | Self::Unavailable(error) | Self::Failed(error) => error.clone(),
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
+            Self::Overrun => ApiError::new(
+                ErrorCode::TimeoutError,
+                "the cell ran longer than its time budget inside one operation that cannot be interrupted; the session goes on from before it. \
+                 Split the work, or raise timeoutMs or limits.evalTimeoutMs",
+            ),
             Self::Poisoned(_) => ApiError::new(
                 ErrorCode::Internal,
                 "the interpreter failed while it ran this cell; the session goes on from before it. Do not send the same cell again",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, Op, OpKind, OpResult, Turn};
+use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
 use dormouse_protocol::broker::ToolAnswer;
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::EventBody;
@@ -146,7 +146,10 @@ impl Actor {
             if let Work::Deliver(op, _) = work {
                 self.poison.op = Some(op);
             }
-            Fault::Poisoned(error.to_string())
+            match error {
+                EngineError::Overrun => Fault::Overrun,
+                error => Fault::Poisoned(error.to_string()),
+            }
         })
     }
 

@@ -144,18 +144,23 @@ impl World {
     }
 
     pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
-        self.pod_of(name, slots, Arc::<Faulty>::clone(&self.store))
+        self.pod_of(name, slots, ENGINE.clone())
     }
 
     /// A pod over another store.
     pub fn pod_over(&self, name: &str, store: Arc<dyn SnapshotStore>) -> Pod {
-        self.pod_of(name, 10, store)
+        self.pod_with_parts(name, 10, ENGINE.clone(), store)
     }
 
-    fn pod_of(&self, name: &str, slots: u32, store: Arc<dyn SnapshotStore>) -> Pod {
+    /// A pod whose new sessions get this engine.
+    pub fn pod_of(&self, name: &str, slots: u32, engine: Engine) -> Pod {
+        self.pod_with_parts(name, slots, engine, Arc::<Faulty>::clone(&self.store))
+    }
+
+    fn pod_with_parts(&self, name: &str, slots: u32, engine: Engine, store: Arc<dyn SnapshotStore>) -> Pod {
         let config =
             PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
-        Pod::new(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
+        Pod::new(config, engine, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
 }
 
