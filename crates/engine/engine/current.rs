@@ -1,1 +1,1 @@
-include_bytes!("e78d8cb40181cabf.wasm")
+include_bytes!("4cc32a3787cb3697.wasm")

@@ -3,8 +3,8 @@
 use wasmtime::{Memory, Store, TypedFunc};
 
 use crate::{
-    Budget, CellEnd, CellError, CellSource, Delta, EngineError, EngineErrorCode, Globals, Image, InterruptHandle, OpResult, PAGE_BYTES,
-    Turn,
+    Budget, CellEnd, CellError, CellSource, Delta, EngineError, EngineErrorCode, Globals, Image, InterruptHandle, OpResult, Outlet,
+    PAGE_BYTES, Turn,
     engine::globals,
     host::Host,
     message,
@@ -150,6 +150,11 @@ impl Instance {
     #[must_use]
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.store.data().interrupt.clone()
+    }
+
+    /// Who sees output while code runs, besides the [`Turn`] that collects it.
+    pub fn set_outlet(&mut self, outlet: Option<Outlet>) {
+        self.store.data_mut().outlet = outlet;
     }
 
     /// Begins a turn; poisoned until [`Self::end`] says otherwise.

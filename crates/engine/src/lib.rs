@@ -16,7 +16,7 @@ mod turn;
 
 pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
 pub use error::EngineError;
-pub use host::{HostState, InterruptHandle};
+pub use host::{HostState, InterruptHandle, Outlet, Output};
 pub use instance::Instance;
 pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
 pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};
