@@ -61,6 +61,7 @@ fn describe(event: &Event) -> Option<(Tone, String)> {
             };
             (tone, format!("{level:<5} {text}"))
         }
+        EventBody::Display { mime_type, data } => (Tone::Faint, format!("shown {mime_type}, {} bytes", data.len())),
         EventBody::ToolCall { call_id, tool_name, args } => (Tone::Faint, format!("call  {call_id} {tool_name} {args}")),
         EventBody::ToolResultApplied { call_id } => (Tone::Faint, format!("call  {call_id} answered")),
         EventBody::State { state } => (Tone::Faint, format!("state {state}")),

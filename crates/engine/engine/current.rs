@@ -1,1 +1,1 @@
-include_bytes!("143d905a3b147f39.wasm")
+include_bytes!("4cc32a3787cb3697.wasm")

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::{Memory, StoreLimits};
 
 use crate::{
-    Budget, Determinism, EngineErrorCode, Turn,
+    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
     backstop::Deadline,
     message::{self, Kind, Told},
 };
@@ -52,6 +52,18 @@ impl InterruptHandle {
     }
 }
 
+/// What code writes while it runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Output<'a> {
+    /// A console line.
+    Console(&'a ConsoleLine),
+    /// A rendering.
+    Display(&'a Display),
+}
+
+/// Sees output when it is written. Must not block: the code waits.
+pub type Outlet = Box<dyn FnMut(Output<'_>) + Send>;
+
 /// Why running code must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -83,6 +95,7 @@ pub(crate) struct Host {
     pub(crate) fault: Option<String>,
     /// When the backstop ends this instance's turn.
     pub(crate) deadline: Arc<Deadline>,
+    pub(crate) outlet: Option<Outlet>,
     determinism: Option<Determinism>,
     input: Vec<u8>,
     value: Option<serde_json::Value>,
@@ -104,6 +117,7 @@ impl Host {
             turn: Turn::default(),
             fault: None,
             deadline: Arc::default(),
+            outlet: None,
             determinism,
             input: Vec::new(),
             value: None,
@@ -149,7 +163,11 @@ impl Host {
         if let Some(stop) = self.stop {
             match &mut turn.cell {
                 Some(cell) => message::stopped(cell, stop.code()),
-                None => turn.console.push(message::stopped_line(stop.code(), self.now_ms() - self.state.cell_began_ms)),
+                None => {
+                    let line = message::stopped_line(stop.code(), self.now_ms() - self.state.cell_began_ms);
+                    self.write(Output::Console(&line));
+                    turn.console.push(line);
+                }
             }
         }
         turn
@@ -235,6 +253,7 @@ impl Host {
                 line.at_ms = (self.now_ms() - self.state.cell_began_ms).max(0.0);
                 let fits = self.admit(line.text.len());
                 if fits {
+                    self.write(Output::Console(&line));
                     self.turn.console.push(line);
                 }
                 fits
@@ -242,6 +261,7 @@ impl Host {
             Ok(Told::Display(display)) => {
                 let fits = self.admit(display.data.len() + display.mime_type.len());
                 if fits {
+                    self.write(Output::Display(&display));
                     self.turn.display.push(display);
                 }
                 fits
@@ -267,6 +287,12 @@ impl Host {
                 self.fault = Some(error.to_string());
                 false
             }
+        }
+    }
+
+    fn write(&mut self, output: Output<'_>) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet(output);
         }
     }
 

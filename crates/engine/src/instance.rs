@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 
 use crate::{
-    Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, PAGE_BYTES,
-    Page, Turn,
+    Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Outlet,
+    PAGE_BYTES, Page, Turn,
     backstop::Watched,
     engine::{MutableGlobals, raw_bits},
     fence::{self, CHUNK_BYTES, Fence},
@@ -184,6 +184,11 @@ impl Instance {
     #[must_use]
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.store.data().interrupt.clone()
+    }
+
+    /// Who sees output while code runs, besides the [`Turn`] that collects it.
+    pub fn set_outlet(&mut self, outlet: Option<Outlet>) {
+        self.store.data_mut().outlet = outlet;
     }
 
     /// Begins a turn; poisoned until [`Self::end`] says otherwise.

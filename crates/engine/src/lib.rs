@@ -21,7 +21,7 @@ mod written;
 pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
 pub use engines::Engines;
 pub use error::EngineError;
-pub use host::{HostState, InterruptHandle};
+pub use host::{HostState, InterruptHandle, Outlet, Output};
 pub use instance::Instance;
 pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
 pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};

@@ -1,5 +1,6 @@
 //! Cells and deliveries: into the engine, and out of it what follows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
@@ -49,9 +50,11 @@ impl Actor {
             BOOTSTRAP_CELL => "bootstrap.ts".to_owned(),
             _ => format!("cell-{cell}.ts"),
         });
-        let compiled = self.scripts.compile(&request, &filename);
+        let constants = self.live.as_ref().map(|live| live.state.constants.clone()).unwrap_or_default();
+        let compiled = self.scripts.compile(&request, &filename, constants);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
+        live.state.declare(self.scripts.declared(&filename));
         let running = RunningCell::new(request, cell, filename);
         live.note(journal::began(&running));
         live.state.running = Some(running);
@@ -132,14 +135,17 @@ impl Actor {
         let budget = budget::budget(&self.assignment.spec, self.live.as_ref().and_then(|live| live.state.running.as_ref()));
         self.executing = true;
         self.tell();
+        let outlet = self.outlet();
         let Some(live) = &mut self.live else { return Ok(Turn::default()) };
         live.slot.set_idle(None);
+        live.instance.set_outlet(Some(outlet));
         self.handle.control.set_executing(Some(live.instance.interrupt_handle()));
         let result = match &work {
             Work::Cell(source) => live.instance.eval(source, &budget).await,
             Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
             Work::Abandon(code) => live.instance.abandon(*code, &budget).await,
         };
+        live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
         self.executing = false;
         result.map_err(|error| {
@@ -157,7 +163,8 @@ impl Actor {
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
-        let mut events = live.absorb(&turn);
+        live.absorb(&turn);
+        let mut events = Vec::new();
         let mut calls = false;
         let no_broker = self.assignment.spec.tool_broker_ref.is_none();
         let calls_max = self.assignment.spec.limits.tool_calls;
@@ -227,7 +234,7 @@ impl Actor {
         let error = end.error.map(|error| {
             let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
             if let Some(cell) = running.as_ref().filter(|_| !self.scripts.has(&filename)) {
-                let _ = self.scripts.compile(&cell.request, &filename);
+                let _ = self.scripts.compile(&cell.request, &filename, BTreeSet::new());
             }
             let mut error = self.scripts.error(error, &filename);
             if let Some(explain) = explain {
@@ -298,14 +305,9 @@ impl EvalEnd {
 }
 
 impl Live {
-    /// Counts a turn and keeps its output. Answers the events of it.
-    fn absorb(&mut self, turn: &Turn) -> Vec<EventBody> {
-        let mut events = Vec::with_capacity(turn.console.len() + turn.display.len());
-        let mut bytes = 0;
-        for line in &turn.console {
-            bytes += line.text.len() as u64;
-            events.push(EventBody::Log { level: line.level.clone(), text: line.text.clone() });
-        }
+    /// Counts a turn and keeps its output.
+    fn absorb(&mut self, turn: &Turn) {
+        let mut bytes = turn.console.iter().map(|line| line.text.len() as u64).sum::<u64>();
         bytes += turn.display.iter().map(|display| display.data.len() as u64).sum::<u64>();
         if let Some(running) = &mut self.state.running {
             let line =
@@ -317,7 +319,6 @@ impl Live {
             running.ticks += turn.ticks;
             running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
         }
-        events
     }
 
     /// Keeps an operation in the record. Answers the event of a tool call.

@@ -1,7 +1,8 @@
 //! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
@@ -9,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
+
+/// Names that are kept as constants. What is declared beyond them can be assigned to.
+const CONSTANTS_MAX: usize = 4096;
 
 /// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
 const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
@@ -42,6 +46,9 @@ pub(crate) struct SessionState {
     pub cells: u64,
     /// Tool calls made so far; the last one's number.
     pub calls: u64,
+    /// Names that cells have declared with `const`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub constants: BTreeSet<String>,
     /// Position of the last event.
     pub event_seq: u64,
     /// Host operations that the heap waits for, by the engine's number.
@@ -155,6 +162,7 @@ impl SessionState {
             bootstrapped: false,
             cells: 0,
             calls: 0,
+            constants: BTreeSet::new(),
             event_seq: 0,
             pending: BTreeMap::new(),
             running: None,
@@ -178,6 +186,17 @@ impl SessionState {
     pub(crate) fn has_answered(&self, key: &str) -> bool {
         let digest = digest(key);
         self.answered.contains(&digest)
+    }
+
+    /// Takes in what a cell declares: its names are constants now, or are none any more.
+    pub(crate) fn declare(&mut self, declared: &[Declared]) {
+        for it in declared {
+            if !it.is_constant {
+                self.constants.remove(&it.name);
+            } else if self.constants.len() < CONSTANTS_MAX {
+                self.constants.insert(it.name.clone());
+            }
+        }
     }
 
     /// The record as the head carries it.
