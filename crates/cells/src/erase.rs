@@ -366,7 +366,7 @@ impl<'a> Visit<'a> for Eraser<'_> {
             return;
         };
         let before = self.slice(it.span.start, key.span.start);
-        let Some(at) = before.rfind("accessor").map(|at| it.span.start + length(&before[..at])) else { return };
+        let Some(at) = before.rfind("accessor").and_then(|at| u32::try_from(at).ok()).map(|at| it.span.start + at) else { return };
         self.modifiers(it.span.start, at);
         let field = format!("#accessor_{}", key.name);
         let (name, scope) = (key.name, if it.r#static { "static " } else { "" });

@@ -10,6 +10,8 @@
 mod check;
 mod compile;
 mod deep;
+#[cfg(test)]
+mod edit_tests;
 mod erase;
 mod lower;
 mod position;
@@ -18,6 +20,6 @@ mod syntax_error;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Language, Options, Script, compile};
+pub use compile::{Declared, Language, Options, Script, compile};
 pub use deep::{NESTING_MAX, SOURCE_BYTES_MAX};
 pub use syntax_error::SyntaxError;

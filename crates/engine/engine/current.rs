@@ -1,1 +1,1 @@
-include_bytes!("4cc32a3787cb3697.wasm")
+include_bytes!("904a0de678ed43db.wasm")

@@ -272,7 +272,7 @@ impl Host {
                 fits
             }
             Ok(Told::Cell(mut cell)) => {
-                cell.value = self.value.take().filter(|_| cell.ok);
+                cell.value = self.value.take().or(cell.value).filter(|_| cell.ok);
                 if let Some(error) = &mut cell.error {
                     message::locate(error, &self.state.cell_filename);
                 }

@@ -1,4 +1,4 @@
-// How a cell ends, and what it shows.
+// How a cell ends, and what it shows. A short value goes with the end, any other before it: it may be deeper than the host reads.
 const CELL = 3;
 const VALUE = 4;
 
@@ -20,8 +20,14 @@ const valueJson = (value) => {
 const keepResult = (value) => {
   try { expose('_', value); } catch { /* a script has made `_` its own */ }
 };
+const tellPrimitive = (type, json, text) => {
+  native.emit(CELL, `{"ok":true,"value":${json},"valueType":"${type}","preview":"${text}"}`);
+};
 const finish = (value) => {
-  if (value !== undefined) keepResult(value);
+  if (value === undefined) return tellPrimitive('undefined', 'null', 'undefined');
+  keepResult(value);
+  if (typeof value === 'boolean') return tellPrimitive('boolean', value, value);
+  if (typeof value === 'number' && isFiniteNumber(value)) return tellPrimitive('number', value, numberText(value));
   const json = valueJson(value);
   const shown = preview(value);
   if (json !== undefined) native.emit(VALUE, json);

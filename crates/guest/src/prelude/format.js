@@ -23,14 +23,15 @@ const nameOf = (state, object, what, depth) => {
   return `${kindName} <${above === null ? inspect(first, { __proto__: null, depth: -1, customInspect: false }) : above}>`;
 };
 const tagOf = (state, object) => {
-  const found = findProperty(object, SymbolCtor.toStringTag);
+  if (isLiteral(object) && !(toStringTag in object)) return '';
+  const found = findProperty(object, toStringTag);
   if (found === undefined) return '';
   let tag = found.value;
   if (found.get !== undefined) {
     try { tag = apply(found.get, object, []); } catch { return ''; }
   }
   if (typeof tag !== 'string' || tag === '') return '';
-  const own = getOwnPropertyDescriptor(object, SymbolCtor.toStringTag);
+  const own = getOwnPropertyDescriptor(object, toStringTag);
   return own !== undefined && (own.enumerable || state.hidden) ? '' : tag;
 };
 
@@ -53,6 +54,7 @@ const spend = (state, text) => {
   return text;
 };
 const callCustom = (state, value, target, depth) => {
+  if (isLiteral(target) && !(customInspect in target)) return undefined;
   const found = findProperty(target, customInspect);
   const custom = found?.value;
   if (typeof custom !== 'function' || custom === publicInspect) return undefined;
@@ -105,6 +107,12 @@ const isIndex = (key) => typeof key === 'string' && key !== '' && charCodeAt(key
 const keysOf = (state, object, what) => {
   const indexed = what === 'array' || what === 'typed' || what === 'string';
   if (indexed && (what === 'typed' ? typedLength(object) : ownData(object, 'length')) > KEYED_LENGTH_MAX) return [];
+  if (what === 'object' && !state.hidden) {
+    const symbols = getOwnPropertySymbols(object);
+    const names = enumerableKeys(object);
+    for (let i = 0; i < symbols.length; i++) if (isEnumerable(object, symbols[i])) names[names.length] = symbols[i];
+    return names;
+  }
   const all = ownKeys(object);
   const keys = [];
   for (let i = 0; i < all.length; i++) {

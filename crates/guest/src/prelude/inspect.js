@@ -94,6 +94,12 @@ const findProperty = (object, key) => {
 const dataProperty = (object, key) => findProperty(object, key)?.value;
 const ownData = (object, key) => getOwnPropertyDescriptor(object, key)?.value;
 
+// Whether the chain is that of a literal: no proxy is on it, so `in` asks nobody.
+const isLiteral = (object) => {
+  const prototype = getPrototypeOf(object);
+  return prototype === objectPrototype || (prototype === arrayPrototype && getPrototypeOf(arrayPrototype) === objectPrototype);
+};
+
 // What `instanceof` says when no script has a say.
 const isInstance = (object, maker) => {
   if (isProxy(maker)) return false;
@@ -107,6 +113,7 @@ const isInstance = (object, maker) => {
 };
 // The name of what made the object, or null when its chain has none.
 const constructorName = (object) => {
+  if (getPrototypeOf(object) === objectPrototype && !hasOwn(object, 'constructor')) return 'Object';
   for (let p = object, depth = 0; p !== null && depth < CHAIN_MAX && !isProxy(p); p = getPrototypeOf(p), depth++) {
     if (p !== object) {
       if (p === objectPrototype) return 'Object';

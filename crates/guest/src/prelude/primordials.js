@@ -7,10 +7,11 @@ const getter = (prototype, key) => uncurry(getOwnPropertyDescriptor(prototype, k
 
 const { Array: ArrayCtor, Error: ErrorCtor, TypeError: TypeErrorCtor, RangeError: RangeErrorCtor, Map: MapCtor, Set: SetCtor, Date: DateCtor, RegExp: RegExpCtor, Promise: PromiseCtor, Proxy: ProxyCtor, Uint8Array: Uint8ArrayCtor, Object: ObjectCtor, Number: NumberCtor, String: StringCtor, Symbol: SymbolCtor } = globalThis;
 const global = globalThis;
+const { toStringTag } = SymbolCtor;
 const { stringify, parse } = JSON;
 const { parseInt, parseFloat } = global;
 const { isArray } = ArrayCtor;
-const { is, create } = ObjectCtor;
+const { is, create, keys: enumerableKeys, getOwnPropertySymbols } = ObjectCtor;
 const { isFinite: isFiniteNumber, isInteger } = NumberCtor;
 const { floor, min, max, trunc, round, sqrt } = Math;
 const now = DateCtor.now;

@@ -175,6 +175,7 @@ const shapeOf = (state, object, what, name, tag, keys, inTyped) => {
     const base = functionText(object, name, tag, what);
     return keys.length === 0 ? base : plainShape('{', base);
   }
+  if (what === 'object' && name === 'Object' && tag === '') return keys.length === 0 ? '{}' : plainShape('{');
   const prefix = (size) => prefixOf(name, tag, fallbackOf(object, what), size);
   const based = (base) => (keys.length === 0 ? base : plainShape('{', base));
   switch (what) {

@@ -61,7 +61,8 @@ const pairColumns = (pairs) => {
 const listColumns = (values) => ({ head: [iterationColumn, valuesColumn], columns: [numbered(values.length), cellTexts(values)] });
 const rowColumns = (data, wanted) => {
   const names = enumerableNames(data);
-  if (names.length > TABLE_ROWS_MAX) names.length = TABLE_ROWS_MAX;
+  const more = names.length - TABLE_ROWS_MAX;
+  if (more > 0) names.length = TABLE_ROWS_MAX;
   const found = new MapCtor();
   const head = [indexColumn];
   const columns = [names];
@@ -96,7 +97,7 @@ const rowColumns = (data, wanted) => {
     head[head.length] = valuesColumn;
     columns[columns.length] = plain;
   }
-  return { head, columns };
+  return { head, columns, more };
 };
 const tableColumns = (data, wanted) => {
   let target = data;
@@ -113,6 +114,6 @@ const tableColumns = (data, wanted) => {
   }
 };
 const tableText = (data, wanted) => {
-  const { head, columns } = tableColumns(data, wanted);
-  return drawTable(head, columns);
+  const { head, columns, more } = tableColumns(data, wanted);
+  return drawTable(head, columns) + (more > 0 ? `\n${remaining(more, 'row')}` : '');
 };
