@@ -13,7 +13,7 @@ use oxc::{
     transformer::{TransformOptions, Transformer},
 };
 
-use crate::{check, deep, lower, position::Positions, syntax_error::SyntaxError};
+use crate::{check, deep, imports, lower, position::Positions, syntax_error::SyntaxError};
 
 /// The engine counts columns of a script's first line from 0 and those of all others from 1: nothing stands on the first.
 const LEAD: &str = "\n";
@@ -68,7 +68,7 @@ impl Script {
 /// Compiles a cell.
 ///
 /// # Errors
-/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, asks for modules, or is larger or
+/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, exports something, or is larger or
 /// deeper than [`crate::SOURCE_BYTES_MAX`] and [`crate::NESTING_MAX`] allow.
 pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     deep::admit(source)?;
@@ -131,6 +131,7 @@ fn finish<'a>(
     parsed: &str,
     options: &Options,
 ) -> Result<Script, SyntaxError> {
+    imports::lower(&mut program, allocator);
     let findings = check::check(&program);
     if let Some((span, message)) = findings.refused {
         return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), message));

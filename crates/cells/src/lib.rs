@@ -9,6 +9,7 @@
 mod check;
 mod compile;
 mod deep;
+mod imports;
 mod lower;
 mod position;
 mod syntax_error;

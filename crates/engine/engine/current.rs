@@ -1,1 +1,1 @@
-include_bytes!("e78d8cb40181cabf.wasm")
+include_bytes!("17f9b39ea56a385e.wasm")

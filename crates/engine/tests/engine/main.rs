@@ -4,6 +4,7 @@
 mod cache;
 mod cells;
 mod limits;
+mod modules;
 mod preview;
 mod snapshots;
 mod support;

@@ -94,4 +94,5 @@ return {
   fail,
   deliver,
   unhandled,
+  moduleExports,
 };

@@ -22,6 +22,7 @@ const repeat = uncurry(StringCtor.prototype.repeat);
 const padStart = uncurry(StringCtor.prototype.padStart);
 const padEnd = uncurry(StringCtor.prototype.padEnd);
 const charCodeAt = uncurry(StringCtor.prototype.charCodeAt);
+const toLowerCase = uncurry(StringCtor.prototype.toLowerCase);
 const trim = uncurry(StringCtor.prototype.trim);
 const wellFormed = uncurry(StringCtor.prototype.toWellFormed);
 const toFixed = uncurry(NumberCtor.prototype.toFixed);
