@@ -1,9 +1,10 @@
 #!/bin/bash
 # build.sh [--out FOLDER]   Clean Debian 12 (amd64) machine -> FOLDER/<digest>.wasm and FOLDER/current.rs (default crates/engine/engine).
 # Idempotent; needs no root, writes only under $TOOLS (default $HOME/.cache/dormouse-engine-toolchain) and the folder.
-# Needs on PATH: apt-get, dpkg-deb, sha256sum, and cargo with a host linker for the bake tool.
+# Needs on PATH: apt-get, dpkg-deb, sha256sum, node with npm, and cargo with a host linker for the bake tool.
 # The guest's own toolchain (rustc/cargo 1.96.0, std source, clang/lld 22.1.8) comes from bookworm + bookworm-security,
-# unpacked privately with dpkg-deb -x and pinned by sha256; crates by Cargo.lock (--locked).
+# unpacked privately with dpkg-deb -x and pinned by sha256; crates by Cargo.lock (--locked), npm packages by
+# modules/package-lock.json (npm ci).
 # If a pinned .deb has been superseded on the mirror (exit status 75), put the old .deb in $DEBS (a private mirror) and re-run.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -51,9 +52,16 @@ if [ ! -e "$STAMP" ]; then
   cd - >/dev/null; touch "$STAMP"
 fi
 # --- 2. the bake tool, with the project's own toolchain -------------------------
-(cd "$HERE/bake" && cargo build --quiet --release --locked --target-dir "$TOOLS/bake")
-BAKE=$TOOLS/bake/release/bake
-# --- 3. environment ---------------------------------------------------------
+# A folder for each state of its sources: by their times alone cargo would take another checkout's newer build for this one's.
+BAKE=$TOOLS/bake-$(cat "$HERE/bake/Cargo.lock" "$HERE/bake/src/main.rs" | sha256sum | cut -c1-12)
+(cd "$HERE/bake" && cargo build --quiet --release --locked --target-dir "$BAKE")
+BAKE=$BAKE/release/bake
+# --- 3. the modules of a session, bundled from their packages ----------------------
+rm -rf "$TOOLS/modules"; mkdir -p "$TOOLS/modules"; (cd "$HERE/modules" && cp -r package.json package-lock.json .npmrc bundle.mjs free node web npm "$TOOLS/modules/")
+(cd "$TOOLS/modules" && npm ci --no-progress --loglevel=error && node bundle.mjs "$TOOLS/modules.bin" "$TOOLS/modules/THIRD_PARTY.md")
+if [ "$OUT" = "$(cd "$HERE/../engine/engine" && pwd)" ]; then cp "$TOOLS/modules/THIRD_PARTY.md" "$HERE/modules/"
+else cmp "$TOOLS/modules/THIRD_PARTY.md" "$HERE/modules/THIRD_PARTY.md" || { echo "modules/THIRD_PARTY.md is not what the packages say" >&2; exit 1; }; fi
+# --- 4. environment ---------------------------------------------------------
 unset RUSTC_WRAPPER CARGO_ENCODED_RUSTFLAGS RUSTFLAGS CFLAGS CC AR CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTUP_TOOLCHAIN
 L=$ROOT/usr/lib/llvm-22/bin
 export LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=0 CARGO_HOME=$TOOLS/cargo-home CARGO_INCREMENTAL=0
@@ -63,13 +71,13 @@ export CC_wasm32_unknown_unknown=$L/clang AR_wasm32_unknown_unknown=$L/llvm-ar
 export CFLAGS_wasm32_unknown_unknown="-ffile-prefix-map=$TOOLS=/build"
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$L/wasm-ld
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=--export=__stack_pointer --remap-path-prefix=$CARGO_HOME/registry/src=/crates --remap-path-prefix=$ROOT/usr/lib/rustlib/src/rust=/rust --remap-path-prefix=$SRCDIR=/engine --remap-path-prefix=$TOOLS=/build"
-# --- 4. build (from a private copy, so no config from the tree above leaks in)
+# --- 5. build (from a private copy, so no config from the tree above leaks in)
 rm -rf "$SRCDIR"; mkdir -p "$SRCDIR"; cp -r "$HERE/Cargo.toml" "$HERE/Cargo.lock" "$HERE/src" "$SRCDIR/"
 [ "${CLEAN:-1}" = 1 ] && rm -rf "$TARGET"
 cd "$SRCDIR"
 "$ROOT/usr/bin/cargo" build -Zbuild-std=std,panic_abort --release --locked --target wasm32-unknown-unknown --target-dir "$TARGET"
-# --- 5. run init once and bake the memory it leaves into the module ------------
-env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/baked.wasm"
+# --- 6. compile the modules, run init once and bake the memory it leaves into the module ------------
+env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"
 DIGEST=$(sha256sum "$TOOLS/baked.wasm" | cut -c1-16)
 # The engine before goes, unless sessions may sleep on it: kept.rs names those.
 OLD=$(sed -n 's/.*"\(.*\)\.wasm".*/\1/p' "$OUT/current.rs" 2>/dev/null || true)

@@ -3,7 +3,7 @@
 use oxc::{
     ast::ast::{
         AccessorProperty, ArrowFunctionExpression, AwaitExpression, ForOfStatement, Function, ImportMeta, Program, Statement,
-        TSModuleReference, VariableDeclaration, VariableDeclarationKind,
+        VariableDeclaration, VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
     span::{GetSpan, Span},
@@ -33,17 +33,14 @@ pub(crate) fn check(program: &Program<'_>) -> Findings {
     visitor.findings
 }
 
-/// Modules are not built: a cell is a script.
+/// A cell is a script. Its imports have been lowered before, but for those that ask for more than a module.
 fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
-    const IMPORT: &str = "import is not supported: modules are not built yet; define what you need in a cell";
+    const IMPORT: &str = "import attributes and phases are not supported: write `import x from \"name\"`";
     const USING: &str = "using needs a block at the top level of a cell, which ends it: write { using x = … }, or const to keep the value";
     const EXPORT: &str = "export is not supported: a cell is a script, so remove the word; later cells see every top-level name anyway";
     match statement {
         Statement::VariableDeclaration(it) if it.kind.is_using() => Some(USING),
         Statement::ImportDeclaration(import) if !import.import_kind.is_type() => Some(IMPORT),
-        Statement::TSImportEqualsDeclaration(import) => {
-            matches!(import.module_reference, TSModuleReference::ExternalModuleReference(_)).then_some(IMPORT)
-        }
         Statement::ExportAllDeclaration(_)
         | Statement::ExportDefaultDeclaration(_)
         | Statement::ExportDeclaration(_)

@@ -16,7 +16,7 @@ use oxc::{
     transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, deep, erase, lower, position::Positions, splice, syntax_error::SyntaxError};
+use crate::{check, deep, erase, imports, lower, position::Positions, splice, syntax_error::SyntaxError};
 
 const ACCESSOR: &str = "accessor cannot stand beside decorators, enums, namespaces, parameter properties or JSX: declare the class in a cell of \
                         its own, without decorators";
@@ -99,7 +99,7 @@ impl Script {
 /// Compiles a cell.
 ///
 /// # Errors
-/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, asks for modules, or is larger or
+/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, exports something, or is larger or
 /// deeper than [`crate::SOURCE_BYTES_MAX`] and [`crate::NESTING_MAX`] allow.
 pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     deep::admit(source)?;
@@ -159,13 +159,14 @@ fn finish<'a>(
     parsed: &str,
     options: &Options,
 ) -> Result<Script, SyntaxError> {
+    let imports = imports::lower(&mut program, allocator);
     let findings = check::check(&program);
     if let Some((span, message)) = findings.refused {
         return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), message));
     }
     let failed =
         |diagnostics: &[OxcDiagnostic]| SyntaxError { at_end: false, ..SyntaxError::from_diagnostics(source, prefix, diagnostics) };
-    let has_modules = program.body.iter().any(oxc::ast::ast::Statement::is_module_declaration);
+    let has_modules = imports || program.body.iter().any(oxc::ast::ast::Statement::is_module_declaration);
     let outline = lower::outline(&mut program);
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
     if semantic.diagnostics.has_errors() {

@@ -13,6 +13,7 @@ mod deep;
 #[cfg(test)]
 mod edit_tests;
 mod erase;
+mod imports;
 mod lower;
 mod position;
 mod splice;

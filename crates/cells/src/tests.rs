@@ -81,10 +81,7 @@ fn a_lone_object_literal_is_a_value() {
 #[test]
 fn what_a_script_cannot_give_is_refused_with_advice() {
     let table = [
-        ("import x from 'm'", (1, 1), "modules are not built"),
-        ("1;\nimport { y as z } from 'm'", (2, 1), "modules are not built"),
-        ("import * as n from 'm'", (1, 1), "modules are not built"),
-        ("import x = require('m')", (1, 1), "modules are not built"),
+        ("1;\nimport x from 'm' with { type: 'json' }", (2, 1), "import attributes"),
         ("export const x = 1", (1, 1), "remove the word"),
         ("export default 1", (1, 1), "remove the word"),
         ("using x = y", (1, 1), "using needs a block"),
@@ -98,6 +95,34 @@ fn what_a_script_cannot_give_is_refused_with_advice() {
         assert!(!error.at_end, "{source}");
     }
     assert!(code("await import('m')").contains("import('m')"), "a dynamic import is the engine's to answer");
+}
+
+#[test]
+fn imports_become_declarations() {
+    let absent = |name: &str| {
+        format!("await Promise.reject(new SyntaxError(\"The requested module 'm' does not provide an export named '{name}'\"))")
+    };
+    let table = [
+        ("import x from 'm'", "var { default: x } = await import(\"m\");\nvoid 0;".to_owned()),
+        ("import * as n from 'm'", "var n = await import(\"m\");\nvoid 0;".to_owned()),
+        ("import 'm'", "var {} = await import(\"m\");\nvoid 0;".to_owned()),
+        ("import d, * as n from 'm'", "var n = await import(\"m\"), { default: d } = await import(\"m\");\nvoid 0;".to_owned()),
+        ("import { a as b } from 'm'", format!("var {{ a: b = {} }} = await import(\"m\");", absent("a"))),
+        ("f(x); import x from 'm'", "var { default: x } = await import(\"m\");\nf(x);".to_owned()),
+        ("import { type A, b } from 'm'; b", format!("var {{ b = {} }} = await import(\"m\");\nb;", absent("b"))),
+        ("import { A } from 'm'; let x: A", "var { A } = await import(\"m\");\nvar x = void 0;".to_owned()),
+        ("import x = require('m')", "var x = require(\"m\");".to_owned()),
+    ];
+    for (source, expected) in table {
+        assert_eq!(code(source), expected, "{source}");
+    }
+    assert!(script("import x from 'm'").is_async);
+    assert!(!script("import x = require('m')").is_async);
+    assert!(!script("import type { A } from 'm'").is_async);
+    let script = script("1;\nimport {\n  nope } from 'm'");
+    let (row, line) = script.code.split('\n').enumerate().find(|(_, line)| line.contains("reject")).unwrap();
+    let at = line.find("reject").unwrap() as u32;
+    assert_eq!(script.original_position(row as u32 + 1, at + 1).map(|(line, _)| line), Some(3));
 }
 
 #[test]

@@ -1,1 +1,1 @@
-include_bytes!("904a0de678ed43db.wasm")
+include_bytes!("40bf44001f470ad6.wasm")

@@ -22,6 +22,8 @@ extern "C" {
 
 /// Kind of message: how a cell ended, as JSON.
 pub const CELL: i32 = 3;
+/// The bytecode of a module, while the engine is built.
+pub const BYTECODE: i32 = 100;
 
 /// The turn's input, of `len` bytes.
 pub fn input(len: usize) -> Vec<u8> {

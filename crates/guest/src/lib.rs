@@ -1,14 +1,18 @@
 //! QuickJS as a hibernatable guest: linear memory and `__stack_pointer` are the whole state between two calls.
 //!
 //! Every export is one turn. What a turn says goes out through [`boundary`]; nothing here reads a clock, draws entropy or keeps a handle by
-//! itself. The host runs [`init`] once when the module is built and bakes the memory it leaves into the module.
+//! itself. The build runs [`compile`] for each module in one instance and [`init`] in another,
+//! and bakes the memory that [`init`] leaves into the module.
 
 mod boundary;
+mod crypto;
 mod heap;
+mod modules;
 mod natives;
 mod random;
 mod session;
 mod single;
+mod url;
 
 use single::Single;
 
@@ -17,9 +21,12 @@ const SCRIPT_STACK_BYTES: usize = 256 * 1024;
 
 static SESSION: Single<Option<session::Session>> = Single::new(None);
 
-/// Makes the runtime and evaluates the prelude. 0 when it worked.
+/// Makes the runtime and evaluates the prelude. The input is the bytecode of all modules. 0 when it worked.
 #[no_mangle]
-pub extern "C" fn init() -> i32 {
+pub extern "C" fn init(module_bytes: usize) -> i32 {
+    if modules::keep(boundary::input(module_bytes)).is_none() {
+        return -1;
+    }
     match session::Session::new(SCRIPT_STACK_BYTES) {
         Some(session) => {
             *SESSION.get() = Some(session);
@@ -27,6 +34,15 @@ pub extern "C" fn init() -> i32 {
         }
         None => -1,
     }
+}
+
+/// Emits the bytecode of a module, while the engine is built. The input is its name and its script. 0 when it worked.
+#[no_mangle]
+pub extern "C" fn compile(name_bytes: usize, code_bytes: usize) -> i32 {
+    let Some(session) = SESSION.get() else { return -1 };
+    let mut input = boundary::input(name_bytes + code_bytes);
+    let code = input.split_off(name_bytes);
+    session.compile(&String::from_utf8_lossy(&input), code)
 }
 
 /// Runs a cell. The input is `name_bytes` of file name and `code_bytes` of script. Answers the bytes in use in the heap.

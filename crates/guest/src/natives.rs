@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{boundary, random, session};
+use crate::{boundary, crypto, modules, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -20,6 +20,13 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("pendingMax", Func::from(session::pending_max))?;
     native.set("utf8Encode", Func::from(utf8_encode))?;
     native.set("utf8Decode", Func::from(utf8_decode))?;
+    native.set("utf8Tail", Func::from(utf8_tail))?;
+    native.set("module", Func::from(modules::function))?;
+    native.set("moduleNames", Func::from(modules::names))?;
+    let for_modules = Object::new(ctx.clone())?;
+    url::add_to(&for_modules)?;
+    crypto::add_to(&for_modules)?;
+    native.set("forModules", for_modules)?;
     Ok(native)
 }
 
@@ -114,13 +121,31 @@ fn utf8_encode<'js>(ctx: Ctx<'js>, text: CString<'js>) -> Result<ArrayBuffer<'js
     ArrayBuffer::new_copy(ctx, unsafe { std::slice::from_raw_parts(text.as_ptr().cast::<u8>(), text.len()) })
 }
 
-fn utf8_decode<'js>(ctx: Ctx<'js>, buffer: ArrayBuffer<'js>, offset: u32, len: u32, fatal: bool) -> Result<rquickjs::String<'js>> {
+/// The part of a buffer.
+fn range<'a>(ctx: &Ctx<'_>, buffer: &'a ArrayBuffer<'_>, offset: u32, len: u32) -> Result<&'a [u8]> {
     // SAFETY: nothing runs script while the slice lives.
     let bytes = unsafe { buffer.as_bytes() }.and_then(|all| all.get(offset as usize..)?.get(..len as usize));
-    let Some(bytes) = bytes else { return Err(Exception::throw_type(&ctx, "the buffer is detached or too short")) };
+    bytes.ok_or_else(|| Exception::throw_type(ctx, "the buffer is detached or too short"))
+}
+
+fn utf8_decode<'js>(ctx: Ctx<'js>, buffer: ArrayBuffer<'js>, offset: u32, len: u32, fatal: bool) -> Result<rquickjs::String<'js>> {
+    let bytes = range(&ctx, &buffer, offset, len)?;
     match std::str::from_utf8(bytes) {
         Ok(text) => rquickjs::String::from_str(ctx, text),
         Err(_) if fatal => Err(Exception::throw_type(&ctx, "the bytes are not valid UTF-8")),
         Err(_) => rquickjs::String::from_str(ctx, &String::from_utf8_lossy(bytes)),
     }
+}
+
+/// How many bytes at the end begin a character that is not complete.
+fn utf8_tail<'js>(ctx: Ctx<'js>, buffer: ArrayBuffer<'js>, offset: u32, len: u32) -> Result<u32> {
+    let mut bytes = range(&ctx, &buffer, offset, len)?;
+    while let Err(error) = std::str::from_utf8(bytes) {
+        let rest = bytes.get(error.valid_up_to()..).unwrap_or_default();
+        match error.error_len() {
+            None => return Ok(rest.len() as u32),
+            Some(bad) => bytes = rest.get(bad..).unwrap_or_default(),
+        }
+    }
+    Ok(0)
 }

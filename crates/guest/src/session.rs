@@ -2,7 +2,7 @@
 
 use rquickjs::{qjs, Context, Ctx, Function, Object, Persistent, Runtime, Value};
 
-use crate::{boundary, heap, natives, random, single::Single};
+use crate::{boundary, heap, modules, natives, random, single::Single};
 
 const PRELUDE: &str = concat!(
     "(function (native) { 'use strict';\n",
@@ -18,6 +18,7 @@ const PRELUDE: &str = concat!(
     include_str!("prelude/web.js"),
     include_str!("prelude/decorate.js"),
     include_str!("prelude/display.js"),
+    include_str!("prelude/modules.js"),
     include_str!("prelude/cell.js"),
     "})"
 );
@@ -72,23 +73,31 @@ impl Session {
             options.filename = Some("dormouse:prelude".into());
             let prelude: Function = ctx.eval_with_options(PRELUDE, options)?;
             let made: Object = prelude.call((natives::object(&ctx)?,))?;
+            modules::answer_imports(&ctx, made.get("moduleExports")?);
             let keep = |name: &str| -> rquickjs::Result<_> { Ok(Persistent::save(&ctx, made.get::<_, Function>(name)?)) };
             Ok([keep("boot")?, keep("begin")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
         });
         let [boot, begin, finish, fail, deliver, unhandled] = match functions {
             Ok(functions) => functions,
             Err(_) => {
-                ctx.with(|ctx| {
-                    let error = ctx.catch();
-                    let text = format!("{error:?} {:?}", error.as_exception().map(|e| (e.message(), e.stack())));
-                    boundary::emit(boundary::CELL, text.as_bytes());
-                });
+                ctx.with(say_exception);
                 return None;
             }
         };
         rt.run_gc();
         ctx.with(|ctx| heap::scrub(&ctx));
         Some(Self { rt, ctx, boot, begin, finish, fail, deliver, unhandled, cell: None, booted: false })
+    }
+
+    /// Emits the bytecode of a module. 0 when it worked.
+    pub fn compile(&self, name: &str, code: Vec<u8>) -> i32 {
+        self.ctx.with(|ctx| match modules::compile(&ctx, name, code) {
+            Ok(()) => 0,
+            Err(_) => {
+                say_exception(ctx);
+                -1
+            }
+        })
     }
 
     /// Begins a turn.
@@ -300,6 +309,13 @@ impl Session {
             self.ctx.with(|ctx| drop(ctx.catch()));
         }
     }
+}
+
+/// Tells who builds the engine what went wrong.
+fn say_exception(ctx: Ctx<'_>) {
+    let error = ctx.catch();
+    let text = format!("{error:?} {:?}", error.as_exception().map(|e| (e.message(), e.stack())));
+    boundary::emit(boundary::CELL, text.as_bytes());
 }
 
 /// The pending exception, with its code.

@@ -5,6 +5,7 @@ mod cache;
 mod cells;
 mod earlier;
 mod limits;
+mod modules;
 mod preview;
 mod snapshots;
 mod support;

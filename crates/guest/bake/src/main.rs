@@ -1,6 +1,7 @@
-//! `bake IN.wasm OUT.wasm`: runs `init` and writes the module again, its data segments being the memory that init left.
+//! `bake IN.wasm MODULES OUT.wasm`: compiles the modules' scripts, runs `init` with their bytecode and writes the module again, its data
+//! segments being the memory that init left.
 //!
-//! The result exports no `init`, has the same code, and is the same bytes for the same input: nothing here depends on time or place.
+//! The result exports no `init` and no `compile`, has the same code, and is the same bytes for the same input: nothing here depends on time or place.
 
 use std::borrow::Cow;
 
@@ -20,9 +21,12 @@ struct State {
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let (Some(from), Some(to)) = (args.next(), args.next()) else { bail!("usage: bake IN.wasm OUT.wasm") };
+    let (Some(from), Some(scripts), Some(to)) = (args.next(), args.next(), args.next()) else { bail!("usage: bake IN.wasm MODULES OUT.wasm") };
     let wasm = std::fs::read(&from).with_context(|| format!("cannot read {from}"))?;
-    let state = run_init(&wasm)?;
+    let scripts = std::fs::read(&scripts).with_context(|| format!("cannot read {scripts}"))?;
+    let bytecode = compile(&wasm, &scripts)?;
+    println!("compiled {} bytes of script into {} bytes", scripts.len(), bytecode.len());
+    let state = run_init(&wasm, bytecode)?;
     let baked = rewrite(&wasm, &state)?;
     wasmparser::validate(&baked).context("the baked module is not valid")?;
     std::fs::write(&to, &baked).with_context(|| format!("cannot write {to}"))?;
@@ -30,26 +34,75 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs `init` with a host that has no clock, no entropy and nothing to say.
-fn run_init(wasm: &[u8]) -> Result<State> {
+/// What the host of a build knows: the input of the next call, and the bytecode that the guest has said.
+#[derive(Default)]
+struct Host {
+    input: Vec<u8>,
+    bytecode: Vec<u8>,
+}
+
+/// The kind of message that carries bytecode.
+const BYTECODE: i32 = 100;
+
+/// An instance whose host has no clock and no entropy.
+fn instantiate(wasm: &[u8]) -> Result<(wasmi::Store<Host>, wasmi::Instance)> {
     let engine = wasmi::Engine::default();
     let module = wasmi::Module::new(&engine, wasm)?;
-    let mut store = wasmi::Store::new(&engine, ());
-    let mut linker = wasmi::Linker::<()>::new(&engine);
+    let mut store = wasmi::Store::new(&engine, Host::default());
+    let mut linker = wasmi::Linker::<Host>::new(&engine);
     linker.func_wrap("env", "__rquickjs_host_now_us", || 0f64)?;
     linker.func_wrap("host", "interrupt", || 0i32)?;
     linker.func_wrap("host", "stopped", || 0i32)?;
-    linker.func_wrap("host", "input", |_: i32, _: i32| {})?;
     linker.func_wrap("host", "entropy", |_: i32, _: i32| {})?;
-    linker.func_wrap("host", "emit", |caller: wasmi::Caller<'_, ()>, _: i32, at: i32, len: i32| -> i32 {
+    linker.func_wrap("host", "input", |mut caller: wasmi::Caller<'_, Host>, at: i32, len: i32| {
+        let input = std::mem::take(&mut caller.data_mut().input);
+        if let Some(memory) = caller.get_export("memory").and_then(wasmi::Extern::into_memory) {
+            let _ = memory.write(&mut caller, at as usize, &input[..input.len().min(len as usize)]);
+        }
+    })?;
+    linker.func_wrap("host", "emit", |mut caller: wasmi::Caller<'_, Host>, kind: i32, at: i32, len: i32| -> i32 {
         let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory);
-        let text = memory.and_then(|m| m.data(&caller).get(at as usize..at as usize + len as usize).map(<[u8]>::to_vec));
-        eprintln!("the guest says: {}", String::from_utf8_lossy(&text.unwrap_or_default()));
+        let said = memory.and_then(|m| m.data(&caller).get(at as usize..at as usize + len as usize).map(<[u8]>::to_vec)).unwrap_or_default();
+        if kind == BYTECODE {
+            caller.data_mut().bytecode = said;
+        } else {
+            eprintln!("the guest says: {}", String::from_utf8_lossy(&said));
+        }
         0
     })?;
     let instance = linker.instantiate_and_start(&mut store, &module)?;
-    let init = instance.get_typed_func::<(), i32>(&store, "init")?;
-    ensure!(init.call(&mut store, ())? == 0, "init failed");
+    Ok((store, instance))
+}
+
+/// The bytecode of the scripts; both are rows of `NAME LENGTH\n` and LENGTH bytes.
+fn compile(wasm: &[u8], scripts: &[u8]) -> Result<Vec<u8>> {
+    let (mut store, instance) = instantiate(wasm)?;
+    ensure!(instance.get_typed_func::<i32, i32>(&store, "init")?.call(&mut store, 0)? == 0, "init failed");
+    let compile = instance.get_typed_func::<(i32, i32), i32>(&store, "compile")?;
+    let mut all = Vec::new();
+    let mut rest = scripts;
+    while let Some(line) = rest.iter().position(|byte| *byte == b'\n') {
+        let (name, len) = std::str::from_utf8(&rest[..line])?.rsplit_once(' ').context("a module without a length")?;
+        let len: usize = len.parse()?;
+        let script = rest.get(line + 1..line + 1 + len).context("a module that is cut off")?;
+        store.data_mut().input = [name.as_bytes(), script].concat();
+        ensure!(compile.call(&mut store, (name.len() as i32, len as i32))? == 0, "{name} cannot be compiled");
+        let bytecode = std::mem::take(&mut store.data_mut().bytecode);
+        all.extend_from_slice(format!("{name} {}\n", bytecode.len()).as_bytes());
+        all.extend_from_slice(&bytecode);
+        rest = &rest[line + 1 + len..];
+    }
+    ensure!(rest.is_empty(), "the modules end in something else");
+    Ok(all)
+}
+
+/// Runs `init` with the bytecode of all modules.
+fn run_init(wasm: &[u8], bytecode: Vec<u8>) -> Result<State> {
+    let (mut store, instance) = instantiate(wasm)?;
+    let init = instance.get_typed_func::<i32, i32>(&store, "init")?;
+    let len = bytecode.len() as i32;
+    store.data_mut().input = bytecode;
+    ensure!(init.call(&mut store, len)? == 0, "init failed");
     let memory = instance.get_memory(&store, "memory").context("no memory")?;
     let pointer = instance.get_global(&store, "__stack_pointer").context("no __stack_pointer")?;
     let wasmi::Val::I32(stack_pointer) = pointer.get(&store) else { bail!("__stack_pointer is not an i32") };
@@ -137,7 +190,7 @@ fn exports(section: wasmparser::ExportSectionReader<'_>) -> Result<ExportSection
     let mut exports = ExportSection::new();
     for export in section {
         let export = export?;
-        if export.name == "init" {
+        if matches!(export.name, "init" | "compile") {
             continue;
         }
         let kind = match export.kind {

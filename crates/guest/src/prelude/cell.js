@@ -83,4 +83,5 @@ return {
   fail,
   deliver,
   unhandled,
+  moduleExports,
 };

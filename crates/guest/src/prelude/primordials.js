@@ -28,6 +28,7 @@ const padEnd = uncurry(StringCtor.prototype.padEnd);
 const charCodeAt = uncurry(StringCtor.prototype.charCodeAt);
 const codePointAt = uncurry(StringCtor.prototype.codePointAt);
 const normalize = uncurry(StringCtor.prototype.normalize);
+const toLowerCase = uncurry(StringCtor.prototype.toLowerCase);
 const trim = uncurry(StringCtor.prototype.trim);
 const wellFormed = uncurry(StringCtor.prototype.toWellFormed);
 const toFixed = uncurry(NumberCtor.prototype.toFixed);

@@ -12,7 +12,7 @@ const hexByte = (byte) => padStart(toRadix(byte, 16), 2, '0');
 const cryptoObject = {};
 method(cryptoObject, 'getRandomValues', (array) => {
   if (typeof array !== 'object' || array === null || kindOf(array) !== 'typed' || indexOf(typedTag(array), 'Float') === 0) {
-    throw new TypeErrorCtor('getRandomValues needs a typed array of integers');
+    throw errorOf('TypeMismatchError', 'getRandomValues needs a typed array of integers');
   }
   const bytes = typedByteLength(array);
   if (bytes > RANDOM_BYTES_MAX) throw errorOf('QuotaExceededError', `at most ${RANDOM_BYTES_MAX} bytes at once`);
@@ -31,8 +31,24 @@ expose('crypto', cryptoObject);
 
 class TextEncoder {
   get encoding() { return 'utf-8'; }
+  encodeInto(source, destination) {
+    const text = wellFormed(`${source}`);
+    const room = typedByteLength(destination);
+    let read = 0;
+    let written = 0;
+    while (read < text.length) {
+      const unit = charCodeAt(text, read);
+      const bytes = unit < 0x80 ? 1 : unit < 0x800 ? 2 : unit >= 0xd800 && unit < 0xdc00 ? 4 : 3;
+      if (written + bytes > room) break;
+      read += bytes === 4 ? 2 : 1;
+      written += bytes;
+    }
+    typedSet(destination, new Uint8ArrayCtor(native.utf8Encode(slice(text, 0, read))));
+    return { read, written };
+  }
   encode(text = '') { return new Uint8ArrayCtor(native.utf8Encode(wellFormed(`${text}`))); }
 }
+const UTF8_LABELS = { __proto__: null, 'utf-8': true, utf8: true, 'unicode-1-1-utf-8': true, unicode11utf8: true, unicode20utf8: true, 'x-unicode20utf8': true };
 const byteRange = (input) => {
   const what = typeof input === 'object' && input !== null ? kindOf(input) : '';
   if (what === 'buffer') return { buffer: input, offset: 0, length: bufferLength(input) };
@@ -43,8 +59,11 @@ const byteRange = (input) => {
 class TextDecoder {
   #fatal;
   #keepMark;
+  // Of a stream: the bytes of a character whose end is still to come, and whether a mark may still begin the text.
+  #held = new Uint8ArrayCtor(0);
+  #begun = false;
   constructor(label = 'utf-8', options = {}) {
-    if (label !== 'utf-8' && label !== 'utf8' && label !== 'UTF-8') throw new RangeErrorCtor('the only encoding is utf-8');
+    if (!UTF8_LABELS[trim(toLowerCase(`${label}`))]) throw new RangeErrorCtor('the only encoding is utf-8');
     this.#fatal = !!options.fatal;
     this.#keepMark = !!options.ignoreBOM;
   }
@@ -52,11 +71,22 @@ class TextDecoder {
   get fatal() { return this.#fatal; }
   get ignoreBOM() { return this.#keepMark; }
   decode(input, options) {
-    if (options?.stream) throw new TypeErrorCtor('decoding a stream is not supported');
-    if (input === undefined) return '';
-    const range = byteRange(input);
-    const text = native.utf8Decode(range.buffer, range.offset, range.length, this.#fatal);
-    return !this.#keepMark && charCodeAt(text, 0) === 0xfeff ? slice(text, 1) : text;
+    const more = !!options?.stream;
+    let range = input === undefined ? { buffer: new ArrayBufferCtor(0), offset: 0, length: 0 } : byteRange(input);
+    const held = typedLength(this.#held);
+    if (held > 0) {
+      const joined = new Uint8ArrayCtor(held + range.length);
+      typedSet(joined, this.#held);
+      typedSet(joined, new Uint8ArrayCtor(range.buffer, range.offset, range.length), held);
+      range = byteRange(joined);
+    }
+    const tail = more ? native.utf8Tail(range.buffer, range.offset, range.length) : 0;
+    const end = range.offset + range.length;
+    this.#held = new Uint8ArrayCtor(bufferSlice(range.buffer, end - tail, end));
+    const begun = this.#begun;
+    this.#begun = more && (begun || range.length > tail);
+    const text = native.utf8Decode(range.buffer, range.offset, range.length - tail, this.#fatal);
+    return !begun && !this.#keepMark && charCodeAt(text, 0) === 0xfeff ? slice(text, 1) : text;
   }
 }
 expose('TextEncoder', TextEncoder);

@@ -1,0 +1,13 @@
+const t = new EventTarget();
+t.addEventListener('x', () => console.log('once'), { once: true });
+t.addEventListener('x', (event) => { console.log('stops'); event.stopImmediatePropagation(); });
+t.addEventListener('x', () => console.log('never'));
+t.dispatchEvent(new Event('x'));
+t.dispatchEvent(new Event('x'));
+const c = new AbortController();
+t.addEventListener('y', () => console.log('y'), { signal: c.signal });
+t.dispatchEvent(new Event('y'));
+c.abort();
+t.dispatchEvent(new Event('y'));
+const e = new Event('z', { bubbles: true });
+console.log(e.bubbles, e.cancelable, e.target, e.eventPhase, typeof e.timeStamp, String(e));

@@ -1,0 +1,13 @@
+const { subtle } = crypto;
+const key = await subtle.importKey('raw', new Uint8Array(32).fill(7), 'AES-GCM', false, ['encrypt', 'decrypt']);
+const iv = new Uint8Array(12).fill(1);
+const plain = new TextEncoder().encode('attack at dawn');
+const sealed = await subtle.encrypt({ name: 'AES-GCM', iv }, key, plain);
+const bound = await subtle.encrypt({ name: 'AES-GCM', iv, additionalData: new Uint8Array([1, 2]) }, key, plain);
+console.log(Buffer.from(sealed).toString('hex'), Buffer.from(bound).toString('hex'));
+console.log(Buffer.from(await subtle.decrypt({ name: 'AES-GCM', iv }, key, sealed)).toString());
+new Uint8Array(sealed)[0] ^= 1;
+await subtle.decrypt({ name: 'AES-GCM', iv }, key, sealed).catch((error) => console.log(error.name));
+await subtle.decrypt({ name: 'AES-GCM', iv }, key, bound).catch((error) => console.log(error.name));
+const short = await subtle.generateKey({ name: 'AES-GCM', length: 128 }, true, ['encrypt']);
+console.log((await subtle.exportKey('raw', short)).byteLength, (await subtle.exportKey('jwk', short)).alg);

@@ -1,0 +1,10 @@
+const { subtle } = crypto;
+const key = await subtle.importKey('raw', new TextEncoder().encode('secret'), { name: 'HMAC', hash: 'SHA-256' }, true, ['sign', 'verify']);
+const data = new TextEncoder().encode('message');
+const code = await subtle.sign('HMAC', key, data);
+console.log(Buffer.from(code).toString('hex'), await subtle.verify('HMAC', key, code, data), await subtle.verify('HMAC', key, new Uint8Array(32), data));
+console.log(key.type, key.extractable, key.algorithm.name, key.algorithm.hash.name, key.algorithm.length, key.usages.join(), JSON.stringify(await subtle.exportKey('jwk', key)), Buffer.from(await subtle.exportKey('raw', key)).toString());
+const made = await subtle.generateKey({ name: 'HMAC', hash: 'SHA-512' }, false, ['sign']);
+console.log(made.algorithm.length, made.usages.join());
+await subtle.exportKey('raw', made).catch((error) => console.log(error instanceof DOMException));
+await subtle.verify('HMAC', made, code, data).catch((error) => console.log(error instanceof DOMException));

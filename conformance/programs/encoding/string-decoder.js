@@ -1,0 +1,10 @@
+const { StringDecoder } = require('string_decoder');
+const d = new StringDecoder('utf8');
+const euro = Buffer.from('€');
+console.log(JSON.stringify(d.write(euro.subarray(0, 1))), JSON.stringify(d.write(euro.subarray(1))), JSON.stringify(d.end(Buffer.from([0xe2, 0x82]))));
+const b = new StringDecoder('base64');
+console.log(b.write(Buffer.from('ab')), b.write(Buffer.from('c')), b.end());
+const h = new StringDecoder('hex');
+console.log(h.write(Buffer.from('hi')), h.end());
+const u = new StringDecoder('utf16le');
+console.log(JSON.stringify(u.write(Buffer.from([0x61]))), JSON.stringify(u.write(Buffer.from([0x00, 0x62, 0x00]))));

@@ -1,0 +1,11 @@
+const { EventEmitter } = require('events');
+const e = new EventEmitter();
+const f = () => console.log('f');
+e.on('a', f).on('a', f).on('b', f);
+e.off('a', f);
+e.emit('a');
+console.log(e.listenerCount('a'), e.eventNames().join(), e.rawListeners('a').length, e.listeners('a')[0] === f);
+e.removeAllListeners('a');
+console.log(e.eventNames().join());
+e.removeAllListeners();
+console.log(e.eventNames().length);

@@ -1,0 +1,13 @@
+const fs = require('fs');
+const dir = fs.mkdtempSync('/tmp/dormouse-');
+await new Promise((resolve) => fs.writeFile(`${dir}/a`, 'data', (error) => { console.log(error ?? null); resolve(); }));
+await new Promise((resolve) => fs.readFile(`${dir}/a`, 'utf8', (error, text) => { console.log(error, text); resolve(); }));
+await new Promise((resolve) => fs.readFile(`${dir}/b`, (error) => { console.log(error.code); resolve(); }));
+const fd = fs.openSync(`${dir}/f`, 'w+');
+fs.writeSync(fd, 'abcdef');
+const target = Buffer.alloc(3);
+console.log(fs.readSync(fd, target, 0, 3, 2), target.toString(), fs.fstatSync(fd).size);
+fs.ftruncateSync(fd, 2);
+fs.closeSync(fd);
+console.log(fs.readFileSync(`${dir}/f`, 'latin1'));
+fs.rmSync(dir, { recursive: true });

@@ -1,0 +1,12 @@
+const fs = require('node:fs');
+const dir = fs.mkdtempSync('/tmp/dormouse-');
+fs.mkdirSync(`${dir}/a/b/c`, { recursive: true });
+fs.writeFileSync(`${dir}/a/z`, '');
+fs.writeFileSync(`${dir}/a/y`, '');
+console.log(fs.readdirSync(`${dir}/a`).join(), fs.readdirSync(`${dir}/a`, { withFileTypes: true }).map((e) => `${e.name}:${e.isDirectory()}`).join());
+fs.renameSync(`${dir}/a/z`, `${dir}/moved`);
+fs.copyFileSync(`${dir}/moved`, `${dir}/copied`);
+fs.unlinkSync(`${dir}/moved`);
+fs.rmdirSync(`${dir}/a/b/c`);
+console.log(fs.readdirSync(dir).join(), fs.readdirSync(`${dir}/a/b`).length);
+fs.rmSync(dir, { recursive: true, force: true });

@@ -1,0 +1,11 @@
+const fs = require('fs/promises');
+const dir = await fs.mkdtemp('/tmp/dormouse-');
+await fs.writeFile(`${dir}/x.json`, JSON.stringify({ a: 1 }));
+console.log(JSON.parse(await fs.readFile(`${dir}/x.json`, 'utf8')).a, (await fs.stat(`${dir}/x.json`)).size, (await fs.readdir(dir)).join());
+await fs.access(`${dir}/none`).catch((error) => console.log(error.code));
+const handle = await fs.open(`${dir}/h`, 'w+');
+await handle.write('hello');
+console.log((await handle.read(Buffer.alloc(3), 0, 3, 1)).buffer.toString());
+await handle.close();
+await fs.rm(dir, { recursive: true });
+console.log(require('fs').promises === fs);

@@ -1,0 +1,10 @@
+const fs = require('fs');
+const { pipeline } = require('stream/promises');
+const dir = fs.mkdtempSync('/tmp/dormouse-');
+fs.writeFileSync(`${dir}/in`, 'abc'.repeat(1000));
+await pipeline(fs.createReadStream(`${dir}/in`), fs.createWriteStream(`${dir}/out`));
+console.log(fs.statSync(`${dir}/out`).size);
+let text = '';
+for await (const chunk of fs.createReadStream(`${dir}/in`, { start: 1, end: 4, encoding: 'utf8' })) text += chunk;
+console.log(text);
+fs.rmSync(dir, { recursive: true });

@@ -1,0 +1,10 @@
+const f = new FormData();
+f.append('a', '1'); f.append('a', '2'); f.set('b', 'x'); f.append('file', new Blob(['body'], { type: 'text/plain' }), 'n.txt');
+console.log(f.getAll('a').join(), f.get('b'), f.has('c'), f.get('file').name, f.get('file').size, [...f.keys()].join());
+f.delete('a');
+console.log([...f].length);
+const r = new Response(f);
+console.log(/^multipart\/form-data; ?boundary=/.test(r.headers.get('content-type')));
+const text = await r.text();
+console.log(text.includes('name="b"'), text.includes('filename="n.txt"'), text.includes('body'));
+console.log((await new Response('a=1&b=%20', { headers: { 'content-type': 'application/x-www-form-urlencoded' } }).formData()).get('b'));

@@ -1,0 +1,10 @@
+const { PassThrough, Duplex, finished } = require('stream');
+const p = new PassThrough();
+p.end('through');
+let text = '';
+for await (const chunk of p) text += chunk;
+console.log(text);
+const d = new Duplex({ read() { this.push('r'); this.push(null); }, write(chunk, encoding, done) { console.log('wrote', chunk.toString()); done(); } });
+d.end('w');
+d.resume();
+await new Promise((resolve) => finished(d, (error) => { console.log(error === undefined || error === null); resolve(); }));

@@ -1,0 +1,1 @@
+for (const [text, base] of [['b', 'http://h/a/c'], ['../b', 'http://h/a/c/d'], ['//x/y', 'https://h'], ['?q', 'http://h/p?z'], ['#f', 'http://h/p?z#g'], ['', 'http://h/p'], ['http:b', 'http://h/a/']]) console.log(new URL(text, base).href);

@@ -1,0 +1,10 @@
+const u = new URL('http://h/?a=1&b=2');
+const p = u.searchParams;
+p.append('c', 'x y&z');
+console.log(u.href, p === u.searchParams);
+u.search = '?n=9';
+console.log(p.get('n'), p.get('a'), p.toString());
+p.delete('n');
+console.log(u.href);
+u.href = 'http://o/?k=v';
+console.log([...p].join('|'));

@@ -1,0 +1,11 @@
+const p = new URLSearchParams('b=2&a=1&b=3&c=');
+console.log(p.get('b'), p.getAll('b').join(), p.get('z'), p.has('c'), p.has('b', '3'), p.has('b', '9'), p.size);
+p.set('b', '4');
+console.log(p.toString());
+p.append('é', '€ *-._~');
+p.sort();
+console.log(p.toString());
+p.delete('c', 'x');
+p.delete('a');
+console.log(p.toString(), [...p.keys()].join(), [...p.values()].join());
+p.forEach((value, key, self) => console.log(key, value, self === p));

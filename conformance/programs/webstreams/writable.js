@@ -1,0 +1,10 @@
+const log = [];
+const w = new WritableStream({ start() { log.push('start'); }, write(chunk) { log.push(chunk); }, close() { log.push('close'); }, abort(reason) { log.push(`abort ${reason}`); } });
+const writer = w.getWriter();
+console.log(writer.desiredSize);
+await writer.write(1);
+await writer.close();
+console.log(log.join());
+const second = new WritableStream({ abort(reason) { console.log('abort', reason); } });
+await second.abort('why');
+await second.getWriter().closed.catch((reason) => console.log('closed', reason));

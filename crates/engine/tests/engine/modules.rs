@@ -1,0 +1,220 @@
+//! The modules and web globals that a session finds, and that they live in the heap like everything else.
+
+use dormouse_engine::{OpResult, PAGE_BYTES};
+use serde_json::{Value, json};
+
+use crate::support::{Session, real};
+
+/// Runs an expression that may await; timers fire as soon as they are asked for.
+async fn waited(session: &mut Session, code: &str) -> Value {
+    let turn = session.turn(code, true).await;
+    let mut ops = turn.ops;
+    let mut end = turn.cell;
+    while end.is_none() {
+        assert!(!ops.is_empty(), "{code}: it waits for nothing");
+        let op = ops.remove(0);
+        let turn = session.deliver(op.id, OpResult::Fired).await;
+        ops.extend(turn.ops);
+        end = turn.cell;
+    }
+    let cell = end.unwrap();
+    assert!(cell.ok, "{code}: {:?}", cell.error);
+    cell.value.unwrap_or_else(|| panic!("{code}: {} is not JSON", cell.preview))
+}
+
+/// The bytecode of all modules is more than three times as large.
+const HEAP_OF_NO_MODULE_BYTES_MAX: usize = 600_000;
+
+const NODE: [&str; 17] = [
+    "assert",
+    "assert/strict",
+    "buffer",
+    "crypto",
+    "events",
+    "fs",
+    "fs/promises",
+    "path",
+    "querystring",
+    "stream",
+    "stream/promises",
+    "string_decoder",
+    "timers",
+    "timers/promises",
+    "url",
+    "util",
+    "util/types",
+];
+const NPM: [&str; 5] = ["dayjs", "lodash", "ramda", "uuid", "zod"];
+
+#[tokio::test]
+async fn every_module_is_there_by_each_of_its_names() {
+    let mut session = Session::new(real());
+    for name in NODE {
+        let code = format!("require('{name}') === require('node:{name}') && ['object', 'function'].includes(typeof require('{name}'))");
+        assert_eq!(session.value(&code).await, json!(true), "{name}");
+        let code = format!("(await import('{name}')).default === (await import('node:{name}')).default");
+        assert_eq!(waited(&mut session, &code).await, json!(true), "{name}");
+    }
+    for name in NPM {
+        assert_eq!(session.value(&format!("require('{name}') === require('npm:{name}')")).await, json!(true), "{name}");
+        let code = format!("['function', 'object'].includes(typeof (await import('npm:{name}')).default)");
+        assert_eq!(waited(&mut session, &code).await, json!(true), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_packages_do_their_work() {
+    let mut session = Session::new(real());
+    for (code, expected) in [
+        ("require('lodash').chunk([1, 2, 3], 2)", json!([[1, 2], [3]])),
+        ("require('lodash/map')([1, 2], (x) => x * 2)", json!([2, 4])),
+        ("require('lodash/fp').map((x) => x + 1)([1])", json!([2])),
+        ("require('dayjs')('2026-01-31T00:00:00Z').add(1, 'month').toISOString().slice(0, 10)", json!("2026-02-28")),
+        ("{ const dayjs = require('dayjs'); dayjs.extend(require('dayjs/plugin/utc')); dayjs.utc(0).format('YYYY') }", json!("1970")),
+        ("require('ramda').pipe(require('ramda').sum, (x) => x * 2)([1, 2])", json!(6)),
+        ("require('uuid').validate(require('uuid').v4())", json!(true)),
+        ("require('uuid').v5('a', require('uuid').NIL).length", json!(36)),
+        ("require('zod').z.object({a: require('zod').z.number().min(3)}).safeParse({a: 2}).error.issues[0].code", json!("too_small")),
+        ("require('zod').z.string().safeParse(5).error.issues[0].message", json!("Invalid input: expected string, received number")),
+        (
+            "{ const { z } = require('zod'); z.config(z.locales.de()); const m = z.string().safeParse(5).error.issues[0].message; z.config(z.locales.en()); m }",
+            json!("Ungültige Eingabe: erwartet string, erhalten Zahl"),
+        ),
+    ] {
+        assert_eq!(session.value(code).await, expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn imports_see_names_and_a_default() {
+    let mut session = Session::new(real());
+    for (code, expected) in [
+        ("const { default: _, map } = await import('lodash'); [map === _.map, typeof _.map]", json!([true, "function"])),
+        ("const { z, default: all } = await import('zod'); all === z", json!(true)),
+        ("const path = await import('path'); [path.join('a', 'b'), path.default.join('a', 'b')]", json!(["a/b", "a/b"])),
+        ("await import('lodash') === await import('lodash')", json!(true)),
+        (
+            "await import('no-such').catch((e) => [e.code, e.message.includes('lodash'), e.message.includes('buffer')])",
+            json!(["ERR_MODULE_NOT_FOUND", true, true]),
+        ),
+    ] {
+        assert_eq!(waited(&mut session, code).await, expected, "{code}");
+    }
+    let refused = "(() => { try { require('http') } catch (e) { return [e.code, e.message.includes('node:')] } })()";
+    assert_eq!(session.value(refused).await, json!(["MODULE_NOT_FOUND", true]));
+    assert_eq!(session.value("(() => { try { require('node:lodash') } catch (e) { return e.code } })()").await, json!("MODULE_NOT_FOUND"));
+    assert_eq!(session.value("(() => { try { require(5) } catch (e) { return e.name } })()").await, json!("TypeError"));
+    assert_eq!(session.value("(() => { try { require('web/url') } catch (e) { return e.code } })()").await, json!("MODULE_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn globals_are_ordinary_properties_that_may_be_replaced() {
+    let mut session = Session::new(real());
+    for (code, expected) in [
+        ("Object.keys(globalThis).includes('URL')", json!(false)),
+        ("typeof URL", json!("function")),
+        ("Object.getOwnPropertyDescriptor(globalThis, 'URL').writable", json!(true)),
+        ("var Headers = 5; Headers", json!(5)),
+        ("function Request() { return 1 } Request()", json!(1)),
+        ("globalThis.Buffer = 'mine'; Buffer", json!("mine")),
+        ("typeof require('buffer').Buffer.from", json!("function")),
+        ("delete globalThis.Event && typeof Event", json!("undefined")),
+        (
+            "[CustomEvent.name, AbortSignal.name, ReadableStream.name, Response.name]",
+            json!(["CustomEvent", "AbortSignal", "ReadableStream", "Response"]),
+        ),
+    ] {
+        assert_eq!(session.value(code).await, expected, "{code}");
+    }
+    assert_eq!(waited(&mut session, "await fetch('http://example.com').catch((e) => e.name)").await, json!("NotSupportedError"));
+}
+
+#[tokio::test]
+async fn what_modules_made_survives_hibernation() {
+    let mut session = Session::new(real());
+    let set_up = "
+        const EventEmitter = require('events');
+        var seen = [];
+        var emitter = new EventEmitter();
+        emitter.on('x', (n) => seen.push(n));
+        emitter.once('x', () => seen.push('once'));
+        emitter.emit('x', 1);
+        var buffer = Buffer.from('é€');
+        const { z } = require('zod');
+        var schema = z.object({ name: z.string().min(2), tags: z.array(z.enum(['a', 'b'])).default(['a']) });
+        require('fs').mkdirSync('/data');
+        require('fs').writeFileSync('/data/file', 'kept');
+        var stream = new ReadableStream({ start(c) { c.enqueue('one'); c.enqueue('two'); c.close(); } });
+        var reader = stream.getReader();
+        var first = (await reader.read()).value;
+        var url = new URL('http://h/?a=1');
+        var params = url.searchParams;
+        var hash = require('crypto').createHash('sha256').update('a');
+        var key = await crypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+        var code = await crypto.subtle.sign('HMAC', key, buffer);
+        var decoder = new TextDecoder();
+        decoder.decode(new Uint8Array([0xe2, 0x82]), { stream: true });
+        var abort = new AbortController();
+        abort.signal.addEventListener('abort', () => seen.push('aborted'));
+        var _ = require('lodash');
+        first";
+    assert_eq!(waited(&mut session, set_up).await, json!("one"));
+    let mut session = session.hibernate();
+    for (code, expected) in [
+        ("emitter.emit('x', 2); seen", json!([1, "once", 2])),
+        ("[buffer.toString(), buffer.toString('hex'), Buffer.isBuffer(buffer)]", json!(["é€", "c3a9e282ac", true])),
+        ("[schema.parse({ name: 'ab' }), schema.safeParse({ name: 'x' }).success]", json!([{"name": "ab", "tags": ["a"]}, false])),
+        ("require('fs').readFileSync('/data/file', 'utf8')", json!("kept")),
+        ("(await reader.read()).value", json!("two")),
+        ("(await reader.read()).done", json!(true)),
+        ("params.append('b', '2'); url.href", json!("http://h/?a=1&b=2")),
+        ("hash.update('b').digest('hex') === require('crypto').createHash('sha256').update('ab').digest('hex')", json!(true)),
+        ("await crypto.subtle.verify('HMAC', key, code, buffer)", json!(true)),
+        ("decoder.decode(new Uint8Array([0xac]))", json!("€")),
+        ("abort.abort(); seen.at(-1)", json!("aborted")),
+        ("[require('lodash') === _, (await import('lodash')).default === _]", json!([true, true])),
+    ] {
+        assert_eq!(waited(&mut session, code).await, expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn modules_cost_a_session_that_uses_none_nothing() {
+    let mut session = Session::new(real());
+    session.cell("1").await;
+    let pages = session.instance.image().pages.len();
+    assert!(pages * PAGE_BYTES < HEAP_OF_NO_MODULE_BYTES_MAX, "{pages} pages");
+    let heap = session.instance.heap_bytes();
+    assert!(heap < HEAP_OF_NO_MODULE_BYTES_MAX as u64, "{heap} bytes");
+    session.cell("require('lodash')").await;
+    assert!(session.instance.heap_bytes() > heap + 100_000, "the first use brings it into the heap");
+}
+
+#[tokio::test]
+async fn a_module_that_a_limit_stopped_can_be_asked_for_again() {
+    let mut session = Session::new(dormouse_engine::Settings { heap_bytes: session_heap(1_000_000).await, determinism: None });
+    let cell = session.cell("require('zod')").await;
+    assert!(!cell.ok, "a million bytes do not hold zod");
+    session.settings.heap_bytes = crate::support::HEAP_BYTES;
+    let mut session = session.hibernate();
+    assert_eq!(session.value("require('zod').z.string().parse('a')").await, json!("a"));
+}
+
+/// The heap of a fresh session and this much more.
+async fn session_heap(more: u64) -> u64 {
+    let mut session = Session::new(real());
+    session.cell("0").await;
+    session.instance.heap_bytes() + more
+}
+
+#[tokio::test]
+async fn a_polluted_prototype_stops_no_module_from_being_found() {
+    let mut session = Session::new(real());
+    session.cell("require('querystring'); 0").await;
+    session.cell("Object.prototype.exports = 1; Object.prototype.get = () => 1; Array.prototype.join = () => 'x'; String.prototype.slice = () => ''; Map.prototype.get = () => ({}); 0").await;
+    assert_eq!(session.value("require('querystring') === require('node:querystring')").await, json!(true));
+    assert_eq!(
+        session.value("(() => { try { require('nope') } catch (e) { return e.message.includes('assert, buffer') } })()").await,
+        json!(true)
+    );
+}

@@ -1,0 +1,1 @@
+module.exports = require('assert/build/internal/util/comparisons.js');

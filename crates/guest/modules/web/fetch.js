@@ -1,0 +1,130 @@
+// Request and Response of the Fetch standard. Nothing is sent: `fetch` itself says so.
+import { AbortController, AbortSignal } from 'web/abort';
+import { Body, extract, split } from 'web/body';
+import { Headers } from 'web/headers';
+import { URL } from 'web/url';
+
+const NULL_BODY_STATUS = new Set([101, 103, 204, 205, 304]);
+const REDIRECT_STATUS = new Set([301, 302, 303, 307, 308]);
+const FORBIDDEN_METHODS = new Set(['CONNECT', 'TRACE', 'TRACK']);
+const UPPER_METHODS = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT']);
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+// Headers of a body's type, unless the caller has named one.
+const headersOf = (init, type) => {
+  const headers = new Headers(init ?? undefined);
+  if (type !== undefined && type !== '' && !headers.has('content-type')) headers.set('content-type', type);
+  return headers;
+};
+const methodOf = (value) => {
+  const method = `${value}`;
+  const upper = method.toUpperCase();
+  if (!TOKEN.test(method) || FORBIDDEN_METHODS.has(upper)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
+  return UPPER_METHODS.has(upper) ? upper : method;
+};
+const urlOf = (input) => {
+  const text = `${input}`;
+  if (!URL.canParse(text)) throw new TypeError(`Failed to parse URL from ${text}`);
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '') throw new TypeError(`Request cannot be constructed from a URL that includes credentials: ${text}`);
+  return url.href;
+};
+
+const ENUMS = {
+  mode: ['cors', ['cors', 'no-cors', 'same-origin', 'navigate']],
+  credentials: ['same-origin', ['omit', 'same-origin', 'include']],
+  cache: ['default', ['default', 'no-store', 'reload', 'no-cache', 'force-cache', 'only-if-cached']],
+  redirect: ['follow', ['follow', 'error', 'manual']],
+};
+class Request extends Body {
+  #fields;
+  constructor(input, init = {}) {
+    const from = input instanceof Request ? input : undefined;
+    const method = init.method === undefined ? from?.method ?? 'GET' : methodOf(init.method);
+    const given = init.body ?? undefined;
+    if ((given !== undefined || (from !== undefined && from.body !== null)) && (method === 'GET' || method === 'HEAD')) throw new TypeError('Request with GET/HEAD method cannot have body.');
+    const body = given !== undefined ? extract(given) : from !== undefined ? split(from) : {};
+    if (body.stream !== undefined && given !== undefined && body.type === undefined && init.duplex !== 'half') throw new TypeError('RequestInit: duplex option is required when sending a body.');
+    super(body);
+    const fields = { method, url: from?.url ?? urlOf(input), headers: headersOf(init.headers ?? from?.headers, body.type) };
+    for (const [key, [otherwise, allowed]] of Object.entries(ENUMS)) {
+      const value = init[key] === undefined ? from?.[key] ?? otherwise : `${init[key]}`;
+      if (!allowed.includes(value)) throw new TypeError(`Request constructor: ${value} is not an accepted type. Expected one of ${allowed.join(', ')}.`);
+      fields[key] = value;
+    }
+    fields.referrer = init.referrer ?? from?.referrer ?? 'about:client';
+    fields.referrerPolicy = init.referrerPolicy ?? from?.referrerPolicy ?? '';
+    fields.integrity = init.integrity ?? from?.integrity ?? '';
+    fields.keepalive = init.keepalive ?? from?.keepalive ?? false;
+    fields.destination = '';
+    fields.duplex = 'half';
+    const signal = init.signal === undefined ? from?.signal : init.signal;
+    if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) throw new TypeError("Failed to construct 'Request': member signal is not of type AbortSignal.");
+    fields.signal = signal === undefined || signal === null ? new AbortController().signal : AbortSignal.any([signal]);
+    this.#fields = fields;
+  }
+  clone() { return new Request(this); }
+  get [Symbol.toStringTag]() { return 'Request'; }
+  static {
+    for (const key of ['method', 'url', 'headers', 'destination', 'referrer', 'referrerPolicy', 'mode', 'credentials', 'cache', 'redirect', 'integrity', 'keepalive', 'signal', 'duplex']) {
+      Object.defineProperty(Request.prototype, key, { get() { return this.#fields[key]; }, enumerable: true, configurable: true });
+    }
+    Object.defineProperty(Request.prototype, 'clone', { enumerable: true });
+  }
+}
+
+class Response extends Body {
+  #fields;
+  constructor(body = null, init = {}) {
+    const { status = 200, statusText = '', headers } = init ?? {};
+    const code = Math.trunc(Number(status));
+    if (!(code >= 200 && code <= 599)) throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(`${statusText}`)) throw new TypeError('Invalid statusText');
+    if (body !== null && body !== undefined && NULL_BODY_STATUS.has(code)) throw new TypeError(`Response constructor: Invalid response status code ${code}`);
+    const made = extract(body);
+    super(made);
+    this.#fields = { status: code, statusText: `${statusText}`, headers: headersOf(headers, made.type), type: 'default', url: '', redirected: false };
+  }
+  get ok() { return this.status >= 200 && this.status <= 299; }
+  clone() {
+    const { stream, bytes } = split(this);
+    const copy = new Response(stream ?? bytes ?? null);
+    copy.#fields = { ...this.#fields, headers: new Headers(this.headers) };
+    return copy;
+  }
+  static error() {
+    const made = new Response();
+    made.#fields = { ...made.#fields, status: 0, type: 'error' };
+    return made;
+  }
+  static json(data, init = {}) {
+    const text = JSON.stringify(data);
+    if (text === undefined) throw new TypeError('The data is not of type JSON.');
+    const made = new Response(text, init);
+    if (!new Headers(init.headers).has('content-type')) made.headers.set('content-type', 'application/json');
+    return made;
+  }
+  static redirect(url, status = 302) {
+    if (!URL.canParse(`${url}`)) throw new TypeError(`Failed to parse URL from ${url}`);
+    if (!REDIRECT_STATUS.has(status)) throw new RangeError(`Invalid status code ${status}`);
+    const made = new Response();
+    made.#fields = { ...made.#fields, status };
+    made.headers.set('location', new URL(`${url}`).href);
+    return made;
+  }
+  get [Symbol.toStringTag]() { return 'Response'; }
+  static {
+    for (const key of ['type', 'url', 'redirected', 'status', 'statusText', 'headers']) {
+      Object.defineProperty(Response.prototype, key, { get() { return this.#fields[key]; }, enumerable: true, configurable: true });
+    }
+    for (const key of ['ok', 'clone']) Object.defineProperty(Response.prototype, key, { enumerable: true });
+  }
+}
+
+async function fetch(input, init) {
+  const request = new Request(input, init);
+  if (request.signal.aborted) throw request.signal.reason;
+  throw new DOMException(`fetch is not supported: this session has no way to ${request.url}; call a tool instead`, 'NotSupportedError');
+}
+
+export { Request, Response, fetch };

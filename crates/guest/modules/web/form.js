@@ -1,0 +1,3 @@
+import { FormData, formDataToBlob } from 'formdata-polyfill/esm.min.js';
+
+export { FormData, formDataToBlob };

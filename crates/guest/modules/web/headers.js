@@ -1,0 +1,76 @@
+// Headers of the Fetch standard. The packages that offer it drop what is invalid instead of refusing it.
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const VALUE = /^[\x01-\x09\x0b\x0c\x0e-\xff]*$/;
+
+const headerName = (name) => {
+  const text = `${name}`;
+  if (!TOKEN.test(text)) throw new TypeError(`${text} is an invalid header name.`);
+  return text.toLowerCase();
+};
+const headerValue = (value) => {
+  const text = `${value}`.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
+  if (!VALUE.test(text)) throw new TypeError(`${text} is an invalid header value.`);
+  return text;
+};
+const iteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf([][Symbol.iterator]()));
+const HeadersIterator = Object.create(iteratorPrototype, {
+  next: { value() { return this.step(); }, writable: true, configurable: true, enumerable: true },
+  [Symbol.toStringTag]: { value: 'Headers Iterator', configurable: true },
+});
+
+class Headers {
+  #values = new Map();
+  constructor(init = undefined) {
+    if (init === undefined) return;
+    if (init === null || (typeof init !== 'object' && typeof init !== 'function')) throw new TypeError('Headers are made of an object or of pairs.');
+    if (init[Symbol.iterator] === undefined || init[Symbol.iterator] === null) {
+      for (const key of Reflect.ownKeys(init)) {
+        if (Object.getOwnPropertyDescriptor(init, key)?.enumerable) this.append(key, init[key]);
+      }
+      return;
+    }
+    for (const pair of init) {
+      const both = [...pair];
+      if (both.length !== 2) throw new TypeError('Headers are made of pairs of a name and a value.');
+      this.append(both[0], both[1]);
+    }
+  }
+  append(name, value) {
+    const [key, text] = [headerName(name), headerValue(value)];
+    const before = this.#values.get(key);
+    if (before === undefined) this.#values.set(key, [text]);
+    else before.push(text);
+  }
+  set(name, value) { this.#values.set(headerName(name), [headerValue(value)]); }
+  get(name) { return this.#values.get(headerName(name))?.join(', ') ?? null; }
+  has(name) { return this.#values.has(headerName(name)); }
+  delete(name) { this.#values.delete(headerName(name)); }
+  getSetCookie() { return [...this.#values.get('set-cookie') ?? []]; }
+  // Sorted; cookies are the only ones that are never joined.
+  #pairs() {
+    return [...this.#values.keys()].sort().flatMap((name) => (name === 'set-cookie' ? this.getSetCookie().map((value) => [name, value]) : [[name, this.get(name)]]));
+  }
+  #iterate(pick) {
+    let at = 0;
+    const step = () => {
+      const pairs = this.#pairs();
+      return at < pairs.length ? { value: pick(pairs[at++]), done: false } : { value: undefined, done: true };
+    };
+    return Object.create(HeadersIterator, { step: { value: step } });
+  }
+  entries() { return this.#iterate((pair) => pair); }
+  keys() { return this.#iterate(([name]) => name); }
+  values() { return this.#iterate(([, value]) => value); }
+  forEach(callback, receiver = undefined) {
+    if (typeof callback !== 'function') throw new TypeError('forEach needs a function');
+    for (const [name, value] of this.#pairs()) callback.call(receiver, value, name, this);
+  }
+  [Symbol.for('nodejs.util.inspect.custom')]() {
+    return `Headers { ${this.#pairs().map(([name, value]) => `${natives.inspect(name)}: ${natives.inspect(value)}`).join(', ')} }`;
+  }
+}
+for (const key of ['append', 'set', 'get', 'has', 'delete', 'getSetCookie', 'entries', 'keys', 'values', 'forEach']) Object.defineProperty(Headers.prototype, key, { enumerable: true });
+Object.defineProperty(Headers.prototype, Symbol.iterator, { value: Headers.prototype.entries, writable: true, configurable: true });
+Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
+
+module.exports = { Headers };

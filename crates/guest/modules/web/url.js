@@ -1,0 +1,167 @@
+// URL and URLSearchParams of the WHATWG standard; parsing is the engine's (the `url` crate).
+const { urlParse, urlSet, formParse, formSerialize, domainToASCII, domainToUnicode } = natives;
+const PARTS = ['href', 'origin', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'hash'];
+const INSPECT = Symbol.for('nodejs.util.inspect.custom');
+const text = (value) => `${value}`.toWellFormed();
+const needs = (count, args) => {
+  if (args.length < count) throw Object.assign(new TypeError(count === 1 ? 'The "name" argument must be specified' : 'The "name" and "value" arguments must be specified'), { code: 'ERR_MISSING_ARGS' });
+};
+const invalid = (input, base) => Object.assign(new TypeError('Invalid URL'), { code: 'ERR_INVALID_URL', input, ...(base === undefined ? {} : { base }) });
+
+const iteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf([][Symbol.iterator]()));
+const SearchParamsIterator = Object.create(iteratorPrototype, {
+  next: { value() { return this.step(); }, writable: true, configurable: true, enumerable: true },
+  [Symbol.toStringTag]: { value: 'URLSearchParams Iterator', configurable: true },
+});
+// Each step looks at the list anew, as the standard has it.
+const iterate = (list, pick) => {
+  let at = 0;
+  const step = () => (at < list().length ? { value: pick(list()[at++]), done: false } : { value: undefined, done: true });
+  return Object.create(SearchParamsIterator, { step: { value: step } });
+};
+
+const adopt = Symbol('adopt');
+class URLSearchParams {
+  #list = [];
+  #changed;
+  constructor(init = undefined) {
+    if (init === undefined || init === null) return;
+    if (typeof init === 'object' || typeof init === 'function') {
+      const iterator = init[Symbol.iterator];
+      if (iterator !== undefined && iterator !== null) {
+        for (const pair of init) {
+          if (pair === null || typeof pair !== 'object' || typeof pair[Symbol.iterator] !== 'function') throw Object.assign(new TypeError('Each query pair must be an iterable [name, value] tuple'), { code: 'ERR_INVALID_TUPLE' });
+          const both = [...pair];
+          if (both.length !== 2) throw Object.assign(new TypeError('Each query pair must be an iterable [name, value] tuple'), { code: 'ERR_INVALID_TUPLE' });
+          this.#list.push([text(both[0]), text(both[1])]);
+        }
+      } else {
+        const record = new Map();
+        for (const key of Reflect.ownKeys(init)) {
+          if (Object.getOwnPropertyDescriptor(init, key)?.enumerable) record.set(text(key), text(init[key]));
+        }
+        this.#list = [...record];
+      }
+      return;
+    }
+    this.#read(text(init));
+  }
+  #read(query) {
+    const flat = formParse(query.startsWith('?') ? query.slice(1) : query);
+    this.#list = [];
+    for (let i = 0; i < flat.length; i += 2) this.#list.push([flat[i], flat[i + 1]]);
+  }
+  // A URL's own: it reads the query, and hears of changes.
+  [adopt](query, changed) {
+    this.#changed = changed;
+    this.#read(query);
+  }
+  #touch() { this.#changed?.(this.toString()); }
+  get size() { return this.#list.length; }
+  append(name, value) {
+    needs(2, arguments);
+    this.#list.push([text(name), text(value)]);
+    this.#touch();
+  }
+  delete(name, value = undefined) {
+    needs(1, arguments);
+    const [wanted, of] = [text(name), value === undefined ? undefined : text(value)];
+    this.#list = this.#list.filter(([key, item]) => key !== wanted || (of !== undefined && item !== of));
+    this.#touch();
+  }
+  get(name) {
+    needs(1, arguments);
+    return this.#list.find(([key]) => key === text(name))?.[1] ?? null;
+  }
+  getAll(name) {
+    needs(1, arguments);
+    return this.#list.filter(([key]) => key === text(name)).map(([, value]) => value);
+  }
+  has(name, value = undefined) {
+    needs(1, arguments);
+    const [wanted, of] = [text(name), value === undefined ? undefined : text(value)];
+    return this.#list.some(([key, item]) => key === wanted && (of === undefined || item === of));
+  }
+  set(name, value) {
+    needs(2, arguments);
+    const [wanted, now] = [text(name), text(value)];
+    const first = this.#list.find(([key]) => key === wanted);
+    if (first === undefined) this.#list.push([wanted, now]);
+    else {
+      first[1] = now;
+      this.#list = this.#list.filter((pair) => pair === first || pair[0] !== wanted);
+    }
+    this.#touch();
+  }
+  sort() {
+    this.#list.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+    this.#touch();
+  }
+  forEach(callback, receiver = undefined) {
+    if (typeof callback !== 'function') throw Object.assign(new TypeError('The "callback" argument must be of type function.'), { code: 'ERR_INVALID_ARG_TYPE' });
+    for (let i = 0; i < this.#list.length; i++) callback.call(receiver, this.#list[i][1], this.#list[i][0], this);
+  }
+  entries() { return iterate(() => this.#list, ([key, value]) => [key, value]); }
+  keys() { return iterate(() => this.#list, ([key]) => key); }
+  values() { return iterate(() => this.#list, ([, value]) => value); }
+  toString() { return formSerialize(this.#list.flat()); }
+  [INSPECT]() { return this.#list.length === 0 ? 'URLSearchParams {}' : `URLSearchParams { ${this.#list.map(([key, value]) => `${natives.inspect(key)} => ${natives.inspect(value)}`).join(', ')} }`; }
+}
+
+class URL {
+  #parts;
+  #params;
+  constructor(url, base = undefined) {
+    if (arguments.length === 0) throw Object.assign(new TypeError('The "url" argument must be specified'), { code: 'ERR_MISSING_ARGS' });
+    const [input, from] = [text(url), base === undefined ? undefined : text(base)];
+    this.#parts = urlParse(input, from);
+    if (this.#parts === undefined) throw invalid(input, from);
+  }
+  static canParse(url, base = undefined) { return urlParse(text(url), base === undefined ? undefined : text(base)) !== undefined; }
+  static parse(url, base = undefined) { return URL.canParse(url, base) ? new URL(url, base) : null; }
+  get searchParams() {
+    if (this.#params === undefined) {
+      this.#params = new URLSearchParams();
+      this.#follow();
+    }
+    return this.#params;
+  }
+  #follow() {
+    this.#params?.[adopt](this.search, (query) => { this.#parts = urlSet(this.href, 'search', query) ?? this.#parts; });
+  }
+  #set(part, value) {
+    const changed = urlSet(this.href, part, text(value));
+    if (changed === undefined) {
+      if (part === 'href') throw invalid(text(value));
+      return;
+    }
+    this.#parts = changed;
+    if (part === 'href' || part === 'search') this.#follow();
+  }
+  toString() { return this.href; }
+  toJSON() { return this.href; }
+  [INSPECT](depth) {
+    if (depth < 0) return '[URL]';
+    const shown = PARTS.map((part) => `  ${part}: ${natives.inspect(this[part])},\n`);
+    shown.splice(PARTS.indexOf('search') + 1, 0, `  searchParams: ${this.searchParams[INSPECT]()},\n`);
+    return `URL {\n${shown.join('').slice(0, -2)}\n}`;
+  }
+  static {
+    PARTS.forEach((part, at) => {
+      Object.defineProperty(URL.prototype, part, {
+        get() { return this.#parts[at]; },
+        set: part === 'origin' ? undefined : function (value) { this.#set(part, value); },
+        enumerable: true,
+        configurable: true,
+      });
+    });
+  }
+}
+const enumerable = (prototype, keys) => { for (const key of keys) Object.defineProperty(prototype, key, { enumerable: true }); };
+enumerable(URL.prototype, ['searchParams', 'toString', 'toJSON']);
+enumerable(URLSearchParams.prototype, ['append', 'delete', 'get', 'getAll', 'has', 'set', 'sort', 'forEach', 'entries', 'keys', 'values', 'toString', 'size']);
+Object.defineProperty(URLSearchParams.prototype, Symbol.iterator, { value: URLSearchParams.prototype.entries, writable: true, configurable: true });
+Object.defineProperty(URL.prototype, Symbol.toStringTag, { value: 'URL', configurable: true });
+Object.defineProperty(URLSearchParams.prototype, Symbol.toStringTag, { value: 'URLSearchParams', configurable: true });
+
+module.exports = { URL, URLSearchParams, domainToASCII: (domain) => domainToASCII(`${domain}`), domainToUnicode: (domain) => domainToUnicode(`${domain}`) };

@@ -1,0 +1,1 @@
+export * from 'zod/v4/locales/index.js';

@@ -1,0 +1,164 @@
+//! The modules of a session: bytecode that the bake left in memory, made into functions when a script asks.
+//!
+//! Compiling happens while the engine is built: [`compile`] turns a script into bytecode in one instance, [`keep`] takes all of it in
+//! another, so that the baked memory has no trace of the compiler's work. Bytecode is bytes: the collector never visits it, and a session
+//! shares its pages with every other session.
+
+use std::{ffi::CString, ops::Range, ptr::NonNull};
+
+use rquickjs::{convert::List, qjs, Ctx, Error, Exception, Function, Persistent, Result, Value};
+
+use crate::{boundary, single::Single};
+
+/// All bytecode, and where each module's lies.
+struct Kept {
+    code: Vec<u8>,
+    places: Vec<(String, Range<usize>)>,
+}
+
+static KEPT: Single<Kept> = Single::new(Kept { code: Vec::new(), places: Vec::new() });
+/// The prelude's answer to what a module exports.
+static EXPORTS: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
+
+/// Compiles a script and emits its bytecode.
+pub fn compile(ctx: &Ctx<'_>, name: &str, mut source: Vec<u8>) -> Result<()> {
+    let len = source.len();
+    source.push(0);
+    let file = CString::new(format!("dormouse:{name}"))?;
+    let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+    let raw = ctx.as_raw().as_ptr();
+    // SAFETY: `source` is `len` long and ends in a zero byte; the script is freed after its bytes are taken, and they by the engine's own free.
+    unsafe {
+        let script = qjs::JS_Eval(raw, source.as_ptr().cast(), len as _, file.as_ptr(), flags as i32);
+        if qjs::JS_IsException(script) {
+            return Err(Error::Exception);
+        }
+        let mut size = 0;
+        // Without its source a function shows as native code; with it, the modules would take twice the space.
+        let bytes = qjs::JS_WriteObject(raw, &mut size, script, (qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE) as i32);
+        qjs::JS_FreeValue(raw, script);
+        if bytes.is_null() {
+            return Err(Error::Exception);
+        }
+        boundary::emit(boundary::BYTECODE, std::slice::from_raw_parts(bytes, size as usize));
+        qjs::js_free(raw, bytes.cast());
+    }
+    Ok(())
+}
+
+/// Takes the bytecode of all modules: a row of `NAME LENGTH\n` and LENGTH bytes. `None` when it is not that.
+pub fn keep(code: Vec<u8>) -> Option<()> {
+    let mut places = Vec::new();
+    let mut at = 0;
+    while at < code.len() {
+        let line = at + code.get(at..)?.iter().position(|byte| *byte == b'\n')?;
+        let (name, len) = std::str::from_utf8(code.get(at..line)?).ok()?.rsplit_once(' ')?;
+        let range = line + 1..line + 1 + len.parse::<usize>().ok()?;
+        code.get(range.clone())?;
+        places.push((name.to_owned(), range.clone()));
+        at = range.end;
+    }
+    *KEPT.get() = Kept { code, places };
+    Some(())
+}
+
+/// The names of all modules.
+pub fn names() -> Vec<String> {
+    KEPT.get().places.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// A new function that evaluates the module, if there is such a module.
+pub fn function<'js>(ctx: Ctx<'js>, name: String) -> Result<Option<Value<'js>>> {
+    let kept = KEPT.get();
+    let Some(code) = kept.places.iter().find(|(known, _)| *known == name).and_then(|(_, range)| kept.code.get(range.clone())) else {
+        return Ok(None);
+    };
+    let raw = ctx.as_raw().as_ptr();
+    // SAFETY: the bytes are what `compile` wrote in an instance of the same code; both values are owned by the calls they go to.
+    unsafe {
+        let script = qjs::JS_ReadObject(raw, code.as_ptr(), code.len() as _, qjs::JS_READ_OBJ_BYTECODE as i32);
+        if qjs::JS_IsException(script) {
+            return Err(Error::Exception);
+        }
+        let value = qjs::JS_EvalFunction(raw, script);
+        if qjs::JS_IsException(value) {
+            return Err(Error::Exception);
+        }
+        Ok(Some(Value::from_raw(ctx, value)))
+    }
+}
+
+/// Lets `import()` find the modules, by what the prelude's function says of them: an array of names and one of values.
+pub fn answer_imports<'js>(ctx: &Ctx<'js>, exports: Function<'js>) {
+    *EXPORTS.get() = Some(Persistent::save(ctx, exports));
+    // SAFETY: the runtime outlives every module; the loader has no state of its own.
+    unsafe { qjs::JS_SetModuleLoaderFunc(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), None, Some(load), std::ptr::null_mut()) };
+}
+
+fn exports_of<'js>(ctx: &Ctx<'js>, name: &str) -> Result<(Vec<String>, Vec<Value<'js>>)> {
+    let Some(exports) = EXPORTS.get().clone() else { return Err(Error::Unknown) };
+    let List(found) = exports.restore(ctx)?.call((name,))?;
+    Ok(found)
+}
+
+/// Leaves the error as the context's exception.
+fn raise(ctx: &Ctx<'_>, error: Error) {
+    if !error.is_exception() {
+        drop(Exception::throw_type(ctx, &error.to_string()));
+    }
+}
+
+unsafe extern "C" fn load(ctx: *mut qjs::JSContext, name: *const std::ffi::c_char, _: *mut std::ffi::c_void) -> *mut qjs::JSModuleDef {
+    let Some(pointer) = NonNull::new(ctx) else { return std::ptr::null_mut() };
+    let ctx = Ctx::from_raw(pointer);
+    let found = match std::ffi::CStr::from_ptr(name).to_str() {
+        Ok(text) => exports_of(&ctx, text),
+        Err(error) => Err(error.into()),
+    };
+    let (names, _) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            raise(&ctx, error);
+            return std::ptr::null_mut();
+        }
+    };
+    let names: Vec<CString> = names.into_iter().filter_map(|name| CString::new(name).ok()).collect();
+    let module = qjs::JS_NewCModule(pointer.as_ptr(), name, Some(fill));
+    if module.is_null() {
+        return module;
+    }
+    for export in names {
+        if qjs::JS_AddModuleExport(pointer.as_ptr(), module, export.as_ptr()) < 0 {
+            return std::ptr::null_mut();
+        }
+    }
+    module
+}
+
+unsafe extern "C" fn fill(ctx: *mut qjs::JSContext, module: *mut qjs::JSModuleDef) -> std::ffi::c_int {
+    let Some(pointer) = NonNull::new(ctx) else { return -1 };
+    let ctx = Ctx::from_raw(pointer);
+    let atom = qjs::JS_GetModuleName(pointer.as_ptr(), module);
+    let name = Value::from_raw(ctx.clone(), qjs::JS_AtomToString(pointer.as_ptr(), atom));
+    qjs::JS_FreeAtom(pointer.as_ptr(), atom);
+    let found = match name.get::<String>() {
+        Ok(name) => exports_of(&ctx, &name),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok((names, values)) => {
+            for (name, value) in names.into_iter().zip(values) {
+                let Ok(name) = CString::new(name) else { continue };
+                // The export takes a reference of its own.
+                if qjs::JS_SetModuleExport(pointer.as_ptr(), module, name.as_ptr(), qjs::JS_DupValue(pointer.as_ptr(), value.as_raw())) < 0 {
+                    return -1;
+                }
+            }
+            0
+        }
+        Err(error) => {
+            raise(&ctx, error);
+            -1
+        }
+    }
+}

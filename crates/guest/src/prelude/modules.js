@@ -1,0 +1,111 @@
+// The modules that a session finds. Their bytecode lies in the engine; one is evaluated when something first asks for it, so that a session
+// has no page of those it does not use. `node/…` and `npm/…` are for cells, `web/…` is behind globals.
+const modules = new MapCtor();
+const inside = { __proto__: null, inspect, formatLine, kindOf, typedTag };
+for (const name in native.forModules) inside[name] = native.forModules[name];
+inside.classId = native.classId;
+inside.entropy = native.entropy;
+inside.utf8Encode = native.utf8Encode;
+inside.utf8Decode = native.utf8Decode;
+
+const loadModule = (id) => {
+  const known = mapGet(modules, id);
+  if (known !== undefined) return known.exports;
+  const module = { __proto__: null, exports: {} };
+  const evaluate = native.module(id);
+  if (evaluate === undefined) throw new ErrorCtor(`there is no module ${id}`);
+  mapSet(modules, id, module);
+  let done = false;
+  try {
+    apply(evaluate, undefined, [module.exports, loadModule, module, inside]);
+    done = true;
+  } finally {
+    // A module that a limit has stopped half way is evaluated again by who asks next.
+    if (!done) mapDelete(modules, id);
+  }
+  return module.exports;
+};
+
+const known = create(null);
+const ids = native.moduleNames();
+for (let i = 0; i < ids.length; i++) known[ids[i]] = true;
+const namesOf = (folder) => {
+  const names = [];
+  for (let i = 0; i < ids.length; i++) {
+    const name = slice(ids[i], folder.length);
+    if (slice(ids[i], 0, folder.length) === folder && indexOf(name, '/') < 0) names[names.length] = name;
+  }
+  return join(names, ', ');
+};
+const notThere = (name, code) => {
+  const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:`);
+  error.code = code;
+  return error;
+};
+const LODASH = 'lodash/';
+const requireModule = (name, code) => {
+  if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  const prefix = slice(name, 0, 5) === 'node:' ? 'node/' : slice(name, 0, 4) === 'npm:' ? 'npm/' : '';
+  const bare = prefix === '' ? name : slice(name, prefix.length);
+  if (prefix !== 'npm/' && known[`node/${bare}`]) return loadModule(`node/${bare}`);
+  if (prefix !== 'node/') {
+    if (known[`npm/${bare}`]) return loadModule(`npm/${bare}`);
+    if (slice(bare, 0, LODASH.length) === LODASH) {
+      const one = getOwnPropertyDescriptor(loadModule('npm/lodash'), slice(bare, LODASH.length));
+      if (one !== undefined && typeof one.value === 'function') return one.value;
+    }
+  }
+  throw notThere(name, code);
+};
+expose('require', function require(name) { return requireModule(name, 'MODULE_NOT_FOUND'); });
+
+// What an `import` of the module sees: names, and their values.
+const moduleExports = (name) => {
+  const exports = requireModule(name, 'ERR_MODULE_NOT_FOUND');
+  const fromModule = hasOwn(exports, '__esModule') && hasOwn(exports, 'default');
+  const names = ['default'];
+  const values = [fromModule ? exports.default : exports];
+  const keys = ownKeys(exports);
+  for (let i = 0; i < keys.length; i++) {
+    if (typeof keys[i] !== 'string' || keys[i] === 'default' || !isEnumerable(exports, keys[i])) continue;
+    names[names.length] = keys[i];
+    values[values.length] = exports[keys[i]];
+  }
+  return [names, values];
+};
+
+// Globals that come with a module: reading one loads it, and from then on it is an ordinary global.
+const later = (object, name, id) => {
+  const settle = (value) => { method(object, name, value); };
+  defineProperty(object, name, {
+    __proto__: null,
+    get() {
+      const value = loadModule(id)[name];
+      // A module that is being evaluated has not made it yet.
+      if (value !== undefined) settle(value);
+      return value;
+    },
+    set: settle,
+    configurable: true,
+    enumerable: false,
+  });
+};
+const GLOBALS = {
+  __proto__: null,
+  'node/buffer': ['Buffer'],
+  'web/url': ['URL', 'URLSearchParams'],
+  'web/events': ['Event', 'EventTarget', 'CustomEvent'],
+  'web/abort': ['AbortController', 'AbortSignal'],
+  'web/blob': ['Blob', 'File'],
+  'web/form': ['FormData'],
+  'web/headers': ['Headers'],
+  'web/fetch': ['Request', 'Response', 'fetch'],
+  'web/crypto': ['CryptoKey', 'SubtleCrypto'],
+  'web/streams': [
+    'ReadableStream', 'ReadableStreamDefaultReader', 'ReadableStreamBYOBReader', 'ReadableStreamDefaultController', 'ReadableByteStreamController',
+    'ReadableStreamBYOBRequest', 'WritableStream', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController', 'TransformStream',
+    'TransformStreamDefaultController', 'ByteLengthQueuingStrategy', 'CountQueuingStrategy', 'TextEncoderStream', 'TextDecoderStream',
+  ],
+};
+for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
+later(cryptoObject, 'subtle', 'web/crypto');
