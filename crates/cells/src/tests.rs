@@ -103,10 +103,10 @@ fn imports_become_declarations() {
         format!("await Promise.reject(new SyntaxError(\"The requested module 'm' does not provide an export named '{name}'\"))")
     };
     let table = [
-        ("import x from 'm'", "var { default: x } = await import(\"m\");\nvoid 0;".to_owned()),
-        ("import * as n from 'm'", "var n = await import(\"m\");\nvoid 0;".to_owned()),
-        ("import 'm'", "var {} = await import(\"m\");\nvoid 0;".to_owned()),
-        ("import d, * as n from 'm'", "var n = await import(\"m\"), { default: d } = await import(\"m\");\nvoid 0;".to_owned()),
+        ("import x from 'm'", "var { default: x } = await import(\"m\");".to_owned()),
+        ("import * as n from 'm'", "var n = await import(\"m\");".to_owned()),
+        ("import 'm'", "var {} = await import(\"m\");".to_owned()),
+        ("import d, * as n from 'm'", "var n = await import(\"m\"), { default: d } = await import(\"m\");".to_owned()),
         ("import { a as b } from 'm'", format!("var {{ a: b = {} }} = await import(\"m\");", absent("a"))),
         ("f(x); import x from 'm'", "var { default: x } = await import(\"m\");\nf(x);".to_owned()),
         ("import { type A, b } from 'm'; b", format!("var {{ b = {} }} = await import(\"m\");\nb;", absent("b"))),
