@@ -64,7 +64,7 @@ fn a_constant_is_not_assigned_to() {
         "const { k } = { k: 1 }; k--",
     ] {
         let code = compile(source, &options).unwrap().code;
-        assert_eq!(evaluate(&[code.clone()]), ["\"TypeError: Assignment to constant variable.\""], "{code}");
+        assert_eq!(evaluate(std::slice::from_ref(&code)), ["\"TypeError: Assignment to constant variable.\""], "{code}");
     }
     for source in ["const old = 2; old", "let old = 2; old = 3; old", "(old => { old = 1 })(); 7", "{ let old; old = 1 }"] {
         assert!(!compile(source, &options).unwrap().code.contains("TypeError"), "{source}");
