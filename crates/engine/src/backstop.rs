@@ -18,8 +18,8 @@ use crate::{EngineError, fence::Fence};
 const TICK: Duration = Duration::from_millis(10);
 
 /// What a turn may take beyond its wall-clock budget before it is condemned: half as much again, and at least this. Code that polls ends by itself long
-/// before; a collection of garbage may take this long.
-const GRACE_MIN: Duration = Duration::from_millis(100);
+/// before, unless the machine is so busy that its thread has to wait.
+const GRACE_MIN: Duration = Duration::from_millis(250);
 
 /// When the turn of one instance is over its time.
 #[derive(Default)]

@@ -76,8 +76,9 @@ impl Fence {
         let before = self.armed();
         let known = before.start == range.start && before.end <= range.end && !before.is_empty();
         let done = if known {
-            let opened = before.clone().filter(|chunk| self.is_open(*chunk));
-            opened.chain(before.end..range.end).all(|chunk| self.protect(chunk..chunk + 1, MprotectFlags::READ))
+            let mut opened = before.clone().filter(|chunk| self.is_open(*chunk));
+            opened.all(|chunk| self.protect(chunk..chunk + 1, MprotectFlags::READ))
+                && self.protect(before.end..range.end, MprotectFlags::READ)
         } else {
             self.protect(range.clone(), MprotectFlags::READ)
         };

@@ -147,7 +147,7 @@ async fn a_long_builtin_that_never_polls_is_stopped_within_twice_its_wall_budget
         let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 1 << 30, determinism: None });
         session.cell("var before = 'kept'").await;
         let image = session.instance.image();
-        let wall = Duration::from_millis(500);
+        let wall = Duration::from_millis(800);
         session.budget.wall = wall;
         let cell = dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() };
         let began = Instant::now();
