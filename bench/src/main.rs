@@ -3,6 +3,7 @@
 
 mod engine;
 mod gateway;
+mod neighbours;
 mod programs;
 mod storage;
 mod table;
@@ -24,6 +25,8 @@ enum Part {
     Engine,
     /// The five programs against native QuickJS.
     Programs,
+    /// A session beside hostile ones.
+    Neighbours,
     /// Commit and resume against a real S3 server.
     Storage,
     /// Whole requests against a real `dormouse dev`.
@@ -41,6 +44,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);
+    }
+    if wanted(Part::Neighbours) {
+        rows.extend(neighbours::rows().await.context("neighbours")?);
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
