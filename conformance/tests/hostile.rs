@@ -42,6 +42,7 @@ fn hostile_scripts_end_within_their_budgets_and_the_session_lives() {
             _ => {}
         }
     }
-    println!("{} scripts: {outcomes:?}", verdicts.len());
+    let slowest = verdicts.iter().max_by_key(|verdict| verdict.cpu).unwrap();
+    println!("{} scripts: {outcomes:?}; the slowest: {} {:?}", verdicts.len(), slowest.script.name, slowest.cpu);
     assert!(failures.is_empty(), "{} of {} scripts:\n{}", failures.len(), verdicts.len(), failures.join("\n"));
 }
