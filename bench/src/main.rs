@@ -3,6 +3,7 @@
 
 mod engine;
 mod gateway;
+mod neighbours;
 mod programs;
 mod storage;
 mod table;
@@ -26,6 +27,8 @@ enum Part {
     Density,
     /// The five programs against native QuickJS.
     Programs,
+    /// A session beside hostile ones.
+    Neighbours,
     /// Commit and resume against a real S3 server.
     Storage,
     /// Whole requests against a real `dormouse dev`.
@@ -46,6 +49,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);
+    }
+    if wanted(Part::Neighbours) {
+        rows.extend(neighbours::rows().await.context("neighbours")?);
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);

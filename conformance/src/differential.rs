@@ -8,36 +8,16 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use serde::Deserialize;
 use tokio::task::JoinSet;
 
-use crate::{node, session};
+use crate::{known::Known, node, session};
 
 /// Where the programs are: `<area>/<name>.js`.
 pub const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
-/// Where the known differences are.
-pub const KNOWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/known.toml");
 /// Lines of a difference that are shown.
 const SHOWN_LINES_MAX: usize = 12;
 /// Programs that run at once.
 const AT_ONCE: usize = 2;
-
-/// A program that prints something else than in Node.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Known {
-    /// `<area>/<name>`.
-    program: String,
-    /// Why it may.
-    reason: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KnownFile {
-    #[serde(default)]
-    difference: Vec<Known>,
-}
 
 /// What a comparison came to.
 #[derive(Debug, Default)]
@@ -64,7 +44,8 @@ pub async fn compare(only: &str) -> anyhow::Result<Comparison> {
     let ours = in_cells(&programs).await?;
     let theirs = theirs.await??;
 
-    let known = known(Path::new(KNOWN))?;
+    let list = Known::read()?;
+    let known = list.differences()?;
     let mut result = Comparison { compared: programs.len(), ..Comparison::default() };
     let mut names = BTreeSet::new();
     for path in &programs {
@@ -75,7 +56,7 @@ pub async fn compare(only: &str) -> anyhow::Result<Comparison> {
             continue;
         }
         let difference = difference(&expected.stdout, ours.get(path).context("a program was lost")?);
-        match (difference, known.get(&name)) {
+        match (difference, known.get(name.as_str())) {
             (None, None) => {}
             (None, Some(_)) => result.failures.push(format!("{name}: prints the same as node now: take it out of known.toml")),
             (Some(_), Some(_)) => result.known += 1,
@@ -83,7 +64,7 @@ pub async fn compare(only: &str) -> anyhow::Result<Comparison> {
         }
         names.insert(name);
     }
-    let gone = known.keys().filter(|name| name.contains(only) && !names.contains(*name));
+    let gone = known.keys().filter(|name| name.contains(only) && !names.contains(**name));
     result.failures.extend(gone.map(|name| format!("{name}: known.toml names it, but there is no such program")));
     Ok(result)
 }
@@ -105,16 +86,6 @@ fn programs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-fn known(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
-    let file: KnownFile = toml::from_str(&fs::read_to_string(path)?).with_context(|| path.display().to_string())?;
-    let mut known = BTreeMap::new();
-    for Known { program, reason } in file.difference {
-        ensure!(reason.len() > 10, "{program} needs a reason in known.toml");
-        ensure!(known.insert(program.clone(), reason).is_none(), "{program} is twice in known.toml");
-    }
-    Ok(known)
 }
 
 /// Each program's output in a fresh session, or why it has none.

@@ -6,6 +6,7 @@
 
 pub mod differential;
 pub mod hostile;
+pub mod known;
 pub mod node;
 pub mod session;
 pub mod test262;

@@ -2,7 +2,7 @@
 
 mod run;
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use serde::Deserialize;
@@ -11,9 +11,6 @@ pub use run::{CPU_MAX, Verdict, WALL, run, run_all};
 
 /// Where the families are.
 const FAMILIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile");
-
-/// Scripts that keep a builtin busy for hours without a poll of the interrupt handler: they are not run.
-const UNPOLLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/unpolled.toml");
 
 /// One hostile script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,21 +61,6 @@ pub fn scripts() -> anyhow::Result<Vec<Script>> {
         scripts.extend(family(&file)?);
     }
     Ok(scripts)
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Unpolled {
-    names: Vec<String>,
-}
-
-/// Names of the scripts that only a limit from outside of the engine's loop can stop.
-///
-/// # Errors
-/// When the list cannot be read.
-pub fn unpolled() -> anyhow::Result<BTreeSet<String>> {
-    let list: Unpolled = toml::from_str(&fs::read_to_string(UNPOLLED)?).context(UNPOLLED)?;
-    Ok(list.names.into_iter().collect())
 }
 
 fn family(file: &Path) -> anyhow::Result<Vec<Script>> {
