@@ -6,7 +6,7 @@ mod support;
 
 use std::{path::Path, sync::Arc};
 
-use dormouse_crds::session::{KernelSessionSpec, Placement};
+use dormouse_crds::session::{KernelSessionSpec, Placement, Source};
 use dormouse_gateway::{
     Directory,
     auth::{Access, AuthError, Authenticator as _, Caller, Verb, kubernetes::KubernetesAuthenticator},
@@ -47,6 +47,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
 
     sessions_are_made_changed_and_removed(&*directory).await;
     of_many_claimants_each_epoch_has_one_owner(&directory).await;
+    what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     rights_are_the_clusters(&server, &KubernetesAuthenticator::new(client, "dormouse".into())).await;
@@ -68,6 +69,30 @@ async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
     directory.delete(&key).await.unwrap();
     assert!(directory.get(&key).unwrap().deleting);
     assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
+}
+
+async fn what_a_session_begins_as_never_changes(directory: &dyn Directory) {
+    let key = Key::new("team", "child");
+    let source = Source { session: "parent".into(), checkpoint: Some("one".into()) };
+    let spec = KernelSessionSpec { source: Some(source), ..KernelSessionSpec::default() };
+    let made = directory.create(NewSession { spec: spec.clone(), ..new(&key) }).await.unwrap();
+    assert_eq!((&made.spec, made.spec.checkpoints.keep), (&spec, 20));
+    let refused = [
+        (serde_json::json!({"source": null}), "forked when it is made"),
+        (serde_json::json!({"source": {"session": "other"}}), "forked when it is made"),
+        (serde_json::json!({"checkpoints": {"keep": 101}}), "write 0 to 100"),
+    ];
+    for (patch, said) in refused {
+        let outcome = directory.patch(&key, SessionPatch { spec: Some(patch.clone()), labels: None }).await;
+        assert!(matches!(&outcome, Err(DirectoryError::Invalid(message)) if message.contains(said)), "{patch}: {outcome:?}");
+    }
+    let fewer = SessionPatch { spec: Some(serde_json::json!({"checkpoints": {"keep": 0}})), labels: None };
+    assert_eq!(directory.patch(&key, fewer).await.unwrap().spec.checkpoints.keep, 0);
+    let bad = Source { session: "Not A Name".into(), checkpoint: None };
+    let spec = KernelSessionSpec { source: Some(bad), ..KernelSessionSpec::default() };
+    let outcome = directory.create(NewSession { spec, ..new(&Key::new("team", "bad")) }).await;
+    assert!(matches!(&outcome, Err(DirectoryError::Invalid(message)) if message.contains("source.session")), "{outcome:?}");
+    directory.delete(&key).await.unwrap();
 }
 
 async fn of_two_placements_one_wins(directory: &dyn Directory) {

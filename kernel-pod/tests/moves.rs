@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{World, assign, call, eval, try_eval, until, value};
@@ -225,11 +226,8 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
         loop {
             let head = world.store.get(key).await.unwrap().unwrap();
             let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
-            let mut named: Vec<String> = head.segments.iter().map(|segment| segment.key.clone()).collect();
-            named.push(key.to_owned());
-            let mut stored = world.store.list("p/t/team/s/u1/").await.unwrap();
-            named.sort();
-            stored.sort();
+            let named: BTreeSet<String> = head.named_keys().chain([key]).map(str::to_owned).collect();
+            let stored: BTreeSet<String> = world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().collect();
             if named == stored {
                 return named.len();
             }
