@@ -89,14 +89,14 @@ async fn of_two_placements_one_wins(directory: &dyn Directory) {
 async fn of_many_claimants_each_epoch_has_one_owner(directory: &Arc<KubernetesDirectory>) {
     let (claimants, sessions) = (soak::count(40, 500), 10);
     for session in 0..sessions {
-        directory.create(new(&Key::new("team", &format!("claimed-{session}")))).await.unwrap();
+        directory.create(new(&Key::new("team", format!("claimed-{session}")))).await.unwrap();
     }
     let claim = |claimant: u64| {
         let directory = Arc::clone(directory);
         tokio::spawn(async move {
             let mut won = Vec::new();
             for session in 0..sessions {
-                let seen = directory.read(&Key::new("team", &format!("claimed-{}", (session + claimant) % sessions))).await.unwrap();
+                let seen = directory.read(&Key::new("team", format!("claimed-{}", (session + claimant) % sessions))).await.unwrap();
                 let epoch = seen.status.last_epoch.unwrap_or(0) + 1;
                 match directory.assign(&seen, placement(&format!("pod-{claimant}"), epoch)).await {
                     Ok(_) => won.push((seen.key.name.clone(), epoch)),
@@ -112,7 +112,7 @@ async fn of_many_claimants_each_epoch_has_one_owner(directory: &Arc<KubernetesDi
     let owned: std::collections::BTreeSet<&(String, u64)> = won.iter().collect();
     assert_eq!(owned.len(), won.len(), "an epoch was given out twice");
     for session in 0..sessions {
-        let now = directory.read(&Key::new("team", &format!("claimed-{session}"))).await.unwrap();
+        let now = directory.read(&Key::new("team", format!("claimed-{session}"))).await.unwrap();
         let epochs = won.iter().filter(|(name, _)| *name == now.key.name).count() as u64;
         assert_eq!(now.status.last_epoch, Some(epochs), "no epoch was left out");
     }
