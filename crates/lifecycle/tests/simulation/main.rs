@@ -46,6 +46,13 @@ fn seeds() -> u64 {
     std::env::var("DORMOUSE_SEEDS").ok().map_or(SEEDS, |text| text.parse().expect("DORMOUSE_SEEDS is a number"))
 }
 
+/// The end of a session is not the end of the network: a first commit that was sent before it can arrive after it.
+#[test]
+fn a_first_commit_that_arrives_after_the_deletion_is_litter_and_no_session() {
+    let summary = run(29_096, None, None).unwrap_or_else(|violation| panic!("{}: {}", violation.checker, violation.what));
+    assert!(summary.erased);
+}
+
 /// The first seed up to `max` that is caught, and by which checker.
 fn first_caught(max: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Option<(u64, Violation)> {
     (1..=max).find_map(|seed| run(seed, mutant, lie).err().map(|violation| (seed, violation)))
