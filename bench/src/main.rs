@@ -22,6 +22,8 @@ struct Args {
 enum Part {
     /// Create, eval, resume, snapshot sizes, in one process.
     Engine,
+    /// Ten thousand live sessions in one process.
+    Density,
     /// The five programs against native QuickJS.
     Programs,
     /// Commit and resume against a real S3 server.
@@ -38,6 +40,9 @@ async fn main() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     if wanted(Part::Engine) {
         rows.extend(engine::rows().await.context("engine")?);
+    }
+    if wanted(Part::Density) {
+        rows.extend(engine::density().await.context("density")?);
     }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);

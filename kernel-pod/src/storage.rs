@@ -78,7 +78,8 @@ impl Storage {
         Ok(found.into_iter().map(|segment| segment.map(|(bytes, _)| bytes)).collect())
     }
 
-    async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
+    /// The object at `key`, with its ETag.
+    pub(crate) async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
         let mut wait = READ_WAIT_FIRST;
         let mut last = String::new();
         for _ in 0..READ_ATTEMPTS_MAX {
@@ -91,6 +92,17 @@ impl Storage {
             wait *= 2;
         }
         Err(unavailable(&last))
+    }
+
+    /// Every key below `prefix`.
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, ApiError> {
+        self.store.list(prefix).await.map_err(|error| unavailable(&error.to_string()))
+    }
+
+    /// Copies objects inside the store; `false` when one of them is not there.
+    pub(crate) async fn copy(&self, pairs: &[(String, String)]) -> Result<bool, ApiError> {
+        let copied = futures::future::try_join_all(pairs.iter().map(|(from, to)| self.store.copy(from, to))).await;
+        Ok(copied.map_err(|error| unavailable(&error.to_string()))?.into_iter().all(|there| there))
     }
 
     /// One attempt to put a segment.

@@ -36,7 +36,7 @@ async fn a_pending_tool_call_is_answered_after_a_lost_pod_and_made_once() {
     a.forget(on_a).await.unwrap();
     let on_b = assign(&b, "u1", 2);
     b.wake(on_b.clone()).await.unwrap();
-    world.tools.attempts(2).await;
+    assert_eq!(world.tools.attempts(2).await, [false, true], "the second pod cannot know whether the first one's call arrived");
     world.tools.open();
     assert_eq!(value(&b, &on_b, "await answer").await, json!({ "id": 5 }));
     assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);

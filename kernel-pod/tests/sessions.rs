@@ -150,14 +150,6 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_built_is_refused_by_name() {
-    let pod = World::default().pod("a");
-    let lazy = dormouse_crds::session::KernelSessionSpec { durability: dormouse_crds::session::Durability::OnIdle, ..spec() };
-    let error = try_eval(&pod, &assign_spec(&pod, "u1", 1, lazy), "1").await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::NotSupported);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn events_are_numbered_and_end_in_the_answer() {
     let pod = World::default().pod("a");
     let session = assign(&pod, "u1", 1);

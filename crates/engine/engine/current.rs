@@ -1,1 +1,1 @@
-include_bytes!("e78d8cb40181cabf.wasm")
+include_bytes!("143d905a3b147f39.wasm")

@@ -15,6 +15,7 @@ use wasmtime::{Memory, StoreLimits};
 
 use crate::{
     Budget, Determinism, EngineErrorCode, Turn,
+    backstop::Deadline,
     message::{self, Kind, Told},
 };
 
@@ -80,6 +81,8 @@ pub(crate) struct Host {
     pub(crate) stop: Option<Stop>,
     pub(crate) turn: Turn,
     pub(crate) fault: Option<String>,
+    /// When the backstop ends this instance's turn.
+    pub(crate) deadline: Arc<Deadline>,
     determinism: Option<Determinism>,
     input: Vec<u8>,
     value: Option<serde_json::Value>,
@@ -100,6 +103,7 @@ impl Host {
             stop: None,
             turn: Turn::default(),
             fault: None,
+            deadline: Arc::default(),
             determinism,
             input: Vec::new(),
             value: None,
@@ -127,7 +131,7 @@ impl Host {
         self.output_left = budget.output_bytes;
         self.operation_bytes = 0;
         self.ran = Duration::ZERO;
-        self.slice_began = Instant::now();
+        self.resume();
     }
 
     /// Begins a cell of this name.
@@ -185,6 +189,7 @@ impl Host {
 
     /// Stops counting time.
     pub(crate) fn pause(&mut self) {
+        self.deadline.clear();
         self.ran += self.slice_began.elapsed();
         self.slice_began = Instant::now();
     }
@@ -192,6 +197,7 @@ impl Host {
     /// Counts time again.
     pub(crate) fn resume(&mut self) {
         self.slice_began = Instant::now();
+        self.deadline.set(self.budget.wall.saturating_sub(self.ran), self.budget.wall);
     }
 
     /// The turn's input, once.

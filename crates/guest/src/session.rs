@@ -80,6 +80,7 @@ impl Session {
             }
         };
         rt.run_gc();
+        ctx.with(|ctx| heap::scrub(&ctx));
         Some(Self { rt, ctx, boot, finish, fail, deliver, unhandled, cell: None, booted: false })
     }
 

@@ -4,6 +4,7 @@
 //! not there fails and says so.
 
 pub mod apiserver;
+pub mod careless;
 pub mod minio;
 pub mod process;
 pub mod proxy;

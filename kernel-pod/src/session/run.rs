@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, Op, OpKind, OpResult, Turn};
+use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
 use dormouse_protocol::broker::ToolAnswer;
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::EventBody;
+use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
 use super::ops::{Settled, now_ms};
 use super::state::{Pending, Recorded, RunningCell};
-use super::{EvalJob, Fault, budget};
+use super::{EvalJob, Fault, budget, journal};
 use crate::metrics::CellOutcome;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -51,7 +52,9 @@ impl Actor {
         let compiled = self.scripts.compile(&request, &filename);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
-        live.state.running = Some(RunningCell::new(request, cell, filename));
+        let running = RunningCell::new(request, cell, filename);
+        live.note(journal::began(&running));
+        live.state.running = Some(running);
         match compiled {
             Ok(source) => {
                 let turn = self.execute(Work::Cell(source)).await?;
@@ -59,7 +62,7 @@ impl Actor {
             }
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
-                self.conclude(done, Vec::new()).await
+                self.conclude(done, Vec::new(), false).await
             }
         }
     }
@@ -82,6 +85,9 @@ impl Actor {
             return Ok(());
         }
         live.dirty = true;
+        if let Some(call) = applied {
+            live.note(journal::answered(call, &result));
+        }
         let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
             self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
@@ -140,7 +146,10 @@ impl Actor {
             if let Work::Deliver(op, _) = work {
                 self.poison.op = Some(op);
             }
-            Fault::Poisoned(error.to_string())
+            match error {
+                EngineError::Overrun => Fault::Overrun,
+                error => Fault::Poisoned(error.to_string()),
+            }
         })
     }
 
@@ -167,15 +176,16 @@ impl Actor {
         };
         // A delivery that only moved the heap is committed later: nothing of it has left, and it would be delivered again.
         if done.is_some() || calls || begun {
-            return self.conclude(done, events).await;
+            return self.conclude(done, events, calls).await;
         }
         self.release(events);
         Ok(())
     }
 
-    /// Commits, then lets everything leave.
-    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>) -> Result<(), Fault> {
-        let committed_bytes = self.commit().await?;
+    /// Commits if that comes first, then lets everything leave.
+    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
+        let durable = self.commits_first(calls);
+        let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.idle_since = Instant::now();
@@ -185,12 +195,15 @@ impl Actor {
         let Some(mut result) = done else { return Ok(()) };
         result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
         result.stats.committed_bytes += committed_bytes;
+        result.durable = durable;
         if let Some(last) = &mut live.state.last {
             last.result.stats.committed_bytes = result.stats.committed_bytes;
         }
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        // Before the answer: who has it may count on the session's being idle.
+        self.offer_slot();
         if let Some(job) = self.current.take() {
             job.answer(Ok(result));
         }
@@ -262,6 +275,7 @@ impl Actor {
             durable: true,
             stats,
         };
+        live.note(journal::ended(&result));
         live.state.record(Recorded::new(running.request.idempotency_key, &result));
         live.state.last_active = Some(jiff::Timestamp::now().to_string());
         Ok(Some(result))
@@ -338,6 +352,7 @@ impl Live {
                 }
                 self.state.calls += 1;
                 let call = self.state.calls;
+                self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
                 let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: args.clone() };
                 self.state.pending.insert(op.id, Pending::Tool { call, name, args });
                 Some(event)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dormouse_crds::session::KernelSessionSpec;
+use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ const ANSWERED_MAX: usize = 32;
 
 /// Hex digits of a key's sha256 that are remembered: enough to tell so few keys apart.
 const ANSWERED_DIGITS: usize = 16;
+
+/// How far numbers jump when the last ones are lost: further than a session goes between two checkpoints.
+const LOST_NUMBERS_GAP: u64 = 1 << 20;
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -185,6 +189,40 @@ impl SessionState {
     pub(crate) fn decode(value: &serde_json::Value) -> Result<Self, StateError> {
         let state = Self::deserialize(value)?;
         if state.version == STATE_VERSION { Ok(state) } else { Err(StateError::Version(state.version)) }
+    }
+
+    /// The record of a session that goes on from this earlier one.
+    ///
+    /// Timers go on. A call that was under way then is not made again: its answer may belong to another future, so it fails with an error that
+    /// code can catch. Nobody waits for the cell that ran, and no retry gets its answer.
+    pub(crate) fn rewound(mut self) -> Self {
+        for pending in self.pending.values_mut() {
+            if matches!(pending, Pending::Tool { .. }) {
+                let message = "the call was under way in the state that this session goes on from; make it again if it is wanted";
+                *pending = Pending::Refused { name: ErrorCode::Interrupted.to_string(), message: message.to_owned() };
+            }
+        }
+        self.running = None;
+        self.last = None;
+        self
+    }
+
+    /// The record with numbers behind those of `now`, the session's present one; `None` when that is lost. Numbers never go back, because the
+    /// broker knows a call, and a person a cell, by its number.
+    pub(crate) fn numbered_after(mut self, now: Option<&Self>) -> Self {
+        match now {
+            Some(now) => {
+                self.cells = self.cells.max(now.cells);
+                self.calls = self.calls.max(now.calls);
+                self.event_seq = self.event_seq.max(now.event_seq);
+            }
+            None => {
+                self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);
+                self.calls = self.calls.saturating_add(LOST_NUMBERS_GAP);
+                self.event_seq = self.event_seq.saturating_add(LOST_NUMBERS_GAP);
+            }
+        }
+        self
     }
 
     /// Whether the heap waits for a tool.

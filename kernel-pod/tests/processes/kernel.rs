@@ -114,6 +114,7 @@ impl Target {
             uid: uid.to_owned(),
             epoch: self.epoch,
             boot: self.boot.clone(),
+            source_uid: None,
             generation: 1,
             spec: KernelSessionSpec { idle_seconds: 3600, ..KernelSessionSpec::default() },
         }

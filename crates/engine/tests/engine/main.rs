@@ -3,7 +3,9 @@
 
 mod cache;
 mod cells;
+mod earlier;
 mod limits;
 mod preview;
 mod snapshots;
 mod support;
+mod tracking;

@@ -1,0 +1,3 @@
+for (const s of ['', 'a', 'ab', 'abc', 'Hello, World!', '\0\xff\x80']) console.log(JSON.stringify(btoa(s)), atob(btoa(s)) === s);
+for (const s of ['', 'YQ==', 'YQ', ' Y Q = = ', 'YWI=', 'YWJj\n', 'YQ=', 'Y', '====', 'YW Jj', 'a*b=', 'YR==', '-_-_', 'AAAA', 'YQ==YQ==']) try { console.log(JSON.stringify(s), JSON.stringify(atob(s))); } catch (e) { console.log(JSON.stringify(s), e.name); }
+try { btoa('€'); } catch (e) { console.log(e.name); } console.log(btoa(null), btoa(undefined), btoa(12), atob(btoa(String.fromCharCode(...Array(256).keys()))).length); try { btoa(Symbol()); } catch (e) { console.log(e.name); }
