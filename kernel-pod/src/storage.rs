@@ -9,7 +9,7 @@ use dormouse_lifecycle::{Condition, Head, Reply, SessionKey, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Gate;
 use dormouse_store::probe::StoreUnsafe;
-use dormouse_store::{PutError, SnapshotStore};
+use dormouse_store::{PutError, SnapshotStore, StoreError};
 use tokio::sync::watch;
 
 use crate::pod::PodConfig;
@@ -124,9 +124,9 @@ impl Storage {
             Ok(etag) => Reply::Stored { etag },
             Err(PutError::Refused) => Reply::Refused,
             Err(PutError::Conflicted) => Reply::Conflicted,
-            Err(PutError::Unknown(_)) => Reply::Unknown,
-            // It did not happen and may do so later: the same as not knowing.
-            Err(PutError::Failed(error)) if error.is_transient() => Reply::Unknown,
+            // That it did not happen and may do so later is the same as not knowing.
+            Err(PutError::Unknown(error)) => unknown(key, &error),
+            Err(PutError::Failed(error)) if error.is_transient() => unknown(key, &error),
             Err(PutError::Failed(error)) => Reply::Failed(error.to_string()),
         }
     }
@@ -139,7 +139,7 @@ impl Storage {
                 Ok(head) => Reply::Head(Some((Arc::new(head), object.etag))),
                 Err(error) => Reply::Damaged(error.to_string()),
             },
-            Err(error) if error.is_transient() => Reply::Unknown,
+            Err(error) if error.is_transient() => unknown(key, &error),
             Err(error) => Reply::Failed(error.to_string()),
         }
     }
@@ -172,6 +172,11 @@ async fn delete_all(store: &dyn SnapshotStore, keys: impl IntoIterator<Item = &s
             tracing::debug!(key, %error, "an unnamed object stays for now");
         }
     }
+}
+
+fn unknown(key: &str, error: &StoreError) -> Reply {
+    tracing::debug!(key, %error, "the store has not answered; asking again");
+    Reply::Unknown
 }
 
 fn probe_error(error: &StoreUnsafe) -> ApiError {

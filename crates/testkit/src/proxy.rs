@@ -153,10 +153,15 @@ impl Shared {
     /// The whole answer.
     async fn forward(&self, request: &Request) -> Result<Vec<u8>> {
         let mut upstream = TcpStream::connect(&self.upstream).await?;
-        upstream.write_all(&request.bytes).await?;
+        // A service that refuses a condition answers and closes before it has read the body: an error that comes behind the answer is none.
+        let sent = upstream.write_all(&request.bytes).await;
         let mut answer = Vec::new();
-        upstream.read_to_end(&mut answer).await?;
-        ensure!(!answer.is_empty(), "the upstream closed without an answer");
+        let read = upstream.read_to_end(&mut answer).await;
+        if answer.is_empty() {
+            sent?;
+            read?;
+            bail!("the upstream closed without an answer");
+        }
         Ok(answer)
     }
 }

@@ -36,6 +36,8 @@ enum Attempt {
     /// It was answered before the session's last answer: only an attempt that was left behind may hear that.
     Known,
     Broken,
+    /// No connection.
+    Nobody,
 }
 
 impl Client {
@@ -87,8 +89,10 @@ impl Client {
             };
             match ended {
                 Some(Attempt::Answer(token)) => return Some(token),
-                Some(Attempt::Refused) if *stop.borrow() => return None,
+                Some(Attempt::Refused | Attempt::Nobody) if *stop.borrow() => return None,
                 Some(Attempt::Refused) => {}
+                // It is being killed, or has been: whoever says where the session is will say so.
+                Some(Attempt::Nobody) => drop(tokio::time::timeout(ATTEMPT, at.changed()).await),
                 Some(Attempt::Known) => panic!("cell {number} of {} was acked to nobody", self.uid),
                 Some(Attempt::Broken) => self.broken += 1,
                 // The session is elsewhere now. What this attempt still says must not differ.
@@ -130,6 +134,7 @@ async fn send(cluster: Arc<Cluster>, target: Target, uid: String, number: usize)
             assert!(code.retryable(), "cell {number} of {uid} is refused: {code}");
             Attempt::Refused
         }
+        Err(error) if error.is_connect() => Attempt::Nobody,
         Err(_) => Attempt::Broken,
     }
 }

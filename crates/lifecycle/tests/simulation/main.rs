@@ -46,6 +46,13 @@ fn seeds() -> u64 {
     std::env::var("DORMOUSE_SEEDS").ok().map_or(SEEDS, |text| text.parse().expect("DORMOUSE_SEEDS is a number"))
 }
 
+/// The end of a session is not the end of the network: a first commit that was sent before it can arrive after it.
+#[test]
+fn a_first_commit_that_arrives_after_the_deletion_is_litter_and_no_session() {
+    let summary = run(29_096, None, None).unwrap_or_else(|violation| panic!("{}: {}", violation.checker, violation.what));
+    assert!(summary.erased);
+}
+
 /// The first seed up to `max` that is caught, and by which checker.
 fn first_caught(max: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Option<(u64, Violation)> {
     (1..=max).find_map(|seed| run(seed, mutant, lie).err().map(|violation| (seed, violation)))
@@ -61,6 +68,7 @@ fn say(text: &str) {
 struct Total {
     acked: usize,
     effects: usize,
+    swept: (u64, u64),
     takeovers: u64,
     with_segments: u64,
     erased: u64,
@@ -73,6 +81,7 @@ impl Total {
         self.acked += summary.acked;
         self.effects += summary.effects;
         self.takeovers += summary.epochs;
+        self.swept = (self.swept.0 + summary.swept.0, self.swept.1 + summary.swept.1);
         self.with_segments += u64::from(summary.segments > 0);
         self.erased += u64::from(summary.erased);
         self.commits += summary.version.1;
@@ -102,14 +111,16 @@ fn every_invariant_holds_under_every_fault() {
         all.acked += total.acked;
         all.effects += total.effects;
         all.takeovers += total.takeovers;
+        all.swept = (all.swept.0 + total.swept.0, all.swept.1 + total.swept.1);
         all.with_segments += total.with_segments;
         all.erased += total.erased;
         all.commits += total.commits;
         all.cut.extend(total.cut);
     }
     say(&format!(
-        "soak: simulation: {seeds} seeds, 0 violations; {} commits, {} cells acked, {} effects, {} assignments, {} runs ended with segments, {} sessions deleted",
-        all.commits, all.acked, all.effects, all.takeovers, all.with_segments, all.erased
+        "soak: {seeds} seeds, 0 violations; {} commits, {} cells acked, {} effects, {} assignments; \
+         {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted",
+        all.commits, all.acked, all.effects, all.takeovers, all.swept.0, all.swept.1, all.with_segments, all.erased
     ));
     // It is worth something only if it gets somewhere.
     assert!(all.acked as u64 > seeds * 5, "only {} cells were acked", all.acked);

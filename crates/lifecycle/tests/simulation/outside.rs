@@ -92,6 +92,8 @@ pub struct Outside {
     pub client: Client,
     pub broker: Broker,
     pub sweeps: Vec<Sweep>,
+    /// Sweeps that listed, and keys that they deleted.
+    pub swept: (u64, u64),
     pub mutant: Option<Mutant>,
     /// Steps that a crash has cut off.
     pub cut: std::collections::BTreeSet<&'static str>,
@@ -108,6 +110,7 @@ impl Outside {
             client: Client::default(),
             broker: Broker::default(),
             sweeps: Vec::new(),
+            swept: (0, 0),
             mutant,
             cut: std::collections::BTreeSet::new(),
             puts: 0,

@@ -33,11 +33,13 @@ impl Sweep {
         }
         let Some(doomed) = &mut self.doomed else {
             let listed: Vec<String> = out.store.objects.keys().cloned().collect();
+            out.swept.0 += 1;
             self.doomed = Some(doom(out.mutant, &listed, &self.head));
             return Ok(true);
         };
         let Some(key) = doomed.pop() else { return Ok(false) };
         out.checks.garbage_goes(&key)?;
+        out.swept.1 += 1;
         out.store.objects.remove(&key);
         Ok(true)
     }

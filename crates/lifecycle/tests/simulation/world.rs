@@ -36,6 +36,7 @@ struct Status {
 pub struct Summary {
     pub acked: usize,
     pub effects: usize,
+    pub swept: (u64, u64),
     pub epochs: u64,
     pub segments: usize,
     pub erased: bool,
@@ -248,6 +249,7 @@ impl World {
         Summary {
             acked: self.out.checks.acked(),
             effects: self.out.checks.effects(),
+            swept: self.out.swept,
             epochs: self.status.epoch,
             segments: head.as_ref().map_or(0, |head| head.segments.len()),
             erased: self.out.checks.is_erased(),
