@@ -14,7 +14,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use super::actor::{Actor, Poison};
 use super::state::SessionState;
 use super::wake::{corrupt, gone_from_head, image};
-use super::{Fault, gone};
+use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
@@ -120,7 +120,7 @@ impl Actor {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
-        let engine = self.engine_of(&base).await?;
+        let engine = engines::of(&self.pod, &base).await?;
         let keys = base.segments.iter().map(|segment| segment.key.as_str());
         let segments = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
@@ -168,7 +168,7 @@ impl Actor {
                     None => continue,
                 },
             };
-            let engine = self.engine_of(&state).await?;
+            let engine = engines::of(&self.pod, &state).await?;
             let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
             // The parent may have committed since it was read, and its old segments gone with that.
             if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
