@@ -29,7 +29,9 @@ fn commands(page: &str) -> Vec<(usize, Vec<String>, String)> {
 /// The words of a command line; double quotes hold a word together.
 fn words(command: &str) -> Vec<String> {
     let parts = command.split('"').enumerate();
-    parts.flat_map(|(at, part)| if at % 2 == 1 { vec![part.to_owned()] } else { part.split_whitespace().map(str::to_owned).collect() }).collect()
+    parts
+        .flat_map(|(at, part)| if at % 2 == 1 { vec![part.to_owned()] } else { part.split_whitespace().map(str::to_owned).collect() })
+        .collect()
 }
 
 /// Whether `text` is `pattern`, in which [`ANY`] stands for anything.
@@ -57,8 +59,16 @@ fn the_commands_of_the_docs_print_what_they_say() {
         let said = dev.command(&words.iter().map(String::as_str).collect::<Vec<_>>(), "");
         let printed: String = said.out.lines().map(|line| format!("{}\n", line.trim_end())).collect();
         // Only a failing cell may print nothing but an error.
-        assert!(said.status.success() || promised.trim() == ANY.to_string(), "docs/checkpoints.md:{line}: {words:?}: {}{}", said.out, said.err);
-        assert!(fits(&printed, &promised) || promised.trim() == ANY.to_string(), "docs/checkpoints.md:{line}: {words:?} printed\n{printed}");
+        assert!(
+            said.status.success() || promised.trim() == ANY.to_string(),
+            "docs/checkpoints.md:{line}: {words:?}: {}{}",
+            said.out,
+            said.err
+        );
+        assert!(
+            fits(&printed, &promised) || promised.trim() == ANY.to_string(),
+            "docs/checkpoints.md:{line}: {words:?} printed\n{printed}"
+        );
     }
 }
 
@@ -86,7 +96,8 @@ fn a_history_outlives_the_process_and_damage() {
 
 /// The first file of this name below `folder`.
 fn find(folder: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find_map(|path| {
-        if path.is_dir() { find(&path, name) } else { (path.file_name()? == name).then_some(path) }
-    })
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find_map(|path| if path.is_dir() { find(&path, name) } else { (path.file_name()? == name).then_some(path) })
 }
