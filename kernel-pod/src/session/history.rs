@@ -53,6 +53,10 @@ impl Actor {
         if self.live.is_some() && self.verify {
             self.verify_owned().await?;
         }
+        // What was answered ahead of its commit is set aside with the rest.
+        if self.live.as_ref().is_some_and(|live| live.dirty) {
+            self.commit().await?;
+        }
         let InHand { owned, state: now } = match self.take_in_hand().await {
             Ok(in_hand) => in_hand,
             Err(Fault::Gone(error)) => return Err(Fault::Gone(error)),
