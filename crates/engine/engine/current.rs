@@ -1,1 +1,1 @@
-include_bytes!("17f9b39ea56a385e.wasm")
+include_bytes!("37555afc2c452aa7.wasm")

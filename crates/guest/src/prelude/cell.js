@@ -18,10 +18,16 @@ const valueJson = (value) => {
   }
 };
 
+// `_` is the last result, until a script gives it a value of its own: that of lodash, mostly.
+let kept;
+const keepResult = (value) => {
+  const now = getOwnPropertyDescriptor(global, '_');
+  if (now !== undefined && !is(now.value, kept)) return;
+  try { expose('_', value); } catch { return; }
+  kept = value;
+};
 const finish = (value) => {
-  if (value !== undefined) {
-    try { expose('_', value); } catch { /* a script has made `_` its own */ }
-  }
+  if (value !== undefined) keepResult(value);
   const json = valueJson(value);
   let preview;
   try {
