@@ -1,1 +1,1 @@
-include_bytes!("37555afc2c452aa7.wasm")
+include_bytes!("f080f0aec8de25fe.wasm")
