@@ -1,1 +1,1 @@
-include_bytes!("40bf44001f470ad6.wasm")
+include_bytes!("b2b5298b9f66a33d.wasm")

@@ -86,6 +86,22 @@ async fn the_packages_do_their_work() {
 }
 
 #[tokio::test]
+async fn the_last_result_leaves_lodash_its_name() {
+    let mut session = Session::new(real());
+    for (code, expected) in [
+        ("1 + 1", json!(2)),
+        ("_ + 1", json!(3)),
+        ("var { default: _ } = await import('lodash'); _.last([1, 2])", json!(2)),
+        ("_.first([7])", json!(7)),
+        ("typeof _.map", json!("function")),
+        ("delete globalThis._", json!(true)),
+        ("typeof _", json!("boolean")),
+    ] {
+        assert_eq!(waited(&mut session, code).await, expected, "{code}");
+    }
+}
+
+#[tokio::test]
 async fn imports_see_names_and_a_default() {
     let mut session = Session::new(real());
     for (code, expected) in [

@@ -17,8 +17,13 @@ const valueJson = (value) => {
   }
 };
 
+// `_` is the last result, until a script gives it a value of its own: that of lodash, mostly.
+let kept;
 const keepResult = (value) => {
-  try { expose('_', value); } catch { /* a script has made `_` its own */ }
+  const now = getOwnPropertyDescriptor(global, '_');
+  if (now !== undefined && !is(now.value, kept)) return;
+  try { expose('_', value); } catch { return; }
+  kept = value;
 };
 const tellPrimitive = (type, json, text) => {
   native.emit(CELL, `{"ok":true,"value":${json},"valueType":"${type}","preview":"${text}"}`);
