@@ -25,7 +25,7 @@ use crate::{
 const FAMILIES: [&str; 4] = ["finally/", "loops/", "recursion/", "regex/"];
 /// Hostile sessions at once.
 const ATTACKERS: usize = 2;
-const EVALS: usize = 2000;
+const EVALS: usize = 300;
 /// Between two evals of the neighbour: a busy client, and the same one in both halves.
 const PAUSE: Duration = Duration::from_millis(2);
 
