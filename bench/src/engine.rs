@@ -1,9 +1,9 @@
-//! Create, eval, resume and snapshot size, in one process and without a network.
+//! Create, eval, resume, checkpoints and snapshot size, in one process and without a network.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use dormouse_engine::{Budget, CellSource, Engine, EngineOptions, Image, Instance, Page, Settings};
+use dormouse_engine::{Budget, CellSource, Engine, EngineOptions, Image, Instance, Settings};
 use dormouse_lifecycle::segment;
 
 use crate::table::{Row, Samples};
@@ -40,6 +40,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let mut large = engine.create(&SETTINGS)?;
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
     rows.push(resume("the same with 5 MB of heap", &engine, &large.image(), "≤ 5 ms").await?);
+    rows.push(checkpoint(&engine).await?);
     Ok(rows)
 }
 
@@ -79,13 +80,92 @@ async fn resume(what: &'static str, engine: &Engine, image: &Image, aim: &'stati
         instance.eval(&cell, &Budget::default()).await?;
         ours.push(start.elapsed());
     }
-    let bytes: Vec<u8> = image.pages.values().flat_map(|page| page.as_bytes().iter().copied()).collect();
+    let bytes: Vec<u8> = image.pages.values().flat_map(|page| page.iter().copied()).collect();
     let copy = Samples::take(RUNS / 10, || drop(std::hint::black_box(bytes.clone())));
     Ok(Row::times(what, &Samples::of(ours), "copying as many bytes to fresh memory", &copy, aim))
 }
 
+/// What a commit costs the engine and the encoder, storage left out: large heap against small, one variable changed in each.
+async fn checkpoint(engine: &Engine) -> anyhow::Result<Row> {
+    const HEAP: &str = "var x = 0; var list = Array.from({ length: 100000 }, (_, i) => ({ i })); var big = new Uint8Array(45e6).fill(7); 0";
+    let settings = Settings { heap_bytes: 128 << 20, determinism: None };
+    let (mut small, mut large) = (engine.create(&settings)?, engine.create(&settings)?);
+    run(&mut small, "var x = 0; 0").await?;
+    run(&mut large, HEAP).await?;
+    ensure!(large.heap_bytes() >= 50_000_000, "the heap has {} bytes only", large.heap_bytes());
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for run_number in 0..=RUNS / 10 {
+        for (instance, times) in [(&mut large, &mut ours), (&mut small, &mut theirs)] {
+            run(instance, "x++; 0").await?;
+            let start = Instant::now();
+            let delta = instance.delta();
+            std::hint::black_box(segment::encode(&delta.pages)?);
+            instance.mark_committed();
+            // The first commit is that of the whole heap.
+            if run_number > 0 {
+                times.push(start.elapsed());
+            }
+        }
+    }
+    let (ours, theirs) = (Samples::of(ours), Samples::of(theirs));
+    Ok(Row::times(
+        "checkpoint: one variable of a 64 MiB memory, storage left out",
+        &ours,
+        "the same of an empty session",
+        &theirs,
+        "≤ 1 ms",
+    ))
+}
+
+/// Ten thousand sessions that have run a cell, alive at once.
+pub async fn density() -> anyhow::Result<Vec<Row>> {
+    const SESSIONS: usize = 10_000;
+    let engine = Engine::new(EngineOptions::default())?;
+    let cell = "var x = 1; function f() { return ++x }; f()";
+    let mut first = engine.create(&SETTINGS)?;
+    run(&mut first, cell).await?;
+    let changed = first.image().pages.len() * dormouse_engine::PAGE_BYTES;
+    let alone = Samples::take(RUNS, || drop(engine.create(&SETTINGS)));
+    let before = private_bytes()?;
+    let mut live = Vec::with_capacity(SESSIONS);
+    let mut creates = Vec::with_capacity(SESSIONS);
+    for _ in 0..SESSIONS {
+        let start = Instant::now();
+        let mut instance = engine.create(&SETTINGS)?;
+        creates.push(start.elapsed());
+        run(&mut instance, cell).await?;
+        instance.delta();
+        instance.mark_committed();
+        live.push(instance);
+    }
+    let full = private_bytes()?;
+    // Alive, not only mapped.
+    for instance in live.iter_mut().step_by(1000) {
+        run(instance, "f()").await?;
+    }
+    drop(live);
+    let after = private_bytes()?;
+    let each = full.saturating_sub(before) / SESSIONS;
+    let kept = after.saturating_sub(before) / SESSIONS;
+    Ok(vec![
+        Row::times("create a session beside up to 10,000 live ones", &Samples::of(creates), "create it alone", &alone, "≤ 0.05 ms"),
+        Row::sizes("memory of an idle live session, 10,000 of them", each, "the pages that its cell has changed", changed, "≤ 268.4 KB"),
+        Row::sizes("what is left of it when all are freed", kept, "the session when live", each, "–"),
+    ])
+}
+
+/// Memory that is this process's own, page tables included; the base image is shared by all sessions.
+fn private_bytes() -> anyhow::Result<usize> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let field = |name: &str| -> anyhow::Result<usize> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+        Ok(line.split_whitespace().next().context("no number")?.parse::<usize>()? * 1024)
+    };
+    Ok(field("RssAnon:")? + field("VmPTE:")?)
+}
+
 async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row>> {
-    let pages = stored(image.pages.iter().map(|(&number, page)| (number, page)));
+    let pages: Vec<_> = image.pages.clone().into_iter().collect();
     let raw = pages.len() * dormouse_engine::PAGE_BYTES;
     let whole = segment::encode(&pages)?.len();
     instance.delta();
@@ -93,19 +173,9 @@ async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row
     run(instance, "v7.name += '!'; closures[3](); 0").await?;
     let delta = instance.delta();
     let changed = delta.pages.len() * dormouse_engine::PAGE_BYTES;
-    let small = segment::encode(&stored(delta.pages.iter().map(|(number, page)| (*number, page))))?.len();
+    let small = segment::encode(&delta.pages)?.len();
     Ok(vec![
         Row::sizes("snapshot: 50 variables, 20 closures, 1,000 objects", whole, "its pages, raw", raw, "≤ 40 KB"),
         Row::sizes("commit of one more small cell", small, "its pages, raw", changed, "≤ 10 KB"),
     ])
-}
-
-/// The pages as `lifecycle` stores them.
-pub fn stored<'a>(pages: impl Iterator<Item = (u32, &'a Page)>) -> Vec<(u32, dormouse_lifecycle::Page)> {
-    let copy = |page: &Page| {
-        let mut bytes = [0; dormouse_lifecycle::PAGE_BYTES];
-        bytes.copy_from_slice(page.as_bytes());
-        Arc::new(bytes)
-    };
-    pages.map(|(number, page)| (number, copy(page))).collect()
 }

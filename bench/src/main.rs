@@ -3,6 +3,7 @@
 
 mod engine;
 mod gateway;
+mod neighbours;
 mod programs;
 mod storage;
 mod table;
@@ -22,8 +23,12 @@ struct Args {
 enum Part {
     /// Create, eval, resume, snapshot sizes, in one process.
     Engine,
+    /// Ten thousand live sessions in one process.
+    Density,
     /// The five programs against native QuickJS.
     Programs,
+    /// A session beside hostile ones.
+    Neighbours,
     /// Commit and resume against a real S3 server.
     Storage,
     /// Whole requests against a real `dormouse dev`.
@@ -39,8 +44,14 @@ async fn main() -> anyhow::Result<()> {
     if wanted(Part::Engine) {
         rows.extend(engine::rows().await.context("engine")?);
     }
+    if wanted(Part::Density) {
+        rows.extend(engine::density().await.context("density")?);
+    }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);
+    }
+    if wanted(Part::Neighbours) {
+        rows.extend(neighbours::rows().await.context("neighbours")?);
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);

@@ -1,119 +1,106 @@
-//! Commit to and resume from a real S3 server (MinIO), beside the bare requests.
+//! Commit to and resume from a real S3 server (MinIO) by a real kernel pod, beside the bare requests.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
-use bytes::Bytes;
-use dormouse_engine::{Engine, EngineOptions, Image, Instance};
-use dormouse_lifecycle::{Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, SessionKey, Step, assemble, commit};
+use anyhow::{Context as _, ensure};
+use async_trait::async_trait;
+use dormouse_engine::{EngineOptions, Engines};
+use dormouse_kernel::{Pod, PodConfig, Tools};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{ToolAnswer, ToolCall},
+    eval::{EvalRequest, Woke},
+    kernel::{Assignment, EvalCall},
+};
 use dormouse_store::{Condition, S3, SnapshotStore};
 use dormouse_testkit::minio::Minio;
 
 use crate::{
-    engine::{SETTINGS, TYPICAL, run, stored},
+    engine::TYPICAL,
     table::{Row, Samples},
 };
 
 const RUNS: usize = 200;
 
+const HEAD: &str = "t/bench/s/u/head";
+
+/// The cells that are measured call no tool.
+struct NoTools;
+
+#[async_trait]
+impl Tools for NoTools {
+    async fn call(&self, _: &str, _: ToolCall) -> Result<ToolAnswer, ApiError> {
+        Err(ApiError::new(ErrorCode::ToolNotFound, "the benchmark has no tools"))
+    }
+}
+
 /// All rows of this part.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let minio = Minio::start().await?;
-    let store = minio.create_bucket("bench").await?;
-    let engine = Engine::new(EngineOptions::default())?;
-    let mut instance = engine.create(&SETTINGS)?;
-    run(&mut instance, TYPICAL).await?;
-    let session = SessionKey { store_prefix: String::new(), tenant: "bench".into(), uid: "u".into(), name: "bench".into() };
-    let mut owned = Owned { session, epoch: 1, head: None, etag: None };
-    owned = save(&store, &owned, &mut instance).await?;
+    let store = Arc::new(minio.create_bucket("bench").await?);
+    let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
+    let config =
+        PodConfig { pod: "bench".into(), namespace: "bench".into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() };
+    let pod = Pod::new(config, engines, Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
+    let session = Assignment {
+        namespace: "bench".into(),
+        name: "bench".into(),
+        uid: "u".into(),
+        epoch: 1,
+        source_uid: None,
+        boot: pod.info().boot,
+        generation: 1,
+        spec: Default::default(),
+    };
+    eval(&pod, &session, TYPICAL, Woke::No).await?;
 
-    let (mut floors, mut commits, mut resumes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut etag = put(&store, Condition::None).await?.2;
+    let (mut gets, mut puts, mut evals, mut resumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        let (floor, put) = bare(&store, &owned).await?;
-        floors.push(floor);
-        let start = Instant::now();
-        let mut resumed = load(&store, &engine, &owned).await?;
-        run(&mut resumed, "closures[0]()").await?;
-        let committing = Instant::now();
-        owned = save(&store, &owned, &mut resumed).await?;
-        resumes.push(start.elapsed());
-        commits.push((committing.elapsed(), put));
+        let (get, put, next) = put(&store, Condition::Matches(etag)).await?;
+        etag = next;
+        evals.push(eval(&pod, &session, "closures[0]()", Woke::No).await?);
+        pod.forget(session.clone()).await?;
+        resumes.push(eval(&pod, &session, "closures[0]()", Woke::Storage).await?);
+        gets.push(get + put);
+        puts.push(put);
     }
-    let (ours, puts): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
     Ok(vec![
-        Row::times("commit of a small cell", &Samples::of(ours), "one PUT of a head of this size", &Samples::of(puts), "≤ 1.1"),
+        Row::times(
+            "a small cell in a live session of a pod, committed",
+            &Samples::of(evals),
+            "one conditional PUT of a head of this size",
+            &Samples::of(puts),
+            "≤ 1.1",
+        ),
         Row::times(
             "resume from storage, one cell, commit",
             &Samples::of(resumes),
-            "GET and PUT of a head of this size",
-            &Samples::of(floors),
+            "GET and conditional PUT of a head of this size",
+            &Samples::of(gets),
             "≤ 1.3",
         ),
     ])
 }
 
-/// A GET of the head and a PUT of as many bytes elsewhere.
-async fn bare(store: &S3, owned: &Owned) -> anyhow::Result<(Duration, Duration)> {
+async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
+    let request = EvalRequest { code: code.to_owned(), ..EvalRequest::default() };
+    let call = EvalCall { assignment: session.clone(), eval: request, request_id: String::new() };
     let start = Instant::now();
-    let object = store.get(&owned.session.head()).await?.context("the head is gone")?;
+    let result = pod.eval(call).await?;
+    let took = start.elapsed();
+    ensure!(result.ok && result.stats.woke == woke, "{:?} {:?}", result.stats.woke, result.error);
+    Ok(took)
+}
+
+/// A GET of the head, and a PUT of its bytes elsewhere under a condition. Answers the times of both and the new ETag.
+async fn put(store: &S3, condition: Condition) -> anyhow::Result<(Duration, Duration, String)> {
+    let start = Instant::now();
+    let object = store.get(HEAD).await?.context("the head is gone")?;
     let got = Instant::now();
-    let put = store.put("bare", object.bytes, Condition::None).await;
-    put.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-    Ok((start.elapsed(), got.elapsed()))
-}
-
-async fn load(store: &S3, engine: &Engine, owned: &Owned) -> anyhow::Result<Instance> {
-    let object = store.get(&owned.session.head()).await?.context("the head is gone")?;
-    let head = Head::decode(&object.bytes)?;
-    let mut segments: Vec<Bytes> = Vec::new();
-    for segment in &head.segments {
-        segments.push(store.get(&segment.key).await?.context("a segment is gone")?.bytes);
-    }
-    let pages = assemble(&head, &segments)?;
-    let page = |bytes: Arc<[u8; dormouse_lifecycle::PAGE_BYTES]>| dormouse_engine::Page::new(Bytes::copy_from_slice(bytes.as_slice()));
-    let image = Image {
-        memory_pages: head.memory_pages * PAGES_PER_MEMORY_PAGE,
-        globals: serde_json::from_value(head.globals.clone())?,
-        host: serde_json::from_value(head.state.clone())?,
-        pages: pages.into_iter().filter_map(|(number, bytes)| Some((number, page(bytes)?))).collect(),
-    };
-    Ok(engine.restore(&image, &SETTINGS)?)
-}
-
-async fn save(store: &S3, owned: &Owned, instance: &mut Instance) -> anyhow::Result<Owned> {
-    let full = commit::wants_full_image(owned);
-    let delta = instance.delta();
-    let pages = if full {
-        stored(instance.image().pages.iter().map(|(&number, page)| (number, page)))
-    } else {
-        stored(delta.pages.iter().map(|(number, page)| (*number, page)))
-    };
-    let change = Change {
-        full,
-        pages,
-        memory_pages: delta.memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
-        globals: serde_json::to_value(&delta.globals)?,
-        state: serde_json::to_value(&delta.host)?,
-        engine_digest: "bench".to_owned(),
-        time: "2026-01-01T00:00:00Z".to_owned(),
-    };
-    let put_id = format!("{}", owned.head.as_ref().map_or(0, |head| head.sequence));
-    let (mut machine, mut step) = Commit::begin(owned, change, put_id);
-    loop {
-        let (key, bytes, condition) = match step {
-            Step::Committed(owned) => {
-                instance.mark_committed();
-                return Ok(owned);
-            }
-            Step::PutSegment { key, bytes } => (key, bytes, Condition::None),
-            Step::PutHead { key, bytes, condition: commit::Condition::Absent } => (key, bytes, Condition::Absent),
-            Step::PutHead { key, bytes, condition: commit::Condition::Matches(etag) } => (key, bytes, Condition::Matches(etag)),
-            other => bail!("a commit without faults came to {other:?}"),
-        };
-        let etag = store.put(&key, bytes, condition).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-        step = machine.on(commit::Reply::Stored { etag });
-    }
+    let etag = store.put("bare", object.bytes, condition).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    Ok((got.duration_since(start), got.elapsed(), etag))
 }

@@ -68,6 +68,13 @@ impl Row {
         Self { what, ours: human(ours.p50()), p99: human(ours.p99()), beside, other: human(other.p50()), ratio, aim }
     }
 
+    /// Two durations whose 99th percentiles are compared.
+    pub fn tails(what: &'static str, ours: &Samples, beside: &'static str, other: &Samples, aim: &'static str) -> Self {
+        let ratio = ours.p99().as_secs_f64() / other.p99().as_secs_f64().max(f64::MIN_POSITIVE);
+        let other = format!("{} (p99 {})", human(other.p50()), human(other.p99()));
+        Self { what, ours: human(ours.p50()), p99: human(ours.p99()), beside, other, ratio, aim }
+    }
+
     /// Two sizes in bytes.
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
     pub fn sizes(what: &'static str, ours: usize, beside: &'static str, other: usize, aim: &'static str) -> Self {

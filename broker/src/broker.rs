@@ -94,9 +94,12 @@ impl Broker {
     /// the session's next process asks for the same one.
     ///
     /// # Errors
-    /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise. A tool's failure is an answer.
+    /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise or whose outcome nobody knows any more. A
+    /// tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let claim = self.inner.journal.claim(&call).inspect_err(|error| {
+        // A tool that is not there has no effect either.
+        let safe = self.catalog().tools.get(&call.tool).is_none_or(|tool| tool.method.is_safe());
+        let claim = self.inner.journal.claim(&call, safe).inspect_err(|error| {
             self.inner.meters.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
         })?;
         let pending = match claim {

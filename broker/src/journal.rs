@@ -1,4 +1,7 @@
 //! Which calls were made, and what came of them: in memory, for the life of the process.
+//!
+//! A call that arrives for the first time says so; whoever sends one again, says that. So a journal that began after a call was made
+//! still does not let it be made twice.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -98,11 +101,12 @@ impl Journal {
         Self { state: Arc::default(), limits }
     }
 
-    /// Claims a call.
+    /// Claims a call; `safe` when making it twice does no harm.
     ///
     /// # Errors
-    /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call or its answer is gone.
-    pub(crate) fn claim(&self, call: &ToolCall) -> Result<Claim, ApiError> {
+    /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call, or its answer is gone, or it
+    /// was sent before and this journal does not know what became of it.
+    pub(crate) fn claim(&self, call: &ToolCall, safe: bool) -> Result<Claim, ApiError> {
         if call.call == 0 {
             return Err(ApiError::new(ErrorCode::InvalidRequest, "calls are numbered from 1"));
         }
@@ -129,6 +133,11 @@ impl Journal {
             Some(Entry { progress: Progress::Done(answer, _), .. }) => Ok(Claim::Answered(answer.clone())),
             Some(Entry { progress: Progress::Dropped, .. }) => Err(forgotten(call.call)),
             None if call.call <= session.forgotten_through => Err(forgotten(call.call)),
+            None if call.repeated && !safe => {
+                // Its number is taken from now on: an owner that was replaced may still come with the first sending.
+                session.calls.insert(call.call, Entry { fingerprint, progress: Progress::Dropped });
+                Err(unknown(call.call))
+            }
             None => {
                 let (sender, receiver) = watch::channel(None);
                 session.calls.insert(call.call, Entry { fingerprint, progress: Progress::Running(receiver) });
@@ -158,6 +167,13 @@ impl Journal {
 
 fn forgotten(call: u64) -> ApiError {
     ApiError::new(ErrorCode::Conflict, format!("call {call} was made long ago and its answer is no longer kept; it is not made again"))
+}
+
+fn unknown(call: u64) -> ApiError {
+    let message = format!(
+        "call {call} may have been made through a broker that has ended since; what came of it is not known, and it is not made again"
+    );
+    ApiError::new(ErrorCode::Conflict, message)
 }
 
 fn fingerprint(call: &ToolCall) -> u64 {
@@ -255,7 +271,16 @@ mod tests {
 
     fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         let args = json!({"n": call});
-        ToolCall { namespace: "a".into(), session: "s".into(), session_uid: uid.into(), epoch, call, tool: "t".into(), args }
+        ToolCall {
+            namespace: "a".into(),
+            session: "s".into(),
+            session_uid: uid.into(),
+            epoch,
+            call,
+            tool: "t".into(),
+            args,
+            repeated: false,
+        }
     }
 
     fn answer(text: &str) -> ToolAnswer {
@@ -263,19 +288,19 @@ mod tests {
     }
 
     fn run(journal: &Journal, call: &ToolCall, text: &str) {
-        let Ok(Claim::Run(ticket)) = journal.claim(call) else { panic!("{call:?} is not new") };
+        let Ok(Claim::Run(ticket)) = journal.claim(call, false) else { panic!("{call:?} is not new") };
         ticket.finish(answer(text));
     }
 
     fn refused(journal: &Journal, call: &ToolCall) -> ErrorCode {
-        journal.claim(call).unwrap_err().code
+        journal.claim(call, false).unwrap_err().code
     }
 
     #[test]
     fn a_repeated_call_is_answered_and_another_one_refused() {
         let journal = Journal::new(Limits::default());
         run(&journal, &call("u", 1, 1), "first");
-        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 2, 1)) else { panic!("not answered") };
+        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 2, 1), false) else { panic!("not answered") };
         assert_eq!(*again, answer("first"));
         let mut other = call("u", 2, 1);
         other.args = json!({});
@@ -287,22 +312,33 @@ mod tests {
     #[test]
     fn a_call_that_was_given_up_is_not_made_again() {
         let journal = Journal::new(Limits::default());
-        drop(journal.claim(&call("u", 1, 1)).unwrap());
-        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1)) else { panic!("not answered") };
+        drop(journal.claim(&call("u", 1, 1), false).unwrap());
+        let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1), false) else { panic!("not answered") };
         assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::Internal));
+    }
+
+    #[test]
+    fn a_repeated_call_that_is_not_known_is_made_only_if_that_does_no_harm() {
+        let journal = Journal::new(Limits::default());
+        let repeated = |number| ToolCall { repeated: true, ..call("u", 2, number) };
+        assert_eq!(journal.claim(&repeated(1), false).unwrap_err().code, ErrorCode::Conflict);
+        assert_eq!(refused(&journal, &call("u", 2, 1)), ErrorCode::Conflict, "the first sending, late");
+        assert!(matches!(journal.claim(&repeated(2), true), Ok(Claim::Run(_))));
+        run(&journal, &call("u", 2, 3), "third");
+        assert!(matches!(journal.claim(&repeated(3), false), Ok(Claim::Answered(_))));
     }
 
     #[test]
     fn a_session_keeps_a_bounded_number_of_calls() {
         let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
-        let running = journal.claim(&call("u", 1, 1)).unwrap();
+        let running = journal.claim(&call("u", 1, 1), false).unwrap();
         for number in 2..=4 {
             run(&journal, &call("u", 1, number), "x");
         }
-        assert!(matches!(journal.claim(&call("u", 1, 1)), Ok(Claim::Wait(_))), "a running call is never dropped");
+        assert!(matches!(journal.claim(&call("u", 1, 1), false), Ok(Claim::Wait(_))), "a running call is never dropped");
         assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::Conflict);
         assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict);
-        assert!(matches!(journal.claim(&call("u", 1, 4)), Ok(Claim::Answered(_))));
+        assert!(matches!(journal.claim(&call("u", 1, 4), false), Ok(Claim::Answered(_))));
         drop(running);
     }
 
@@ -314,10 +350,10 @@ mod tests {
             run(&journal, &call("u", 1, number), &text);
         }
         assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict);
-        assert!(matches!(journal.claim(&call("u", 1, 2)), Ok(Claim::Answered(_))));
+        assert!(matches!(journal.claim(&call("u", 1, 2), false), Ok(Claim::Answered(_))));
         run(&journal, &call("v", 1, 1), &text);
         assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict, "the session used longest ago gave way");
-        assert!(matches!(journal.claim(&call("v", 1, 1)), Ok(Claim::Answered(_))));
+        assert!(matches!(journal.claim(&call("v", 1, 1), false), Ok(Claim::Answered(_))));
         assert!(journal.lock().bytes <= 300);
     }
 

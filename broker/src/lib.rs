@@ -3,8 +3,8 @@
 //! A kernel pod sends a tool's name and arguments; the broker checks them against the tool's schema, makes the one HTTP request that the
 //! tool stands for, adds the service's credential, and strikes that credential from whatever comes back. It journals every call by
 //! (session, call number), so that a repeated call gets the first answer and the world sees it once. The journal lives in memory, as long
-//! as this process: a broker that restarted runs a repeated call again, and several replicas each have their own. Services see
-//! an `idempotency-key` header that names the call and can close that gap.
+//! as this process. A repeated call that it does not know, because another replica or an earlier process had it, is made again only if
+//! its method is safe, and otherwise refused: its outcome is unknown. Services see an `idempotency-key` header that names the call.
 //!
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]

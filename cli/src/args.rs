@@ -53,6 +53,12 @@ pub enum Command {
     Run(verbs::file::Args),
     /// List, make, inspect and delete sessions, put them to sleep and wake them.
     Sessions(verbs::sessions::Args),
-    /// Show a session's events.
+    /// Show a session's events, or its journal.
     Logs(verbs::logs::Args),
+    /// List a session's checkpoints, or make one.
+    Checkpoints(verbs::history::CheckpointsArgs),
+    /// Take a session back to a checkpoint.
+    Restore(verbs::history::RestoreArgs),
+    /// Make a session that begins as what another one is, or was.
+    Fork(verbs::history::ForkArgs),
 }

@@ -56,7 +56,9 @@ pub async fn run(client: &Client, session: &str, cell: &EvalRequest, screen: &mu
                 shown += 1;
             }
             EventBody::Stdout { text } => screen.text(&text)?,
-            EventBody::Error { code, message } => return Err(dormouse_client::Error::Api(Box::new(ApiError::new(code, message))).into()),
+            EventBody::Error { code, message } => {
+                return Err(dormouse_client::Error::Api { status: None, error: Box::new(ApiError::new(code, message)) }.into());
+            }
             EventBody::Final { result } => return finish(screen, &cell.code, &result, shown),
             _ => {}
         }

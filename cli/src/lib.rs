@@ -49,6 +49,9 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         Command::Run(args) => verbs::file::run(&client, args, &mut screen).await,
         Command::Sessions(args) => verbs::sessions::run(&client, args, &mut screen).await,
         Command::Logs(args) => verbs::logs::run(&client, args, &mut screen).await,
+        Command::Checkpoints(args) => verbs::history::checkpoints(&client, args, &mut screen).await,
+        Command::Restore(args) => verbs::history::restore(&client, args, &mut screen).await,
+        Command::Fork(args) => verbs::history::fork(&client, args, &mut screen).await,
         Command::Dev(_) => Ok(true),
     }
 }

@@ -7,7 +7,10 @@ use dormouse_protocol::{
     session::Session,
 };
 
-use crate::screen::{Screen, Tone};
+use crate::{
+    screen::{Screen, Tone},
+    verbs::Output,
+};
 
 /// A console line: warnings and errors to standard error.
 pub(crate) fn console(screen: &mut Screen, line: &ConsoleLine) -> io::Result<()> {
@@ -60,6 +63,15 @@ fn excerpt(source: &str, line: u32, column: u32) -> Option<(String, String)> {
     let before = text.chars().take(column.checked_sub(1)? as usize);
     let indent: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     Some((text.to_owned(), format!("{indent}^")))
+}
+
+/// A session in the form that was asked for.
+pub(crate) fn one(answer: &Session, output: Output, screen: &mut Screen) -> anyhow::Result<()> {
+    match output {
+        Output::Text => session(screen, answer)?,
+        Output::Json => screen.line(Tone::Plain, &serde_json::to_string(answer)?)?,
+    }
+    Ok(())
 }
 
 /// A session in some lines.

@@ -79,7 +79,9 @@ cd "$SRCDIR"
 # --- 6. compile the modules, run init once and bake the memory it leaves into the module ------------
 env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"
 DIGEST=$(sha256sum "$TOOLS/baked.wasm" | cut -c1-16)
-find "$OUT" -maxdepth 1 -name '*.wasm' -delete
+# The engine before goes, unless sessions may sleep on it: kept.rs names those.
+OLD=$(sed -n 's/.*"\(.*\)\.wasm".*/\1/p' "$OUT/current.rs" 2>/dev/null || true)
+[ -z "$OLD" ] || grep -qs "$OLD" "$OUT/kept.rs" || rm -f "$OUT/$OLD.wasm"
 cp "$TOOLS/baked.wasm" "$OUT/$DIGEST.wasm"
 echo "include_bytes!(\"$DIGEST.wasm\")" >"$OUT/current.rs"
 ls -l "$OUT/$DIGEST.wasm"

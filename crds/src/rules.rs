@@ -40,9 +40,23 @@ fn between(field: &str, min: u64, max: u64, unit: &str) -> (String, String) {
 
 pub(crate) fn session() -> Value {
     rules([
-        rule("self.durability == 'PerEval'", "durability: not supported yet: write PerEval"),
         between("idleSeconds", 1, IDLE_SECONDS_MAX, "seconds"),
+        rule(
+            "has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",
+            "source: a session is forked when it is made: leave source as it is, or make another session",
+        ),
     ])
+}
+
+pub(crate) fn source() -> Value {
+    rules([rule(
+        "self.session.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+        "source.session: write the name of a session in this namespace: at most 63 characters of a-z, 0-9 and '-'",
+    )])
+}
+
+pub(crate) fn checkpoints() -> Value {
+    rules([between("keep", 0, u64::from(crate::session::CHECKPOINTS_KEEP_MAX), "checkpoints")])
 }
 
 pub(crate) fn pool_name() -> Value {

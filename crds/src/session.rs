@@ -19,16 +19,16 @@ pub enum OperatingMode {
     Hibernated,
 }
 
-/// When a cell's effects are in the store.
+/// When what a cell changed is in the store. Whatever the choice, a tool call leaves only after the heap that waits for it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 pub enum Durability {
     /// Before the answer.
     #[default]
     PerEval,
-    /// Within a bounded time.
+    /// At most half a second after the answer; the cells of that time share one write. A pod that is lost takes them with it.
     Batched,
-    /// When the session goes to sleep.
+    /// When the session goes to sleep or its pod stops. A pod that is lost takes everything since then with it.
     OnIdle,
 }
 
@@ -86,6 +86,12 @@ pub struct KernelSessionSpec {
     /// Code that runs once, before the first cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
+    /// What the session begins as, instead of empty. Never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Earlier states that are kept.
+    #[serde(default)]
+    pub checkpoints: Checkpoints,
 }
 
 impl Default for KernelSessionSpec {
@@ -99,6 +105,8 @@ impl Default for KernelSessionSpec {
             determinism: None,
             tool_broker_ref: None,
             bootstrap: None,
+            source: None,
+            checkpoints: Checkpoints::default(),
         }
     }
 }
@@ -169,6 +177,40 @@ pub struct Bootstrap {
     /// The source, TypeScript.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 262_144)))]
     pub code: String,
+}
+
+/// The session that another one is forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::source())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Source {
+    /// Name of a session in this namespace. The fork copies what it needs at its first start; afterwards the parent may go.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
+    pub session: String,
+    /// Id or label of one of its checkpoints; its last commit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
+    pub checkpoint: Option<String>,
+}
+
+/// The most automatic checkpoints that a session may keep.
+pub const CHECKPOINTS_KEEP_MAX: u32 = 100;
+
+/// Earlier states that are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::checkpoints())))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Checkpoints {
+    /// Automatic checkpoints to keep; the oldest go first. 0 for none. Those with a label are not counted.
+    pub keep: u32,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Self {
+        Self { keep: 20 }
+    }
 }
 
 /// Observed state of a session. The gateway writes `placement`, the operator all else.

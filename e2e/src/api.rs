@@ -1,13 +1,16 @@
-//! The gateway's HTTP API, as a client with a bearer token sees it.
+//! The gateway, as an application with a bearer token meets it: the client library, and what the story asks of every answer.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
-use anyhow::{Context, Result, ensure};
-use reqwest::{Method, StatusCode};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
-use dormouse_protocol::{ApiError, error::ErrorBody, eval::EvalResult, session::Session};
+use dormouse_client::{Client, Error};
+use dormouse_protocol::{
+    ApiError,
+    eval::{EvalRequest, EvalResult},
+    session::{CreateSession, Session},
+};
 
 /// How long one request may take: a session may have to move, and a pod to start.
 const REQUEST_SECONDS: u64 = 90;
@@ -15,16 +18,14 @@ const REQUEST_SECONDS: u64 = 90;
 /// A client of one namespace.
 #[derive(Debug, Clone)]
 pub struct Api {
-    http: reqwest::Client,
-    base: String,
-    token: String,
+    client: Client,
 }
 
 /// What came back instead of an answer.
 #[derive(Debug)]
 pub struct Refusal {
     /// HTTP status.
-    pub status: StatusCode,
+    pub status: u16,
     /// The typed error.
     pub error: ApiError,
 }
@@ -33,16 +34,17 @@ impl Api {
     /// A client of the sessions of `namespace` on the gateway at `url`.
     ///
     /// # Errors
-    /// When the HTTP client cannot be made.
+    /// When the URL or the token cannot be used.
     pub fn new(url: &str, namespace: &str, token: &str) -> Result<Self> {
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(REQUEST_SECONDS)).build()?;
-        Ok(Self { http, base: format!("{url}/v1/namespaces/{namespace}/sessions"), token: token.to_owned() })
+        Ok(Self { client: Client::new(url, namespace, Some(token))? })
     }
 
     /// The same client with another token.
-    #[must_use]
-    pub fn with_token(&self, token: &str) -> Self {
-        Self { token: token.to_owned(), ..self.clone() }
+    ///
+    /// # Errors
+    /// When the token cannot be used.
+    pub fn with_token(&self, token: &str) -> Result<Self> {
+        Self::new(self.client.server().as_str(), self.client.namespace(), token)
     }
 
     /// Creates a session.
@@ -50,7 +52,8 @@ impl Api {
     /// # Errors
     /// When it is refused.
     pub async fn create(&self, name: &str, spec: Value) -> Result<Session> {
-        self.ask(Method::POST, "", Some(json!({ "name": name, "spec": spec }))).await
+        let session = CreateSession { name: Some(name.to_owned()), spec: serde_json::from_value(spec)?, ..CreateSession::default() };
+        in_time(self.client.create(&session)).await
     }
 
     /// Reads a session.
@@ -58,7 +61,7 @@ impl Api {
     /// # Errors
     /// When there is none.
     pub async fn session(&self, name: &str) -> Result<Session> {
-        self.ask(Method::GET, &format!("/{name}"), None).await
+        in_time(self.client.get(name)).await
     }
 
     /// Deletes a session; the objects in storage go after the answer.
@@ -66,9 +69,7 @@ impl Api {
     /// # Errors
     /// When it is refused.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let response = self.send(Method::DELETE, &format!("/{name}"), None).await?;
-        ensure!(response.status() == StatusCode::ACCEPTED, "DELETE {name}: {}", response.status());
-        Ok(())
+        in_time(self.client.delete(name)).await
     }
 
     /// Runs a cell.
@@ -76,7 +77,7 @@ impl Api {
     /// # Errors
     /// When the service refuses; a script's own failure is an answer.
     pub async fn eval(&self, name: &str, code: &str) -> Result<EvalResult> {
-        self.ask(Method::POST, &format!("/{name}/eval"), Some(json!({ "code": code }))).await
+        in_time(self.client.eval(name, &cell(code))).await.with_context(|| format!("{name}: {code}"))
     }
 
     /// Runs a cell that must succeed and returns its value.
@@ -95,28 +96,18 @@ impl Api {
     /// # Errors
     /// When it does not.
     pub async fn refused(&self, name: &str, code: &str) -> Result<Refusal> {
-        let response = self.send(Method::POST, &format!("/{name}/eval"), Some(json!({ "code": code }))).await?;
-        let status = response.status();
-        let text = response.text().await?;
-        ensure!(!status.is_success(), "{code} was not refused: {text}");
-        let body: ErrorBody = serde_json::from_str(&text).with_context(|| format!("{status} {text}"))?;
-        Ok(Refusal { status, error: body.error })
-    }
-
-    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Value>) -> Result<T> {
-        let shown = format!("{method} {}{path} {}", self.base, body.as_ref().map(Value::to_string).unwrap_or_default());
-        let response = self.send(method, path, body).await.with_context(|| shown.clone())?;
-        let status = response.status();
-        let text = response.text().await?;
-        ensure!(status.is_success(), "{shown}: {status} {text}");
-        serde_json::from_str(&text).with_context(|| format!("{shown}: {text}"))
-    }
-
-    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<reqwest::Response> {
-        let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token);
-        if let Some(body) = body {
-            request = request.json(&body);
+        match tokio::time::timeout(Duration::from_secs(REQUEST_SECONDS), self.client.eval(name, &cell(code))).await? {
+            Err(Error::Api { status: Some(status), error }) => Ok(Refusal { status, error: *error }),
+            Err(error) => Err(error.into()),
+            Ok(answer) => bail!("{code} was not refused: {answer:?}"),
         }
-        Ok(request.send().await?)
     }
+}
+
+fn cell(code: &str) -> EvalRequest {
+    EvalRequest { code: code.to_owned(), ..EvalRequest::default() }
+}
+
+async fn in_time<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T> {
+    Ok(tokio::time::timeout(Duration::from_secs(REQUEST_SECONDS), request).await??)
 }

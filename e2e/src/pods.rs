@@ -1,10 +1,23 @@
 //! The processes inside pods, seen from the machine that runs them: what `kubectl exec` cannot show of an image without a shell.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    fs::File,
+    io::ErrorKind,
+    net::{SocketAddr, TcpStream},
+    os::fd::AsFd as _,
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use dormouse_testkit::tools;
+
+/// How long a connection may take to open before a policy must have dropped it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The container runtime of a cluster.
 #[derive(Debug, Clone)]
@@ -56,6 +69,25 @@ impl Pods {
     pub fn kill(pid: u32) -> Result<()> {
         let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("a process id")?;
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).context("kill")
+    }
+
+    /// Whether a TCP connection from inside the network of process `pid` to `address` (`IP:PORT`) opens.
+    ///
+    /// # Errors
+    /// When the process is gone, or `address` is none. That nothing listens there is an error too: it would look like a policy.
+    pub fn connects(pid: u32, address: &str) -> Result<bool> {
+        let address: SocketAddr = address.parse().with_context(|| format!("{address} is no address"))?;
+        let netns = File::open(format!("/proc/{pid}/ns/net"))?;
+        // A namespace belongs to a thread; this one ends with it.
+        let attempt = std::thread::spawn(move || {
+            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+            TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map(drop)
+        });
+        match attempt.join().map_err(|_| anyhow::anyhow!("the thread panicked"))? {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(false),
+            Err(error) => Err(error).with_context(|| format!("connect to {address}")),
+        }
     }
 
     fn ctr(&self, args: &[&str]) -> Result<String> {

@@ -9,6 +9,7 @@ mod story {
     pub mod cells;
     pub mod install;
     pub mod lifetime;
+    pub mod network;
     pub mod world;
 }
 
@@ -20,7 +21,7 @@ use dormouse_e2e::{
     cluster::{Cluster, log_folder},
     steps::{Steps, say},
 };
-use story::{bad_input, cells, install, lifetime, world::World};
+use story::{bad_input, cells, install, lifetime, network, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -62,6 +63,7 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("3 cells", cells::define(&world)).await?;
     steps.run("3 callTool", cells::call_tool(&world)).await?;
     steps.run("3 the token is nowhere", cells::token_is_nowhere(&world)).await?;
+    steps.run("3 the network is closed", network::is_closed(&world)).await?;
     steps.run("bad cells get typed errors", bad_input::cells_that_fail(&world)).await?;
     steps.run("4 idle for 2 s, Hibernated, the head is in the bucket", lifetime::falls_asleep(&world)).await?;
     let pod = steps.run("4 the slot is free, as the pool's status says", lifetime::slot_is_free(&world)).await?;
@@ -73,6 +75,6 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
-    steps.run("a missing bucket and wrong credentials are reasons", bad_input::unusable_storage(&world)).await?;
+    steps.run("a missing bucket, wrong credentials and an unsafe store are reasons", bad_input::unusable_storage(&world)).await?;
     Ok(())
 }

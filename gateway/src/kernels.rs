@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
-    kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport},
+    history::{Checkpoint, CheckpointList, JournalPage},
+    kernel::{Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
 };
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use futures::{Stream, StreamExt as _, stream::BoxStream};
@@ -74,6 +75,7 @@ pub fn assignment(record: &Record, placement: &Placement) -> Assignment {
         boot: placement.boot.clone(),
         generation: record.generation,
         spec: record.spec.clone(),
+        source_uid: None,
     }
 }
 
@@ -116,6 +118,26 @@ impl Kernels {
         json(self.order(pod, "/v1/hibernate", assignment).send().await?).await
     }
 
+    /// Puts the session's present state aside.
+    pub async fn checkpoint(&self, pod: &KernelPod, call: &CheckpointCall) -> Result<Checkpoint, KernelError> {
+        json(self.order(pod, "/v1/checkpoint", call).send().await?).await
+    }
+
+    /// Takes the session back to a checkpoint; answers once that is stored.
+    pub async fn restore(&self, pod: &KernelPod, call: &RestoreCall) -> Result<SessionReport, KernelError> {
+        json(self.order(pod, "/v1/restore", call).send().await?).await
+    }
+
+    /// The checkpoints of a session, as stored. Any pod of its namespace can tell.
+    pub async fn stored_checkpoints(&self, pod: &KernelPod, call: &StoredCall) -> Result<CheckpointList, KernelError> {
+        json(self.order(pod, "/v1/stored/checkpoints", call).send().await?).await
+    }
+
+    /// Entries of a session's journal, as stored. Any pod of its namespace can tell.
+    pub async fn stored_journal(&self, pod: &KernelPod, call: &JournalCall) -> Result<JournalPage, KernelError> {
+        json(self.order(pod, "/v1/stored/journal", call).send().await?).await
+    }
+
     /// Ends the running cell.
     pub async fn interrupt(&self, pod: &KernelPod, assignment: &Assignment) -> Result<(), KernelError> {
         checked(self.order(pod, "/v1/interrupt", assignment).timeout(INTERRUPT_TIMEOUT).send().await?).await.map(drop)
@@ -132,8 +154,8 @@ impl Kernels {
         Ok(lines.map(|line| serde_json::from_slice(&line?).map_err(|error| KernelError::Garbled(error.to_string()))).boxed())
     }
 
-    fn order(&self, pod: &KernelPod, path: &str, assignment: &Assignment) -> RequestBuilder {
-        self.request(pod, Method::POST, path).timeout(ORDER_TIMEOUT).json(assignment)
+    fn order(&self, pod: &KernelPod, path: &str, body: &impl serde::Serialize) -> RequestBuilder {
+        self.request(pod, Method::POST, path).timeout(ORDER_TIMEOUT).json(body)
     }
 
     fn request(&self, pod: &KernelPod, method: Method, path: &str) -> RequestBuilder {

@@ -1,6 +1,6 @@
 //! The gateway: the HTTP API, who may use it, and the way from a session's name to the process that runs it.
 //!
-//! [`routes`] parse and answer, [`service`] and [`stream`] are the verbs, [`router`] finds or makes a place for a session, [`desires`] does the
+//! [`routes`] parse and answer, [`service`], [`history`] and [`stream`] are the verbs, [`router`] finds or makes a place for a session, [`desires`] does the
 //! wakes that nobody asked for, and a [`directory::Directory`] is where sessions are written down. It must never hold a session's state that a
 //! crash would lose, run a cell, read storage, or hold a tool's secret: whatever it remembers only spares requests.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub mod auth;
 pub mod desires;
 pub mod directory;
+pub mod history;
 pub mod kernels;
 mod metrics;
 mod placement;

@@ -63,13 +63,15 @@ pub struct Route {
     pub placement: Placement,
     /// Its pod.
     pub pod: KernelPod,
+    /// Uid of the session that it is forked from, if that exists.
+    pub source_uid: Option<String>,
 }
 
 impl Route {
     /// What to send there.
     #[must_use]
     pub fn assignment(&self) -> Assignment {
-        assignment(&self.record, &self.placement)
+        Assignment { source_uid: self.source_uid.clone(), ..assignment(&self.record, &self.placement) }
     }
 }
 
@@ -263,7 +265,9 @@ impl Router {
     pub fn placed(&self, record: &Arc<Record>, lost_epoch: u64) -> Option<Route> {
         let placement = record.status.placement.clone().filter(|placement| placement.epoch > lost_epoch)?;
         let pod = self.directory.pod(&record.key.namespace, &placement)?;
-        Some(Route { record: Arc::clone(record), placement, pod })
+        let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
+        let source_uid = source.filter(|source| !source.deleting).map(|source| source.uid.clone());
+        Some(Route { record: Arc::clone(record), placement, pod, source_uid })
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_crds::session::{Durability, KernelSessionSpec};
+use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, KernelSessionSpec};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     kernel::SessionReport,
@@ -112,6 +112,10 @@ pub async fn patch(
             ApiError::new(ErrorCode::InvalidRequest, format!("{path}: {}", error.inner())).with_details(serde_json::json!({ "path": path }))
         })?;
         check_spec(&patched)?;
+        if patched.source != record.spec.source {
+            let message = "spec.source: a session is forked when it is made: leave source as it is, or make another session";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": "spec.source" })));
+        }
     }
     let patched = router.directory().patch(key, SessionPatch { spec, labels }).await;
     patched.map(|record| view(&record)).map_err(|error| of_directory(error, key))
@@ -173,7 +177,7 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
     }
 }
 
-fn reported(record: &Record, report: &SessionReport) -> Session {
+pub(crate) fn reported(record: &Record, report: &SessionReport) -> Session {
     view_with(record, report, &jiff::Timestamp::now().to_string())
 }
 
@@ -208,13 +212,17 @@ pub fn check_name(name: &str, what: &str) -> Result<(), ApiError> {
 
 /// What no directory checks everywhere: in a cluster the API server knows more rules.
 fn check_spec(spec: &KernelSessionSpec) -> Result<(), ApiError> {
-    if spec.durability != Durability::PerEval {
-        let details = serde_json::json!({ "path": "spec.durability" });
-        return Err(ApiError::new(ErrorCode::NotSupported, "spec.durability: only PerEval is built: write PerEval").with_details(details));
-    }
     if spec.idle_seconds == 0 {
         let details = serde_json::json!({ "path": "spec.idleSeconds" });
         return Err(ApiError::new(ErrorCode::InvalidRequest, "spec.idleSeconds: write 1 or more").with_details(details));
+    }
+    if spec.checkpoints.keep > CHECKPOINTS_KEEP_MAX {
+        let details = serde_json::json!({ "path": "spec.checkpoints.keep" });
+        let message = format!("spec.checkpoints.keep: write 0 to {CHECKPOINTS_KEEP_MAX}");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(details));
+    }
+    if let Some(source) = &spec.source {
+        check_name(&source.session, "spec.source.session")?;
     }
     Ok(())
 }

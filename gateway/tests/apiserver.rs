@@ -6,13 +6,13 @@ mod support;
 
 use std::{path::Path, sync::Arc};
 
-use dormouse_crds::session::{KernelSessionSpec, Placement};
+use dormouse_crds::session::{KernelSessionSpec, Placement, Source};
 use dormouse_gateway::{
     Directory,
     auth::{Access, AuthError, Authenticator as _, Caller, Verb, kubernetes::KubernetesAuthenticator},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
 };
-use dormouse_testkit::apiserver::ApiServer;
+use dormouse_testkit::{apiserver::ApiServer, soak};
 use support::until;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,8 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     until(&*directory, "the caches are full", || directory.pending().is_empty()).await;
 
     sessions_are_made_changed_and_removed(&*directory).await;
+    of_many_claimants_each_epoch_has_one_owner(&directory).await;
+    what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     rights_are_the_clusters(&server, &KubernetesAuthenticator::new(client, "dormouse".into())).await;
@@ -69,6 +71,30 @@ async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
     assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
 }
 
+async fn what_a_session_begins_as_never_changes(directory: &dyn Directory) {
+    let key = Key::new("team", "child");
+    let source = Source { session: "parent".into(), checkpoint: Some("one".into()) };
+    let spec = KernelSessionSpec { source: Some(source), ..KernelSessionSpec::default() };
+    let made = directory.create(NewSession { spec: spec.clone(), ..new(&key) }).await.unwrap();
+    assert_eq!((&made.spec, made.spec.checkpoints.keep), (&spec, 20));
+    let refused = [
+        (serde_json::json!({"source": null}), "forked when it is made"),
+        (serde_json::json!({"source": {"session": "other"}}), "forked when it is made"),
+        (serde_json::json!({"checkpoints": {"keep": 101}}), "write 0 to 100"),
+    ];
+    for (patch, said) in refused {
+        let outcome = directory.patch(&key, SessionPatch { spec: Some(patch.clone()), labels: None }).await;
+        assert!(matches!(&outcome, Err(DirectoryError::Invalid(message)) if message.contains(said)), "{patch}: {outcome:?}");
+    }
+    let fewer = SessionPatch { spec: Some(serde_json::json!({"checkpoints": {"keep": 0}})), labels: None };
+    assert_eq!(directory.patch(&key, fewer).await.unwrap().spec.checkpoints.keep, 0);
+    let bad = Source { session: "Not A Name".into(), checkpoint: None };
+    let spec = KernelSessionSpec { source: Some(bad), ..KernelSessionSpec::default() };
+    let outcome = directory.create(NewSession { spec, ..new(&Key::new("team", "bad")) }).await;
+    assert!(matches!(&outcome, Err(DirectoryError::Invalid(message)) if message.contains("source.session")), "{outcome:?}");
+    directory.delete(&key).await.unwrap();
+}
+
 async fn of_two_placements_one_wins(directory: &dyn Directory) {
     let key = Key::new("team", "raced");
     let seen = directory.create(new(&key)).await.unwrap();
@@ -82,6 +108,44 @@ async fn of_two_placements_one_wins(directory: &dyn Directory) {
     let moved = directory.assign(&now, placement("three", 2)).await.unwrap();
     assert_eq!((moved.status.placement.clone().unwrap().pod.as_str(), moved.status.last_epoch), ("three", Some(2)));
     assert_eq!(moved.spec, seen.spec);
+}
+
+/// Claimants that know what anybody could know: each has read the session, and takes the epoch that comes next.
+async fn of_many_claimants_each_epoch_has_one_owner(directory: &Arc<KubernetesDirectory>) {
+    let (claimants, sessions) = (soak::count(40, 500), 10);
+    for session in 0..sessions {
+        directory.create(new(&Key::new("team", format!("claimed-{session}")))).await.unwrap();
+    }
+    let claim = |claimant: u64| {
+        let directory = Arc::clone(directory);
+        tokio::spawn(async move {
+            let mut won = Vec::new();
+            for session in 0..sessions {
+                let seen = directory.read(&Key::new("team", format!("claimed-{}", (session + claimant) % sessions))).await.unwrap();
+                let epoch = seen.status.last_epoch.unwrap_or(0) + 1;
+                match directory.assign(&seen, placement(&format!("pod-{claimant}"), epoch)).await {
+                    Ok(_) => won.push((seen.key.name.clone(), epoch)),
+                    Err(DirectoryError::Conflict) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            won
+        })
+    };
+    let claims = futures::future::join_all((0..claimants).map(claim)).await;
+    let won: Vec<(String, u64)> = claims.into_iter().flat_map(Result::unwrap).collect();
+    let owned: std::collections::BTreeSet<&(String, u64)> = won.iter().collect();
+    assert_eq!(owned.len(), won.len(), "an epoch was given out twice");
+    for session in 0..sessions {
+        let now = directory.read(&Key::new("team", format!("claimed-{session}"))).await.unwrap();
+        let epochs = won.iter().filter(|(name, _)| *name == now.key.name).count() as u64;
+        assert_eq!(now.status.last_epoch, Some(epochs), "no epoch was left out");
+    }
+    soak::report(&format!(
+        "claimants: {claimants} on {sessions} sessions, {} epochs given out in {} claims, 0 with two owners",
+        won.len(),
+        claimants * sessions
+    ));
 }
 
 async fn what_kubectl_does_is_seen(server: &ApiServer, directory: &Arc<KubernetesDirectory>) {

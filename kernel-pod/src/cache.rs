@@ -20,6 +20,8 @@ pub(crate) struct Copy {
     pub owned: Owned,
     /// The record beside the memory.
     pub state: SessionState,
+    /// Entries of the journal for the next commit.
+    pub journal: Vec<serde_json::Value>,
 }
 
 /// All copies, at most a number of bytes; the least recently used go first.

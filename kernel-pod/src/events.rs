@@ -87,6 +87,7 @@ fn weight(body: &EventBody) -> usize {
     let json = |value: &serde_json::Value| value.to_string().len();
     let text = match body {
         EventBody::Stdout { text } | EventBody::Log { text, .. } => text.len(),
+        EventBody::Display { data, .. } => data.len(),
         EventBody::ToolCall { args, .. } => json(args),
         EventBody::Final { result } => {
             let console: usize = result.console.iter().map(|line| line.text.len()).sum();

@@ -16,6 +16,7 @@ mod server;
 mod session;
 mod slots;
 mod storage;
+mod stored;
 mod tools;
 
 pub use pod::{Pod, PodConfig, Running};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use dormouse_engine::{Engine, EngineOptions};
+use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{BrokerTools, Pod, config::Args};
 use dormouse_service::admin::AdminServer;
 use dormouse_service::tls::{PeerClient, TlsFiles};
@@ -18,11 +18,11 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let shutdown = shutdown::signal();
     let options = EngineOptions { cache_dir: args.engine_cache_dir.clone() };
-    let engine = tokio::task::spawn_blocking(move || Engine::new(options)).await?.context("loading the engine")?;
+    let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
     let store = S3::new(&args.s3_options());
-    let pod = Pod::new(args.pod_config(), engine, Arc::new(store), Arc::new(tools))?;
+    let pod = Pod::new(args.pod_config(), engines, Arc::new(store), Arc::new(tools))?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
     tracing::info!(pod = args.pod, namespace = args.namespace, pool = args.pool, boot = pod.info().boot, "serving");

@@ -76,6 +76,7 @@ pub(crate) struct Metrics {
     commits: IntCounterVec,
     cell_seconds: Histogram,
     commit_seconds: Histogram,
+    lag_seconds: Histogram,
 }
 
 impl Metrics {
@@ -88,6 +89,8 @@ impl Metrics {
             commits: metrics.counters("kernel_commits_total", "Commits, by outcome.", &["outcome"])?,
             cell_seconds: metrics.latency("kernel_cell_seconds", "Wall-clock time of a cell, waiting included.")?,
             commit_seconds: metrics.latency("kernel_commit_seconds", "Wall-clock time of a commit.")?,
+            lag_seconds: metrics
+                .latency("kernel_commit_lag_seconds", "How long a commit's oldest answer was ahead of it; 0 under PerEval.")?,
         })
     }
 
@@ -111,5 +114,10 @@ impl Metrics {
     pub(crate) fn commit(&self, outcome: CommitOutcome, took: Duration) {
         self.commits.with_label_values(&[outcome.label()]).inc();
         self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    /// How long the oldest answer that a commit holds had been given.
+    pub(crate) fn lag(&self, lag: Duration) {
+        self.lag_seconds.observe(lag.as_secs_f64());
     }
 }

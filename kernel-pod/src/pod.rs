@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dormouse_engine::Engine;
+use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
+use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Readiness;
@@ -63,7 +64,7 @@ pub struct Pod {
 pub(crate) struct Shared {
     pub(crate) config: PodConfig,
     boot: String,
-    pub(crate) engine: Engine,
+    pub(crate) engines: Engines,
     pub(crate) storage: Storage,
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) registry: Registry,
@@ -89,13 +90,18 @@ impl Pod {
     ///
     /// # Errors
     /// Never in practice: a metric's name is taken twice.
-    pub fn new(config: PodConfig, engine: Engine, store: Arc<dyn SnapshotStore>, tools: Arc<dyn Tools>) -> Result<Self, prometheus::Error> {
+    pub fn new(
+        config: PodConfig,
+        engines: impl Into<Engines>,
+        store: Arc<dyn SnapshotStore>,
+        tools: Arc<dyn Tools>,
+    ) -> Result<Self, prometheus::Error> {
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
         let storage = Storage::start(store, &config, readiness.gate("storage"));
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
-            engine,
+            engines: engines.into(),
             storage,
             tools,
             registry: Registry::default(),
@@ -181,6 +187,22 @@ impl Pod {
     /// It is not here, or cannot be stored.
     pub async fn hibernate(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
         self.ask(&assignment, |reply| Message::Hibernate(Box::new(assignment.clone()), reply)).await
+    }
+
+    /// Puts the session's present state aside under a label.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, or the label cannot be used.
+    pub async fn checkpoint(&self, assignment: Assignment, label: String) -> Result<Checkpoint, ApiError> {
+        self.ask(&assignment, |reply| Message::Checkpoint(Box::new(assignment.clone()), label, reply)).await
+    }
+
+    /// Goes back to a checkpoint, by id or label. Cells that wait end with `Interrupted`.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, or has no such checkpoint.
+    pub async fn restore(&self, assignment: Assignment, checkpoint: String) -> Result<SessionReport, ApiError> {
+        self.ask(&assignment, |reply| Message::Restore(Box::new(assignment.clone()), checkpoint, reply)).await
     }
 
     /// Ends the running cell with `Interrupted`. Does nothing when none runs.
@@ -270,6 +292,11 @@ impl Pod {
         }
     }
 
+    /// What the sessions share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
         if assignment.boot != self.shared.boot {
             return Err(gone("this is another process than the one that the session was placed on"));
@@ -330,7 +357,7 @@ impl Shared {
             boot: self.boot.clone(),
             slots: self.slots.max(),
             used: self.slots.used(),
-            engine_digest: self.engine.digest().to_string(),
+            engine_digest: self.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }
     }

@@ -11,7 +11,10 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
-use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, SessionReport};
+use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalPage};
+use dormouse_protocol::kernel::{
+    Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, RestoreCall, SessionReport, StoredCall,
+};
 use dormouse_protocol::session::session_id;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::error::ApiResult;
@@ -59,6 +62,10 @@ fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/hibernate", post(hibernate))
         .route("/v1/interrupt", post(interrupt))
         .route("/v1/events", post(events))
+        .route("/v1/checkpoint", post(checkpoint))
+        .route("/v1/restore", post(restore))
+        .route("/v1/stored/checkpoints", post(stored_checkpoints))
+        .route("/v1/stored/journal", post(stored_journal))
         .with_state(app.clone());
     let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
     let both = Router::new().route("/v1/info", get(info)).with_state(app);
@@ -139,6 +146,22 @@ async fn wake(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) 
 
 async fn hibernate(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<Json<SessionReport>> {
     Ok(Json(app.pod.hibernate(assignment).await?))
+}
+
+async fn checkpoint(State(app): State<App>, ApiJson(call): ApiJson<CheckpointCall>) -> ApiResult<Json<Checkpoint>> {
+    Ok(Json(app.pod.checkpoint(call.assignment, call.label).await?))
+}
+
+async fn restore(State(app): State<App>, ApiJson(call): ApiJson<RestoreCall>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.restore(call.assignment, call.checkpoint).await?))
+}
+
+async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<CheckpointList>> {
+    Ok(Json(app.pod.stored_checkpoints(&call).await?))
+}
+
+async fn stored_journal(State(app): State<App>, ApiJson(call): ApiJson<JournalCall>) -> ApiResult<Json<JournalPage>> {
+    Ok(Json(app.pod.stored_journal(&call).await?))
 }
 
 async fn interrupt(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dormouse_lifecycle::head::HeadError;
-use dormouse_lifecycle::{Condition, Head, Reply, SessionKey};
+use dormouse_lifecycle::{Condition, Head, Reply, SessionKey, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Gate;
 use dormouse_store::probe::StoreUnsafe;
-use dormouse_store::{PutError, SnapshotStore};
+use dormouse_store::{PutError, SnapshotStore, StoreError};
 use tokio::sync::watch;
 
 use crate::pod::PodConfig;
@@ -78,7 +78,8 @@ impl Storage {
         Ok(found.into_iter().map(|segment| segment.map(|(bytes, _)| bytes)).collect())
     }
 
-    async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
+    /// The object at `key`, with its ETag.
+    pub(crate) async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
         let mut wait = READ_WAIT_FIRST;
         let mut last = String::new();
         for _ in 0..READ_ATTEMPTS_MAX {
@@ -91,6 +92,17 @@ impl Storage {
             wait *= 2;
         }
         Err(unavailable(&last))
+    }
+
+    /// Every key below `prefix`.
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, ApiError> {
+        self.store.list(prefix).await.map_err(|error| unavailable(&error.to_string()))
+    }
+
+    /// Copies objects inside the store; `false` when one of them is not there.
+    pub(crate) async fn copy(&self, pairs: &[(String, String)]) -> Result<bool, ApiError> {
+        let copied = futures::future::try_join_all(pairs.iter().map(|(from, to)| self.store.copy(from, to))).await;
+        Ok(copied.map_err(|error| unavailable(&error.to_string()))?.into_iter().all(|there| there))
     }
 
     /// One attempt to put a segment.
@@ -112,9 +124,9 @@ impl Storage {
             Ok(etag) => Reply::Stored { etag },
             Err(PutError::Refused) => Reply::Refused,
             Err(PutError::Conflicted) => Reply::Conflicted,
-            Err(PutError::Unknown(_)) => Reply::Unknown,
-            // It did not happen and may do so later: the same as not knowing.
-            Err(PutError::Failed(error)) if error.is_transient() => Reply::Unknown,
+            // That it did not happen and may do so later is the same as not knowing.
+            Err(PutError::Unknown(error)) => unknown(key, &error),
+            Err(PutError::Failed(error)) if error.is_transient() => unknown(key, &error),
             Err(PutError::Failed(error)) => Reply::Failed(error.to_string()),
         }
     }
@@ -125,27 +137,46 @@ impl Storage {
             Ok(None) => Reply::Head(None),
             Ok(Some(object)) => match Head::decode(&object.bytes) {
                 Ok(head) => Reply::Head(Some((Arc::new(head), object.etag))),
-                Err(error) => Reply::Failed(format!("the stored head does not verify: {error}")),
+                Err(error) => Reply::Damaged(error.to_string()),
             },
-            Err(error) if error.is_transient() => Reply::Unknown,
+            Err(error) if error.is_transient() => unknown(key, &error),
             Err(error) => Reply::Failed(error.to_string()),
         }
     }
 
-    /// Deletes keys that nothing can name any more, in its own time. What it misses, deletion of the session finds.
+    /// Deletes what processes before this one left behind: of what is listed from here on, everything that no head after `head` can name.
+    /// In its own time; what it misses, the next owner's sweep finds.
+    pub(crate) fn sweep_after(&self, key: &SessionKey, head: Arc<Head>) {
+        let (store, prefix) = (Arc::clone(&self.store), key.prefix());
+        tokio::spawn(async move {
+            match store.list(&prefix).await {
+                Ok(listed) => delete_all(store.as_ref(), sweep::deletable(&listed, &head)).await,
+                Err(error) => tracing::debug!(prefix, %error, "what predecessors left stays for now"),
+            }
+        });
+    }
+
+    /// Deletes keys that nothing can name any more, in its own time. What it misses, the next owner's sweep finds.
     pub(crate) fn sweep(&self, keys: Vec<String>) {
         if keys.is_empty() {
             return;
         }
         let store = Arc::clone(&self.store);
-        tokio::spawn(async move {
-            for key in keys {
-                if let Err(error) = store.delete(&key).await {
-                    tracing::debug!(key, %error, "an unnamed segment stays for now");
-                }
-            }
-        });
+        tokio::spawn(async move { delete_all(store.as_ref(), keys.iter().map(String::as_str)).await });
     }
+}
+
+async fn delete_all(store: &dyn SnapshotStore, keys: impl IntoIterator<Item = &str>) {
+    for key in keys {
+        if let Err(error) = store.delete(key).await {
+            tracing::debug!(key, %error, "an unnamed object stays for now");
+        }
+    }
+}
+
+fn unknown(key: &str, error: &StoreError) -> Reply {
+    tracing::debug!(key, %error, "the store has not answered; asking again");
+    Reply::Unknown
 }
 
 fn probe_error(error: &StoreUnsafe) -> ApiError {

@@ -48,9 +48,12 @@ impl BrokerTools {
         let address = self.address.replace("{name}", broker).replace("{namespace}", &call.namespace);
         let peer = Identity::new(Process::Broker, call.namespace.clone(), broker);
         let request = self.client.request(http::Method::POST, &peer, &address, "/v1/call");
-        let response = request.timeout(ATTEMPT_TIMEOUT).json(call).send().await.map_err(|error| Attempt::Again(error.to_string()))?;
+        let response = request.timeout(ATTEMPT_TIMEOUT).json(call).send().await.map_err(|error| match error.is_connect() {
+            true => Attempt::Again(error.to_string()),
+            false => Attempt::Lost(error.to_string()),
+        })?;
         let status = response.status();
-        let body = response.bytes().await.map_err(|error| Attempt::Again(error.to_string()))?;
+        let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|error| {
                 Attempt::Refused(ApiError::new(ErrorCode::Internal, format!("the answer of broker {broker} does not parse: {error}")))
@@ -60,33 +63,37 @@ impl BrokerTools {
             Ok(ErrorBody { error }) if error.code == ErrorCode::SessionGone => Err(Attempt::Refused(error)),
             Ok(ErrorBody { error }) if error.retryable => Err(Attempt::Again(error.to_string())),
             Ok(ErrorBody { error }) => Err(Attempt::Refused(error)),
-            Err(_) => Err(Attempt::Again(format!("broker {broker} answered {status}"))),
+            Err(_) => Err(Attempt::Lost(format!("broker {broker} answered {status}"))),
         }
     }
 }
 
 enum Attempt {
-    /// It may go better the next time.
+    /// It did not arrive; it may the next time.
     Again(String),
+    /// It may have arrived, and the answer did not.
+    Lost(String),
     /// It will not.
     Refused(ApiError),
 }
 
 #[async_trait]
 impl Tools for BrokerTools {
-    async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
+    async fn call(&self, broker: &str, mut call: ToolCall) -> Result<ToolAnswer, ApiError> {
         let mut wait = RETRY_FIRST;
         let mut last = String::new();
         for attempt in 0..RETRIES_MAX {
             match self.attempt(broker, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(Attempt::Refused(error)) => return Err(error),
-                Err(Attempt::Again(reason)) => {
-                    if attempt == 0 {
-                        tracing::warn!(broker, call = call.call, reason, "the broker cannot be reached; trying again");
-                    }
+                Err(Attempt::Again(reason)) => last = reason,
+                Err(Attempt::Lost(reason)) => {
+                    call.repeated = true;
                     last = reason;
                 }
+            }
+            if attempt == 0 {
+                tracing::warn!(broker, call = call.call, reason = last, "the broker did not answer; trying again");
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RETRY_WAIT_MAX);

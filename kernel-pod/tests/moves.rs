@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{World, assign, call, eval, try_eval, until, value};
@@ -36,7 +37,7 @@ async fn a_pending_tool_call_is_answered_after_a_lost_pod_and_made_once() {
     a.forget(on_a).await.unwrap();
     let on_b = assign(&b, "u1", 2);
     b.wake(on_b.clone()).await.unwrap();
-    world.tools.attempts(2).await;
+    assert_eq!(world.tools.attempts(2).await, [false, true], "the second pod cannot know whether the first one's call arrived");
     world.tools.open();
     assert_eq!(value(&b, &on_b, "await answer").await, json!({ "id": 5 }));
     assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
@@ -100,6 +101,21 @@ async fn a_retry_after_the_commit_and_before_the_ack_runs_nothing_twice() {
     let there = b.eval(call(&on_b, "++n", "once")).await.unwrap();
     assert_eq!((there.value, there.cell, there.sequence), (first.value, first.cell, first.sequence));
     assert_eq!(value(&b, &on_b, "n").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_attempt_that_waited_in_another_pod_runs_nothing_again() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 0; n").await;
+    a.eval(call(&on_a, "++n", "late")).await.unwrap();
+    value(&a, &on_a, "++n").await;
+    // The client has the answer, from A, and went on; its first attempt only now gets its turn in B.
+    let on_b = assign(&b, "u1", 2);
+    let error = b.eval(call(&on_b, "++n", "late")).await.unwrap_err();
+    assert_eq!((error.code, error.retryable), (ErrorCode::Conflict, false));
+    assert_eq!(value(&b, &on_b, "n").await, json!(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,11 +226,8 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
         loop {
             let head = world.store.get(key).await.unwrap().unwrap();
             let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
-            let mut named: Vec<String> = head.segments.iter().map(|segment| segment.key.clone()).collect();
-            named.push(key.to_owned());
-            let mut stored = world.store.list("p/t/team/s/u1/").await.unwrap();
-            named.sort();
-            stored.sort();
+            let named: BTreeSet<String> = head.named_keys().chain([key]).map(str::to_owned).collect();
+            let stored: BTreeSet<String> = world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().collect();
             if named == stored {
                 return named.len();
             }
@@ -223,6 +236,33 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
     };
     let objects = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await.expect("only what the head names stays");
     assert!((2..=10).contains(&objects), "{objects} objects");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_owners_first_commit_sweeps_what_predecessors_left() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    value(&a, &assign(&a, "u1", 1), "let n = 1; n").await;
+    let key = |name: &str| format!("p/t/team/s/u1/{name}");
+    let put = async |name: &str| world.store.put(&key(name), "x".into(), dormouse_store::Condition::None).await.unwrap();
+    let hash = "ab".repeat(16);
+    let (litter, ahead) = (format!("1-2-{hash}"), format!("3-1-{hash}"));
+    for name in [litter.as_str(), ahead.as_str(), "not-ours"] {
+        put(name).await;
+    }
+    let on_b = assign(&b, "u1", 2);
+    b.wake(on_b.clone()).await.unwrap();
+    assert!(world.store.get(&key(&litter)).await.unwrap().is_some(), "a restore alone proves nothing about predecessors");
+    value(&b, &on_b, "++n").await;
+    let swept = async {
+        while world.store.get(&key(&litter)).await.unwrap().is_some() {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), swept).await.expect("the litter goes");
+    let mut left = world.store.list(&key("")).await.unwrap();
+    left.sort();
+    assert_eq!(left, [key(&ahead), key("head"), key("not-ours")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

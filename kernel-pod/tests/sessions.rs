@@ -7,6 +7,7 @@ use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, valu
 use dormouse_crds::session::{Bootstrap, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
+use dormouse_protocol::event::EventBody;
 use dormouse_protocol::session::State;
 use serde_json::json;
 
@@ -150,11 +151,39 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_built_is_refused_by_name() {
+async fn output_leaves_while_the_cell_runs() {
     let pod = World::default().pod("a");
-    let lazy = dormouse_crds::session::KernelSessionSpec { durability: dormouse_crds::session::Durability::OnIdle, ..spec() };
-    let error = try_eval(&pod, &assign_spec(&pod, "u1", 1, lazy), "1").await.unwrap_err();
-    assert_eq!(error.code, ErrorCode::NotSupported);
+    let session = assign(&pod, "u1", 1);
+    let mut running = pod.eval_streaming(call(&session, "console.log('first'); display.html('<b>'); for (;;) {}", "k")).unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        match running.events.recv().await.unwrap().body {
+            EventBody::Log { text, .. } => seen.push(text),
+            EventBody::Display { mime_type, .. } => seen.push(mime_type),
+            EventBody::Final { result } => panic!("{result:?} came before {seen:?}"),
+            _ => {}
+        }
+    }
+    assert_eq!(seen, ["first", "text/html"]);
+    // The loop has no other end.
+    pod.interrupt(session).await.unwrap();
+    let result = running.answer.await.unwrap().unwrap();
+    assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!((result.console.len(), result.display.len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_constant_stays_one_in_later_cells_until_it_is_declared_again() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    assert!(eval(&pod, &session, "const limit = 1; const { other } = { other: 2 }").await.ok);
+    let error = eval(&pod, &session, "limit = 2").await.error.unwrap();
+    assert_eq!((error.name.as_str(), error.message.as_str()), ("TypeError", "Assignment to constant variable."));
+    assert_eq!(value(&pod, &session, "[limit, other]").await, json!([1, 2]));
+    pod.hibernate(session.clone()).await.unwrap();
+    assert!(!eval(&pod, &session, "other++").await.ok);
+    assert_eq!(value(&pod, &session, "let limit = 5; limit = 6; limit").await, json!(6));
+    assert_eq!(value(&pod, &session, "limit = 7; limit").await, json!(7));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,11 +199,11 @@ async fn events_are_numbered_and_end_in_the_answer() {
     let texts: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.body {
-            dormouse_protocol::event::EventBody::Log { text, .. } => Some(text.as_str()),
+            EventBody::Log { text, .. } => Some(text.as_str()),
             _ => None,
         })
         .collect();
     assert_eq!(texts, ["one", "two"]);
     let result = running.answer.await.unwrap().unwrap();
-    assert!(matches!(&events.last().unwrap().body, dormouse_protocol::event::EventBody::Final { result: last } if **last == result));
+    assert!(matches!(&events.last().unwrap().body, EventBody::Final { result: last } if **last == result));
 }

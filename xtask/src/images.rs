@@ -13,6 +13,8 @@ use crate::workspace;
 
 /// Packages whose binary of the same name becomes `localhost/NAME:dev`.
 pub const PROCESSES: [&str; 4] = ["dormouse-operator", "dormouse-gateway", "dormouse-kernel", "dormouse-broker"];
+/// What the story's product talks to, packed the same way.
+const PEERS: [&str; 2] = ["widgets", "careless-store"];
 /// The user that the images run as.
 const USER: &str = "65532";
 /// Tag of the images.
@@ -41,7 +43,9 @@ pub fn pack() -> Result<PathBuf> {
     for process in PROCESSES {
         pack_one(&folder, &workspace::target().join("release").join(process), &format!("localhost/{process}:{TAG}"), &nsswitch)?;
     }
-    pack_one(&folder, &workspace::target().join("release/widgets"), "localhost/widgets:dev", &nsswitch)?;
+    for peer in PEERS {
+        pack_one(&folder, &workspace::target().join("release").join(peer), &format!("localhost/{peer}:{TAG}"), &nsswitch)?;
+    }
     Ok(folder)
 }
 

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 mod engine;
 mod generate;
 mod images;
+mod soak;
 mod test;
 mod tools;
 mod workspace;
@@ -33,6 +34,8 @@ enum Task {
     Engine(engine::Args),
     /// Runs every test, the whole-cluster story included.
     Test(test::Args),
+    /// Runs the tests of durability with their whole counts, for up to some hours.
+    Soak(soak::Args),
 }
 
 fn main() -> Result<()> {
@@ -42,5 +45,6 @@ fn main() -> Result<()> {
         Task::Images => images::run(),
         Task::Engine(args) => engine::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Soak(args) => soak::run(&args),
     }
 }

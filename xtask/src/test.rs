@@ -9,8 +9,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{images, tools, workspace};
 
-/// Tells the tests where the programs are that they run.
-const TOOLS_DIR_ENV: &str = "DORMOUSE_TOOLS";
 /// Tells the story where the images are; it refuses to run without.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
 
@@ -43,7 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.story {
         command.args(["--test", "story"]);
     }
-    command.env(TOOLS_DIR_ENV, tools::home()?.join("bin")).env(tools::HOME_ENV, tools::home()?).env(IMAGES_DIR_ENV, images);
+    command.env(tools::DIR_ENV, tools::home()?.join("bin")).env(tools::HOME_ENV, tools::home()?).env(IMAGES_DIR_ENV, images);
     eprintln!("xtask: {}", workspace::show(&command));
     let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let lines = BufReader::new(child.stdout.take().context("cargo's output")?);

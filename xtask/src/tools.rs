@@ -9,6 +9,9 @@ use crate::workspace;
 /// Names the cache for `e2e/cluster/*.sh`.
 pub const HOME_ENV: &str = "CLUSTER_HOME";
 
+/// Tells the tests where the programs are that they run.
+pub const DIR_ENV: &str = "DORMOUSE_TOOLS";
+
 /// The cache: `bin/` and `images/` are in it.
 pub fn home() -> Result<PathBuf> {
     if let Some(home) = std::env::var_os(HOME_ENV) {

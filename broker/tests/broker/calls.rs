@@ -1,7 +1,7 @@
 //! Calls against a real HTTP service.
 use crate::world::{PASSWORD, TOKEN, broker, call, failure, value};
 use base64::Engine as _;
-use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{ErrorCode, broker::ToolCall};
 use serde_json::json;
 
 #[tokio::test]
@@ -139,8 +139,19 @@ async fn a_call_goes_on_when_its_caller_is_gone() {
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     world.go.notify_one();
-    assert_eq!(value(&broker, dormouse_protocol::broker::ToolCall { epoch: 2, ..again }).await, json!({"id": "slow"}));
+    assert_eq!(value(&broker, ToolCall { epoch: 2, ..again }).await, json!({"id": "slow"}));
     assert_eq!(world.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_repeated_call_that_a_broker_which_ended_had_is_not_made_twice() {
+    let (world, broker) = broker().await;
+    let repeated = |number, tool: &str| ToolCall { repeated: true, ..call(number, tool, json!({"id": "1", "kind": "big"})) };
+    let error = broker.call(repeated(1, "make")).await.unwrap_err();
+    assert!(error.code == ErrorCode::Conflict && error.message.contains("not made again"), "{error:?}");
+    assert!(world.seen().is_empty());
+    value(&broker, repeated(2, "getWidget")).await;
+    assert_eq!(world.seen().len(), 1, "a safe method may be repeated");
 }
 
 #[tokio::test]

@@ -151,6 +151,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         call: number,
         tool: tool.into(),
         args,
+        repeated: false,
     }
 }
 

@@ -14,7 +14,7 @@ mod storage;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use dormouse_engine::{Engine, EngineOptions};
+use dormouse_engine::{EngineOptions, Engines};
 use dormouse_gateway::{
     Directory, Gateway, Kernels,
     auth::loopback::Loopback,
@@ -71,7 +71,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     // Sessions are files here, also when their heaps are in a bucket: two processes would overwrite each other's.
     let _lock = folder::lock(&args.data)?;
     let engine_dir = args.data.join("engine");
-    let engine = tokio::task::spawn_blocking(move || load_engine(engine_dir)).await??;
+    let engines = tokio::task::spawn_blocking(move || load_engines(engine_dir)).await??;
     let store = args.storage.open(&args.data)?;
     let authority = Authority::new()?;
     // The gateway stops first; what it talks to outlives the requests under way.
@@ -87,7 +87,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         cache_bytes: CACHE_BYTES,
         store_prefix: String::new(),
     };
-    let pod = Pod::new(config, engine, Arc::clone(&store), Arc::new(tools))?;
+    let pod = Pod::new(config, engines, Arc::clone(&store), Arc::new(tools))?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
         StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
@@ -115,9 +115,9 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     served.context("the listener failed")
 }
 
-fn load_engine(cache: PathBuf) -> anyhow::Result<Engine> {
+fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {
     std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    Engine::new(EngineOptions { cache_dir: Some(cache) }).context("cannot load the engine")
+    Engines::new(EngineOptions { cache_dir: Some(cache) }).context("cannot load the engine")
 }
 
 /// Says what is served and how to try it.

@@ -17,7 +17,7 @@ use crate::{
 /// Flags of `dormouse run`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A TypeScript file, or a JavaScript one when it ends in .js.
+    /// A TypeScript file, or what it is by its ending: .js, .tsx, .jsx.
     file: PathBuf,
     /// Run it in this session, which is made when it does not exist; without it, in a new one that is deleted afterwards.
     #[arg(long, short)]
@@ -29,10 +29,15 @@ pub struct Args {
 
 pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> anyhow::Result<bool> {
     let code = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
-    let javascript = args.file.extension().is_some_and(|extension| extension == "js");
+    let language = match args.file.extension().and_then(|extension| extension.to_str()) {
+        Some("js" | "mjs") => Language::Javascript,
+        Some("tsx") => Language::Tsx,
+        Some("jsx") => Language::Jsx,
+        _ => Language::Typescript,
+    };
     let request = EvalRequest {
         code,
-        language: if javascript { Language::Javascript } else { Language::Typescript },
+        language,
         timeout_ms: args.timeout_ms,
         idempotency_key: None,
         filename: args.file.file_name().map(|name| name.to_string_lossy().into_owned()),

@@ -6,7 +6,7 @@ use dormouse_client::Client;
 use dormouse_protocol::event::{Event, EventBody};
 use futures::StreamExt as _;
 
-use super::Output;
+use super::{Output, history};
 use crate::screen::{Screen, Tone};
 
 /// Flags of `dormouse logs`.
@@ -20,12 +20,18 @@ pub struct Args {
     /// Go on with live events.
     #[arg(long, short)]
     follow: bool,
+    /// Show the journal instead: what happened in the session's life, also when it is damaged.
+    #[arg(long, conflicts_with = "follow")]
+    journal: bool,
     /// How to print an event.
     #[arg(long, short, value_enum, default_value_t)]
     output: Output,
 }
 
 pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> anyhow::Result<bool> {
+    if args.journal {
+        return history::journal(client, &args.session, args.after, args.output, screen).await;
+    }
     let mut events = pin!(client.events(&args.session, args.after, args.follow).await?);
     while let Some(event) = events.next().await {
         let event = event?;
@@ -55,6 +61,7 @@ fn describe(event: &Event) -> Option<(Tone, String)> {
             };
             (tone, format!("{level:<5} {text}"))
         }
+        EventBody::Display { mime_type, data } => (Tone::Faint, format!("shown {mime_type}, {} bytes", data.len())),
         EventBody::ToolCall { call_id, tool_name, args } => (Tone::Faint, format!("call  {call_id} {tool_name} {args}")),
         EventBody::ToolResultApplied { call_id } => (Tone::Faint, format!("call  {call_id} answered")),
         EventBody::State { state } => (Tone::Faint, format!("state {state}")),

@@ -68,12 +68,12 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         None => list(client, args.selector.as_deref(), args.output, screen).await?,
         Some(Verb::Create { name, file }) => {
             for session in wanted(name, file, client.namespace())? {
-                one(&client.create(&session).await?, args.output, screen)?;
+                show::one(&client.create(&session).await?, args.output, screen)?;
             }
         }
-        Some(Verb::Get { name }) => one(&client.get(&name).await?, args.output, screen)?,
-        Some(Verb::Hibernate { name }) => one(&client.hibernate(&name).await?, args.output, screen)?,
-        Some(Verb::Wake { name }) => one(&client.wake(&name).await?, args.output, screen)?,
+        Some(Verb::Get { name }) => show::one(&client.get(&name).await?, args.output, screen)?,
+        Some(Verb::Hibernate { name }) => show::one(&client.hibernate(&name).await?, args.output, screen)?,
+        Some(Verb::Wake { name }) => show::one(&client.wake(&name).await?, args.output, screen)?,
         Some(Verb::Delete { name }) => client.delete(&name).await?,
         Some(Verb::Interrupt { name }) => client.interrupt(&name).await?,
     }
@@ -96,14 +96,6 @@ fn wanted(name: Option<String>, file: Option<PathBuf>, namespace: &str) -> anyho
         bail!("{} has no KernelSession", file.display());
     }
     Ok(sessions)
-}
-
-fn one(session: &Session, output: Output, screen: &mut Screen) -> anyhow::Result<()> {
-    match output {
-        Output::Text => show::session(screen, session)?,
-        Output::Json => screen.line(Tone::Plain, &serde_json::to_string(session)?)?,
-    }
-    Ok(())
 }
 
 async fn list(client: &Client, selector: Option<&str>, output: Output, screen: &mut Screen) -> anyhow::Result<()> {

@@ -1,2 +1,3 @@
-console.log(btoa('hello'), atob('aGVsbG8='), btoa(''), atob(' aG k= '), btoa('\xff\xfe'), atob('/+8=').charCodeAt(0));
-for (const work of [() => btoa('€'), () => atob('a'), () => atob('%%')]) try { work(); console.log('fine'); } catch (error) { console.log(error.name); }
+for (const s of ['', 'a', 'ab', 'abc', 'Hello, World!', '\0\xff\x80']) console.log(JSON.stringify(btoa(s)), atob(btoa(s)) === s);
+for (const s of ['', 'YQ==', 'YQ', ' Y Q = = ', 'YWI=', 'YWJj\n', 'YQ=', 'Y', '====', 'YW Jj', 'a*b=', 'YR==', '-_-_', 'AAAA', 'YQ==YQ==']) try { console.log(JSON.stringify(s), JSON.stringify(atob(s))); } catch (e) { console.log(JSON.stringify(s), e.name); }
+try { btoa('€'); } catch (e) { console.log(e.name); } console.log(btoa(null), btoa(undefined), btoa(12), atob(btoa(String.fromCharCode(...Array(256).keys()))).length); try { btoa(Symbol()); } catch (e) { console.log(e.name); }

@@ -2,7 +2,8 @@
 
 use oxc::{
     ast::ast::{
-        ArrowFunctionExpression, AwaitExpression, Decorator, ForOfStatement, Function, ImportMeta, Program, Statement, VariableDeclaration,
+        AccessorProperty, ArrowFunctionExpression, AwaitExpression, ForOfStatement, Function, ImportMeta, Program, Statement,
+        VariableDeclaration, VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
     span::{GetSpan, Span},
@@ -14,6 +15,8 @@ use oxc::{
 pub(crate) struct Findings {
     /// `await` or `for await` outside of every function.
     pub(crate) awaits: bool,
+    /// An `accessor` of a class, which edits can lower and the printer cannot.
+    pub(crate) accessor: Option<Span>,
     /// The first thing that is not supported, and what to write instead.
     pub(crate) refused: Option<(Span, &'static str)>,
 }
@@ -33,8 +36,10 @@ pub(crate) fn check(program: &Program<'_>) -> Findings {
 /// A cell is a script. Its imports have been lowered before, but for those that ask for more than a module.
 fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
     const IMPORT: &str = "import attributes and phases are not supported: write `import x from \"name\"`";
+    const USING: &str = "using needs a block at the top level of a cell, which ends it: write { using x = … }, or const to keep the value";
     const EXPORT: &str = "export is not supported: a cell is a script, so remove the word; later cells see every top-level name anyway";
     match statement {
+        Statement::VariableDeclaration(it) if it.kind.is_using() => Some(USING),
         Statement::ImportDeclaration(import) if !import.import_kind.is_type() => Some(IMPORT),
         Statement::ExportAllDeclaration(_)
         | Statement::ExportDefaultDeclaration(_)
@@ -83,15 +88,13 @@ impl<'a> Visit<'a> for Visitor {
     }
 
     fn visit_variable_declaration(&mut self, it: &VariableDeclaration<'a>) {
-        if it.kind.is_using() {
-            self.refuse(it.span, "using is not supported: write const, and try with finally");
-        }
+        self.findings.awaits |= it.kind == VariableDeclarationKind::AwaitUsing && self.functions == 0;
         walk::walk_variable_declaration(self, it);
     }
 
-    fn visit_decorator(&mut self, it: &Decorator<'a>) {
-        self.refuse(it.span, "decorators are not supported: call the function on the class or the method yourself");
-        walk::walk_decorator(self, it);
+    fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
+        self.findings.accessor.get_or_insert(it.span);
+        walk::walk_accessor_property(self, it);
     }
 
     fn visit_import_meta(&mut self, it: &ImportMeta) {

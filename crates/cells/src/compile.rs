@@ -1,6 +1,9 @@
 //! Source in, script out: parse, check, strip types, lower, print.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use oxc::{
     allocator::Allocator,
@@ -8,15 +11,15 @@ use oxc::{
     codegen::{Codegen, CodegenOptions, CodegenReturn},
     diagnostics::OxcDiagnostic,
     parser::{ParseOptions, Parser},
-    semantic::SemanticBuilder,
+    semantic::{Scoping, SemanticBuilder, SymbolFlags},
     span::SourceType,
-    transformer::{TransformOptions, Transformer},
+    transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, deep, imports, lower, position::Positions, syntax_error::SyntaxError};
+use crate::{check, deep, erase, imports, lower, position::Positions, splice, syntax_error::SyntaxError};
 
-/// The engine counts columns of a script's first line from 0 and those of all others from 1: nothing stands on the first.
-const LEAD: &str = "\n";
+const ACCESSOR: &str = "accessor cannot stand beside decorators, enums, namespaces, parameter properties or JSX: declare the class in a cell of \
+                        its own, without decorators";
 
 /// The language of a cell's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +29,21 @@ pub enum Language {
     Typescript,
     /// JavaScript only: type annotations are a syntax error.
     Javascript,
+    /// TypeScript with JSX. Type assertions are written with `as`.
+    Tsx,
+    /// JavaScript with JSX.
+    Jsx,
+}
+
+impl Language {
+    fn source_type(self) -> SourceType {
+        match self {
+            Self::Typescript => SourceType::ts(),
+            Self::Tsx => SourceType::tsx(),
+            Self::Javascript => SourceType::mjs().with_jsx(false),
+            Self::Jsx => SourceType::mjs().with_jsx(true),
+        }
+    }
 }
 
 /// How to read a cell.
@@ -35,12 +53,23 @@ pub struct Options {
     pub language: Language,
     /// The name that stack traces show.
     pub filename: String,
+    /// Names that earlier cells have declared with `const`: to assign to one throws.
+    pub constants: BTreeSet<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { language: Language::default(), filename: "cell.ts".to_owned() }
+        Self { language: Language::default(), filename: "cell.ts".to_owned(), constants: BTreeSet::new() }
     }
+}
+
+/// A name that a cell declares for the cells after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// The name.
+    pub name: String,
+    /// It was declared with `const`.
+    pub is_constant: bool,
 }
 
 /// A script for global scope, not strict, whose completion value is the cell's value.
@@ -52,6 +81,8 @@ pub struct Script {
     pub is_async: bool,
     /// The name that stack traces show.
     pub filename: String,
+    /// What it declares at its top level.
+    pub declared: Vec<Declared>,
     positions: Positions,
 }
 
@@ -105,10 +136,7 @@ fn looks_like_object(source: &str) -> bool {
 
 /// Parses with `await` as an operator at the top level, and without where only that makes sense.
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, language: Language) -> Result<Program<'a>, Vec<OxcDiagnostic>> {
-    let base = match language {
-        Language::Typescript => SourceType::ts(),
-        Language::Javascript => SourceType::mjs().with_jsx(false),
-    };
+    let base = language.source_type();
     let parse_as = |source_type: SourceType| {
         let options = ParseOptions { parse_regular_expression: true, preserve_parens: false, ..ParseOptions::default() };
         let parsed = Parser::new(allocator, text, source_type).with_options(options).parse();
@@ -131,31 +159,65 @@ fn finish<'a>(
     parsed: &str,
     options: &Options,
 ) -> Result<Script, SyntaxError> {
-    imports::lower(&mut program, allocator);
+    let imports = imports::lower(&mut program, allocator);
     let findings = check::check(&program);
     if let Some((span, message)) = findings.refused {
         return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), message));
     }
     let failed =
         |diagnostics: &[OxcDiagnostic]| SyntaxError { at_end: false, ..SyntaxError::from_diagnostics(source, prefix, diagnostics) };
+    let has_modules = imports || program.body.iter().any(oxc::ast::ast::Statement::is_module_declaration);
     let outline = lower::outline(&mut program);
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
     if semantic.diagnostics.has_errors() {
         return Err(failed(&semantic.diagnostics));
     }
-    if options.language == Language::Typescript {
-        let scoping = semantic.semantic.into_scoping();
-        let transform = TransformOptions::default();
-        let done = Transformer::new(allocator, Path::new(&options.filename), &transform).build_with_scoping(scoping, &mut program);
-        if done.diagnostics.has_errors() {
-            return Err(failed(&done.diagnostics));
-        }
+    let scoping = semantic.semantic.into_scoping();
+    let declared = declared(&scoping);
+    let script = |code, positions| Script { code, is_async: findings.awaits, filename: options.filename.clone(), declared, positions };
+    let edits = if has_modules { None } else { erase::edits(&program, parsed, &scoping, &options.constants) };
+    if let Some(edits) = edits {
+        let (code, anchors) = splice::apply(parsed, &edits);
+        let positions = Positions::of_edits(source, prefix, anchors, &code);
+        return Ok(script(code, positions));
+    }
+    if let Some(span) = findings.accessor {
+        return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), ACCESSOR));
+    }
+    let transform = transform_options(options.language);
+    let done = Transformer::new(allocator, Path::new(&options.filename), &transform).build_with_scoping(scoping, &mut program);
+    if done.diagnostics.has_errors() {
+        return Err(failed(&done.diagnostics));
     }
     lower::lower(&mut program, allocator, &outline);
     let generated = print(&program);
-    let code = format!("{LEAD}{}", generated.code);
-    let positions = Positions::new(source, prefix, parsed, &generated, &code, LEAD.len());
-    Ok(Script { code, is_async: findings.awaits, filename: options.filename.clone(), positions })
+    let positions = Positions::of_print(source, prefix, parsed, &generated);
+    Ok(script(generated.code, positions))
+}
+
+/// The top-level names, without those of types.
+fn declared(scoping: &Scoping) -> Vec<Declared> {
+    let symbols = scoping.iter_bindings_in(scoping.root_scope_id());
+    let values = symbols.filter(|symbol| scoping.symbol_flags(*symbol).intersects(SymbolFlags::Value));
+    let declared = values.map(|symbol| Declared {
+        name: scoping.symbol_name(symbol).to_owned(),
+        is_constant: scoping.symbol_flags(symbol).contains(SymbolFlags::ConstVariable),
+    });
+    declared.collect()
+}
+
+/// Decorators are those of TypeScript's `experimentalDecorators`; JSX calls `React.createElement` unless a comment names another function.
+fn transform_options(language: Language) -> TransformOptions {
+    let jsx = match language {
+        Language::Tsx | Language::Jsx => JsxOptions { runtime: JsxRuntime::Classic, pure: false, ..JsxOptions::enable() },
+        Language::Typescript | Language::Javascript => JsxOptions::disable(),
+    };
+    TransformOptions {
+        decorator: DecoratorOptions { legacy: true, ..DecoratorOptions::default() },
+        helper_loader: HelperLoaderOptions { mode: HelperLoaderMode::External, ..HelperLoaderOptions::default() },
+        jsx,
+        ..TransformOptions::default()
+    }
 }
 
 fn print<'a>(program: &Program<'a>) -> CodegenReturn<'a> {

@@ -19,10 +19,10 @@ use oxc::{
     span::{GetSpan, SPAN, Span},
 };
 
-/// Lowers every import that can be; what stays is of types only, or for the check to refuse.
-pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator) {
+/// Lowers every import that can be; what stays is of types only, or for the check to refuse. Answers whether there was one.
+pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator) -> bool {
     if !program.body.iter().any(Statement::is_module_declaration) && !program.body.iter().any(is_import_equals) {
-        return;
+        return false;
     }
     let mut types = Types::default();
     types.visit_program(program);
@@ -35,8 +35,10 @@ pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator) {
             None => rest.push(statement),
         }
     }
+    let lowered = !first.is_empty();
     first.extend(rest);
     program.body = first;
+    lowered
 }
 
 fn is_import_equals(statement: &Statement<'_>) -> bool {

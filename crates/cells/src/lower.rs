@@ -16,14 +16,19 @@ use oxc::{
 
 /// What of the cell's own text decides the lowering, read before types are stripped.
 pub(crate) struct Outline {
-    ends_in_declaration: bool,
+    /// The last statement makes code whose value is nobody's.
+    ends_without_value: bool,
     enums: HashSet<String>,
 }
 
 /// Reads the outline, and drops statements that only import types.
 pub(crate) fn outline(program: &mut Program<'_>) -> Outline {
     let last = program.body.iter().rev().find(|statement| !matches!(statement, Statement::EmptyStatement(_)));
-    let ends_in_declaration = last.is_some_and(|statement| statement.is_declaration() || statement.is_module_declaration());
+    let ends_without_value = last.is_some_and(|statement| {
+        let makes_code =
+            matches!(statement, Statement::TSEnumDeclaration(_) | Statement::TSNamespaceDeclaration(_) | Statement::ClassDeclaration(_));
+        makes_code || statement.is_module_declaration()
+    });
     let enums = program
         .body
         .iter()
@@ -33,10 +38,10 @@ pub(crate) fn outline(program: &mut Program<'_>) -> Outline {
         })
         .collect();
     program.body.retain(|statement| !statement.is_module_declaration());
-    Outline { ends_in_declaration, enums }
+    Outline { ends_without_value, enums }
 }
 
-/// Lowers the top level. A cell that ends in a declaration has the value `undefined`.
+/// Lowers the top level.
 pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator, outline: &Outline) {
     let build = AstBuilder::new(allocator);
     for statement in &mut program.body {
@@ -49,7 +54,7 @@ pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator, out
             _ => {}
         }
     }
-    if outline.ends_in_declaration {
+    if outline.ends_without_value {
         let nothing = Expression::new_void_0(SPAN, &build);
         program.body.push(Statement::new_expression_statement(SPAN, nothing, &build));
     }

@@ -83,10 +83,12 @@ fn clamp(value: usize) -> u32 {
 }
 
 /// Where a stretch of the script came from. Byte offsets.
-#[derive(Debug, Clone, Copy)]
-struct Anchor {
-    script: usize,
-    source: usize,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    /// In the script.
+    pub(crate) script: usize,
+    /// In the source.
+    pub(crate) source: usize,
 }
 
 /// The way back from a script to its cell.
@@ -97,11 +99,27 @@ pub(crate) struct Positions {
     script_lines: LineIndex,
     /// Sorted by `script`.
     anchors: Vec<Anchor>,
+    /// The script is the source but for edits: between two anchors every byte has its own place.
+    edited: bool,
 }
 
 impl Positions {
-    /// `lead` bytes stand before the generated text in the script, `prefix` bytes before the user's source in what was parsed.
-    pub(crate) fn new(source: &str, prefix: usize, parsed: &str, generated: &CodegenReturn<'_>, script: &str, lead: usize) -> Self {
+    /// Of a script that was made by edits. `prefix` bytes stand before the user's source in what was edited.
+    pub(crate) fn of_edits(source: &str, prefix: usize, mut anchors: Vec<Anchor>, script: &str) -> Self {
+        for anchor in &mut anchors {
+            // What stands before the source leads to its first byte.
+            if anchor.source < prefix {
+                *anchor = Anchor { script: anchor.script + prefix - anchor.source, source: prefix };
+            }
+            anchor.source = (anchor.source - prefix).min(source.len());
+        }
+        let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true }
+    }
+
+    /// Of a script that was printed anew. `prefix` bytes stand before the user's source in what was parsed.
+    pub(crate) fn of_print(source: &str, prefix: usize, parsed: &str, generated: &CodegenReturn<'_>) -> Self {
+        let script = &generated.code;
         let parsed_index = Utf16Index::new(parsed);
         let generated_index = Utf16Index::new(&generated.code);
         let mut anchors: Vec<Anchor> = generated
@@ -111,11 +129,12 @@ impl Positions {
             .filter_map(|token| {
                 let script = generated_index.offset(token.get_dst_line(), token.get_dst_col())?;
                 let from = parsed_index.offset(token.get_src_line(), token.get_src_col())?;
-                Some(Anchor { script: script + lead, source: from.checked_sub(prefix)?.min(source.len()) })
+                Some(Anchor { script, source: from.checked_sub(prefix)?.min(source.len()) })
             })
             .collect();
         anchors.sort_by_key(|anchor| anchor.script);
-        Self { source: source.to_owned(), source_lines: LineIndex::new(source), script_lines: LineIndex::by_line_feed(script), anchors }
+        let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: false }
     }
 
     /// See [`crate::Script::original_position`].
@@ -127,7 +146,7 @@ impl Positions {
         // Between two anchors the script often repeats the source letter by letter; where it does, the distance is the same in both.
         let distance = at.saturating_sub(anchor.script);
         let same = script.get(anchor.script..at).is_some_and(|text| self.source.get(anchor.source..anchor.source + distance) == Some(text));
-        let offset = if same { anchor.source + distance } else { anchor.source };
+        let offset = if same || self.edited { (anchor.source + distance).min(self.source.len()) } else { anchor.source };
         Some(self.source_lines.position(&self.source, offset))
     }
 }

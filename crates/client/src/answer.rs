@@ -39,7 +39,7 @@ async fn successful(request: RequestBuilder) -> Result<Response, Error> {
     let status = response.status();
     let body = read(response).await?;
     Err(match serde_json::from_slice::<ErrorBody>(&body) {
-        Ok(body) => Error::Api(Box::new(body.error)),
+        Ok(body) => Error::Api { status: Some(status.as_u16()), error: Box::new(body.error) },
         Err(_) => {
             let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
             Error::Garbled { status: status.as_u16(), reason: if text.is_empty() { "no error body".to_owned() } else { text } }

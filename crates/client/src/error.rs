@@ -6,8 +6,13 @@ use dormouse_protocol::{ApiError, ErrorCode};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The gateway's own answer; its message says what to do.
-    #[error("{}: {}", .0.code, .0.message)]
-    Api(Box<ApiError>),
+    #[error("{}: {}", error.code, error.message)]
+    Api {
+        /// HTTP status; absent when the answer had begun, and the error came as one of its events.
+        status: Option<u16>,
+        /// What the gateway says.
+        error: Box<ApiError>,
+    },
     /// The server's URL, the token, or a session's name cannot be sent.
     #[error("{0}")]
     Address(String),
@@ -37,7 +42,7 @@ impl Error {
     #[must_use]
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Api(error) => error.retryable,
+            Self::Api { error, .. } => error.retryable,
             Self::Unreachable { .. } => true,
             Self::Address(_) | Self::CutOff(_) | Self::Garbled { .. } => false,
         }
@@ -47,7 +52,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
-            Self::Api(error) => Some(error.code),
+            Self::Api { error, .. } => Some(error.code),
             _ => None,
         }
     }

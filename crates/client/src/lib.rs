@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, RestoreSession},
     session::{CreateSession, Session, SessionList},
 };
 use futures::Stream;
@@ -205,6 +206,48 @@ impl Client {
     /// See [`Error`].
     pub async fn interrupt(&self, name: &str) -> Result<(), Error> {
         answer::empty(self.request(Method::POST, &[name, "interrupt"])?).await
+    }
+
+    /// The session's checkpoints, oldest first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn checkpoints(&self, name: &str) -> Result<CheckpointList, Error> {
+        answer::json(self.request(Method::GET, &[name, "checkpoints"])?).await
+    }
+
+    /// Puts the session's present state aside under a label.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn checkpoint(&self, name: &str, label: &str) -> Result<Checkpoint, Error> {
+        let body = MakeCheckpoint { label: label.to_owned() };
+        answer::json(self.request(Method::POST, &[name, "checkpoints"])?.json(&body)).await
+    }
+
+    /// Takes a session back to a checkpoint, by id or label.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn restore(&self, name: &str, checkpoint: &str) -> Result<Session, Error> {
+        let body = RestoreSession { checkpoint: checkpoint.to_owned() };
+        answer::json(self.request(Method::POST, &[name, "restore"])?.json(&body)).await
+    }
+
+    /// Makes a session that begins as what this one is, or was.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn fork(&self, name: &str, fork: &ForkSession) -> Result<Session, Error> {
+        answer::json(self.request(Method::POST, &[name, "fork"])?.json(fork)).await
+    }
+
+    /// One page of the session's journal, of entries with a greater `seq` than `after`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn journal_page(&self, name: &str, after: u64) -> Result<JournalPage, Error> {
+        answer::json(self.request(Method::GET, &[name, "journal"])?.query(&[("after", after)])).await
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Error> {

@@ -1,1 +1,1 @@
-include_bytes!("f080f0aec8de25fe.wasm")
+include_bytes!("b2b5298b9f66a33d.wasm")

@@ -10,15 +10,25 @@ use wasmtime::{Config, Engine, Module, OptLevel};
 
 use crate::EngineError;
 
-/// The module, named by its digest.
-pub(crate) const WASM: &[u8] = include!("../engine/current.rs");
+/// A build of `engine.wasm`.
+pub(crate) struct Wasm {
+    /// First hex digits of its digest; empty for the current one.
+    pub(crate) prefix: &'static str,
+    pub(crate) bytes: &'static [u8],
+}
+
+/// What new sessions run.
+pub(crate) const CURRENT: Wasm = Wasm { prefix: "", bytes: include!("../engine/current.rs") };
+
+/// Earlier builds, whose sessions may still be asleep somewhere.
+pub(crate) const KEPT: &[Wasm] = include!("../engine/kept.rs");
 
 /// Wasm stack: sixteen times the stack that scripts may use, so that recursion throws before it traps.
 const WASM_STACK_BYTES: usize = 4 << 20;
 /// Fiber stack: the wasm stack and the host's frames above it. Only what is touched takes memory.
 const FIBER_STACK_BYTES: usize = 8 << 20;
 /// Address space of one memory: a memory never moves, and no access needs a bounds check.
-const RESERVATION_BYTES: u64 = 4 << 30;
+pub(crate) const RESERVATION_BYTES: u64 = 4 << 30;
 /// Largest base image that is mapped copy-on-write instead of being copied.
 const IMAGE_BYTES_MAX: u64 = 64 << 20;
 /// Part of the cache file's name: code of another wasmtime is never tried.
@@ -38,15 +48,17 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// sha256 of the module in hex.
-pub(crate) fn digest() -> String {
-    hex::encode(Sha256::digest(WASM))
+impl Wasm {
+    /// sha256 of the module in hex.
+    pub(crate) fn digest(&self) -> String {
+        hex::encode(Sha256::digest(self.bytes))
+    }
 }
 
 /// The module, compiled, or taken from the cache when that is given and can be trusted.
-pub(crate) fn module(engine: &Engine, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
+pub(crate) fn module(engine: &Engine, wasm: &Wasm, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
     let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
-    let Some(dir) = cache_dir else { return Module::new(engine, WASM).map_err(load) };
+    let Some(dir) = cache_dir else { return Module::new(engine, wasm.bytes).map_err(load) };
     let file = dir.join(format!("{digest}-{WASMTIME_VERSION}.cwasm"));
     if file.exists() {
         owned_by_us(dir)?;
@@ -59,7 +71,7 @@ pub(crate) fn module(engine: &Engine, digest: &str, cache_dir: Option<&Path>) ->
             Err(error) => tracing::warn!(%error, file = %file.display(), "compiled code does not fit this process; compiling anew"),
         }
     }
-    let module = Module::new(engine, WASM).map_err(load)?;
+    let module = Module::new(engine, wasm.bytes).map_err(load)?;
     let stored = module.serialize().map_err(load).and_then(|code| store(dir, &file, &code));
     if let Err(error) = stored {
         tracing::warn!(%error, "compiled code is not cached");

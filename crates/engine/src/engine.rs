@@ -2,10 +2,12 @@
 
 use std::{future::Future, path::PathBuf, pin::pin, sync::Arc, task};
 
-use wasmtime::{Caller, Extern, InstancePre, Linker, Store, StoreLimitsBuilder, Val};
+use wasmtime::{Caller, Extern, ExternType, InstancePre, Linker, Module, ModuleExport, Mutability, Store, StoreLimitsBuilder, Val};
 
 use crate::{
-    EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, compiled,
+    EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, Page,
+    backstop::Backstop,
+    compiled::{self, Wasm},
     host::Host,
     instance::Parts,
     message::Kind,
@@ -71,8 +73,35 @@ struct Inner {
     digest: EngineDigest,
     wasmtime: wasmtime::Engine,
     pre: InstancePre<Host>,
+    exports: Exports,
     base: Base,
     globals: Globals,
+    backstop: Arc<Backstop>,
+}
+
+/// Where the module's exports are, so that making an instance compares no names.
+pub(crate) struct Exports {
+    pub(crate) memory: ModuleExport,
+    pub(crate) eval: ModuleExport,
+    pub(crate) deliver: ModuleExport,
+    pub(crate) abandon: ModuleExport,
+    /// The mutable globals.
+    pub(crate) globals: Vec<(String, ModuleExport)>,
+}
+
+impl Exports {
+    fn of(module: &Module) -> Result<Self, EngineError> {
+        let export = |name: &str| module.get_export_index(name).ok_or_else(|| EngineError::Load(format!("no export {name}")));
+        let mutable = |ty: ExternType| matches!(ty, ExternType::Global(global) if global.mutability() == Mutability::Var);
+        let names = module.exports().filter(|found| mutable(found.ty())).map(|found| found.name().to_owned());
+        Ok(Self {
+            memory: export("memory")?,
+            eval: export("eval")?,
+            deliver: export("deliver")?,
+            abandon: export("abandon")?,
+            globals: names.map(|name| export(&name).map(|index| (name, index))).collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 impl std::fmt::Debug for Engine {
@@ -87,17 +116,23 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Load`] when it cannot be compiled or linked, or when the cache is not to be trusted.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        Self::load(&compiled::CURRENT, &options)
+    }
+
+    pub(crate) fn load(wasm: &Wasm, options: &EngineOptions) -> Result<Self, EngineError> {
         let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
-        let digest = compiled::digest();
+        let digest = wasm.digest();
         let wasmtime = wasmtime::Engine::new(&compiled::config()).map_err(load)?;
-        let module = compiled::module(&wasmtime, &digest, options.cache_dir.as_deref())?;
+        let module = compiled::module(&wasmtime, wasm, &digest, options.cache_dir.as_deref())?;
+        let exports = Exports::of(&module)?;
         let pre = linker(&wasmtime).and_then(|linker| linker.instantiate_pre(&module)).map_err(load)?;
         let mut store = Store::new(&wasmtime, Host::new(None, StoreLimitsBuilder::new().build(), HostState::default()));
         let instance = now(pre.instantiate_async(&mut store))?.map_err(load)?;
-        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| EngineError::Load("no memory".to_owned()))?;
+        let memory = memory(&instance, &mut store, &exports)?;
         let base = Base::new(memory.data(&store));
-        let globals = globals(&instance, &mut store)?;
-        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, base, globals })))
+        let globals = globals(&mutable_globals(&instance, &mut store, &exports), &mut store)?;
+        let backstop = Backstop::start()?;
+        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals, backstop })))
     }
 
     /// sha256 of `engine.wasm`.
@@ -120,20 +155,27 @@ impl Engine {
     /// [`EngineError::Image`] when the image cannot be one of this engine, [`EngineError::Create`] as for [`Self::create`].
     pub fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
         self.check(image)?;
+        let base = &self.0.base;
         self.instantiate(settings, image.host.clone(), u64::from(image.memory_pages), |memory, tracker| {
+            let (memory, _) = memory.as_chunks_mut();
             for (number, page) in &image.pages {
-                let from = *number as usize * PAGE_BYTES;
-                if let Some(to) = memory.get_mut(from..from + PAGE_BYTES) {
-                    to.copy_from_slice(page.as_bytes());
+                if let Some(to) = memory.get_mut(*number as usize) {
+                    base.lay(*number as usize, page, to);
+                    tracker.restored(base, *number, to);
                 }
             }
-            *tracker = Tracker::of(&self.0.base, memory);
         })
+    }
+
+    /// The [`Page`] that stands for a page of which the content is known: for images that were stored as contents.
+    #[must_use]
+    pub fn difference(&self, number: u32, content: &[u8; PAGE_BYTES]) -> Page {
+        self.0.base.relative(number, content)
     }
 
     fn check(&self, image: &Image) -> Result<(), EngineError> {
         let invalid = |why: &str| Err(EngineError::Image(why.to_owned()));
-        let base_pages = self.0.base.len() / PAGE_BYTES;
+        let base_pages = self.0.base.pages();
         if (image.memory_pages as usize) < base_pages || !image.memory_pages.is_multiple_of(PAGES_PER_WASM_PAGE) {
             return invalid("the memory's size is impossible");
         }
@@ -157,7 +199,8 @@ impl Engine {
         let inner = &self.0;
         let wanted_bytes = memory_pages * PAGE_BYTES as u64;
         let heap_bytes = settings.heap_bytes.min(HEAP_BYTES_MAX);
-        let memory_bytes = (inner.base.len() as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
+        let memory_bytes =
+            ((inner.base.pages() * PAGE_BYTES) as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
         if wanted_bytes > memory_bytes {
             return Err(EngineError::Image("the memory is larger than the heap limit allows".to_owned()));
         }
@@ -165,7 +208,7 @@ impl Engine {
         let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, state));
         store.limiter(|host| &mut host.limits);
         let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;
-        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| EngineError::Create("no memory".to_owned()))?;
+        let memory = memory(&instance, &mut store, &inner.exports)?;
         store.data_mut().memory = Some(memory);
         let missing = wanted_bytes.saturating_sub(memory.data_size(&store) as u64) / (PAGE_BYTES as u64 * u64::from(PAGES_PER_WASM_PAGE));
         if missing > 0 {
@@ -173,29 +216,67 @@ impl Engine {
         }
         let mut tracker = Tracker::new();
         fill(memory.data_mut(&mut store), &mut tracker);
-        let parts = Parts { base: inner.base.clone(), globals: inner.globals.clone(), heap_limit: heap_bytes, tracker };
+        let parts = Parts {
+            engine: self.clone(),
+            globals: mutable_globals(&instance, &mut store, &inner.exports),
+            heap_limit: heap_bytes,
+            memory_bytes_max: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
+            tracker,
+        };
         Instance::new(store, &instance, memory, parts)
+    }
+
+    pub(crate) fn base(&self) -> &Base {
+        &self.0.base
+    }
+
+    /// The globals of a cell boundary.
+    pub(crate) fn globals(&self) -> &Globals {
+        &self.0.globals
+    }
+
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.0.exports
+    }
+
+    pub(crate) fn backstop(&self) -> &Arc<Backstop> {
+        &self.0.backstop
+    }
+
+    /// Where the compiled code lies.
+    pub(crate) fn code(&self) -> std::ops::Range<usize> {
+        let range = self.0.pre.module().image_range();
+        range.start.addr()..range.end.addr()
     }
 }
 
-/// All mutable globals, as raw bits.
-pub(crate) fn globals(instance: &wasmtime::Instance, store: &mut Store<Host>) -> Result<Globals, EngineError> {
-    let found: Vec<(String, wasmtime::Global)> =
-        instance.exports(&mut *store).filter_map(|export| Some((export.name().to_owned(), export.into_global()?))).collect();
-    let mut globals = Globals::new();
-    for (name, global) in found {
-        if global.ty(&*store).mutability() == wasmtime::Mutability::Var {
-            let bits = match global.get(&mut *store) {
-                #[expect(clippy::cast_sign_loss, reason = "raw bits")]
-                Val::I32(value) => u64::from(value as u32),
-                #[expect(clippy::cast_sign_loss, reason = "raw bits")]
-                Val::I64(value) => value as u64,
-                _ => return Err(EngineError::Load(format!("the global {name} is no integer"))),
-            };
-            globals.insert(name, bits);
-        }
+fn memory(instance: &wasmtime::Instance, store: &mut Store<Host>, exports: &Exports) -> Result<wasmtime::Memory, EngineError> {
+    let found = instance.get_module_export(&mut *store, &exports.memory).and_then(Extern::into_memory);
+    found.ok_or_else(|| EngineError::Create("no memory".to_owned()))
+}
+
+/// All mutable globals.
+pub(crate) type MutableGlobals = Vec<(String, wasmtime::Global)>;
+
+fn mutable_globals(instance: &wasmtime::Instance, store: &mut Store<Host>, exports: &Exports) -> MutableGlobals {
+    let mut find = |index| instance.get_module_export(&mut *store, index).and_then(Extern::into_global);
+    exports.globals.iter().filter_map(|(name, index)| Some((name.clone(), find(index)?))).collect()
+}
+
+/// The values of globals, as raw bits.
+pub(crate) fn globals(globals: &MutableGlobals, store: &mut Store<Host>) -> Result<Globals, EngineError> {
+    globals.iter().map(|(name, global)| Ok((name.clone(), raw_bits(name, *global, store)?))).collect()
+}
+
+/// The value of one, as raw bits.
+pub(crate) fn raw_bits(name: &str, global: wasmtime::Global, store: &mut Store<Host>) -> Result<u64, EngineError> {
+    match global.get(store) {
+        #[expect(clippy::cast_sign_loss, reason = "raw bits")]
+        Val::I32(value) => Ok(u64::from(value as u32)),
+        #[expect(clippy::cast_sign_loss, reason = "raw bits")]
+        Val::I64(value) => Ok(value as u64),
+        _ => Err(EngineError::Load(format!("the global {name} is no integer"))),
     }
-    Ok(globals)
 }
 
 /// The imports of `engine.wasm`.

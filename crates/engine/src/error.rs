@@ -18,6 +18,15 @@ pub enum EngineError {
     /// The guest said something that the host does not understand. The instance is poisoned.
     #[error("the guest broke its protocol: {0}")]
     Protocol(String),
+    /// The turn was far over its time inside one operation that does not poll, so its memory was taken away. The instance is poisoned.
+    #[error("the turn did not end within its time: it was inside one long operation")]
+    Overrun,
+    /// No engine of this digest is here.
+    #[error("no engine of digest {digest} is in this build")]
+    UnknownEngine {
+        /// The digest that was asked for.
+        digest: String,
+    },
     /// An earlier turn ended in a fault, so this instance must not be used any more.
     #[error("the instance is poisoned by an earlier fault")]
     Poisoned,

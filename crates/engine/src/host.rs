@@ -14,7 +14,8 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::{Memory, StoreLimits};
 
 use crate::{
-    Budget, Determinism, EngineErrorCode, Turn,
+    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
+    backstop::Deadline,
     message::{self, Kind, Told},
 };
 
@@ -51,6 +52,18 @@ impl InterruptHandle {
     }
 }
 
+/// What code writes while it runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Output<'a> {
+    /// A console line.
+    Console(&'a ConsoleLine),
+    /// A rendering.
+    Display(&'a Display),
+}
+
+/// Sees output when it is written. Must not block: the code waits.
+pub type Outlet = Box<dyn FnMut(Output<'_>) + Send>;
+
 /// Why running code must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -80,6 +93,9 @@ pub(crate) struct Host {
     pub(crate) stop: Option<Stop>,
     pub(crate) turn: Turn,
     pub(crate) fault: Option<String>,
+    /// When the backstop ends this instance's turn.
+    pub(crate) deadline: Arc<Deadline>,
+    pub(crate) outlet: Option<Outlet>,
     determinism: Option<Determinism>,
     input: Vec<u8>,
     value: Option<serde_json::Value>,
@@ -100,6 +116,8 @@ impl Host {
             stop: None,
             turn: Turn::default(),
             fault: None,
+            deadline: Arc::default(),
+            outlet: None,
             determinism,
             input: Vec::new(),
             value: None,
@@ -127,7 +145,7 @@ impl Host {
         self.output_left = budget.output_bytes;
         self.operation_bytes = 0;
         self.ran = Duration::ZERO;
-        self.slice_began = Instant::now();
+        self.resume();
     }
 
     /// Begins a cell of this name.
@@ -145,7 +163,11 @@ impl Host {
         if let Some(stop) = self.stop {
             match &mut turn.cell {
                 Some(cell) => message::stopped(cell, stop.code()),
-                None => turn.console.push(message::stopped_line(stop.code(), self.now_ms() - self.state.cell_began_ms)),
+                None => {
+                    let line = message::stopped_line(stop.code(), self.now_ms() - self.state.cell_began_ms);
+                    self.write(Output::Console(&line));
+                    turn.console.push(line);
+                }
             }
         }
         turn
@@ -185,6 +207,7 @@ impl Host {
 
     /// Stops counting time.
     pub(crate) fn pause(&mut self) {
+        self.deadline.clear();
         self.ran += self.slice_began.elapsed();
         self.slice_began = Instant::now();
     }
@@ -192,6 +215,7 @@ impl Host {
     /// Counts time again.
     pub(crate) fn resume(&mut self) {
         self.slice_began = Instant::now();
+        self.deadline.set(self.budget.wall.saturating_sub(self.ran), self.budget.wall);
     }
 
     /// The turn's input, once.
@@ -229,6 +253,7 @@ impl Host {
                 line.at_ms = (self.now_ms() - self.state.cell_began_ms).max(0.0);
                 let fits = self.admit(line.text.len());
                 if fits {
+                    self.write(Output::Console(&line));
                     self.turn.console.push(line);
                 }
                 fits
@@ -236,6 +261,7 @@ impl Host {
             Ok(Told::Display(display)) => {
                 let fits = self.admit(display.data.len() + display.mime_type.len());
                 if fits {
+                    self.write(Output::Display(&display));
                     self.turn.display.push(display);
                 }
                 fits
@@ -246,7 +272,7 @@ impl Host {
                 fits
             }
             Ok(Told::Cell(mut cell)) => {
-                cell.value = self.value.take().filter(|_| cell.ok);
+                cell.value = self.value.take().or(cell.value).filter(|_| cell.ok);
                 if let Some(error) = &mut cell.error {
                     message::locate(error, &self.state.cell_filename);
                 }
@@ -261,6 +287,12 @@ impl Host {
                 self.fault = Some(error.to_string());
                 false
             }
+        }
+    }
+
+    fn write(&mut self, output: Output<'_>) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet(output);
         }
     }
 

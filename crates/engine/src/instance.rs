@@ -1,14 +1,19 @@
 //! One session's running heap.
 
-use wasmtime::{Memory, Store, TypedFunc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 
 use crate::{
-    Budget, CellEnd, CellError, CellSource, Delta, EngineError, EngineErrorCode, Globals, Image, InterruptHandle, OpResult, PAGE_BYTES,
-    Turn,
-    engine::globals,
+    Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Outlet,
+    PAGE_BYTES, Page, Turn,
+    backstop::Watched,
+    engine::{MutableGlobals, raw_bits},
+    fence::{self, CHUNK_BYTES, Fence},
     host::Host,
     message,
-    track::{Base, Tracker},
+    track::{Tracker, ZERO},
+    written::written,
 };
 
 /// Largest script or answer in bytes; the slack of linear memory has room for it twice.
@@ -24,19 +29,25 @@ type Eval = TypedFunc<(u32, u32, i32, i32, u32, i32), u32>;
 /// Parameters of the guest's `deliver`: operation, status, bytes, reseed, heap limit, operations that may wait.
 type Deliver = TypedFunc<(f64, i32, u32, i32, u32, i32), u32>;
 
+/// Pages that differ from the base from which on a memory is armed: to look at fewer at each commit costs less than the faults that tell
+/// which have changed.
+const ARMED_PAGES_MIN: usize = 512;
+const PAGES_PER_CHUNK: usize = CHUNK_BYTES / PAGE_BYTES;
+
 /// What an instance is made of besides its store.
 pub(crate) struct Parts {
-    pub(crate) base: Base,
-    pub(crate) globals: Globals,
+    pub(crate) engine: Engine,
+    pub(crate) globals: MutableGlobals,
     pub(crate) heap_limit: u64,
+    pub(crate) memory_bytes_max: usize,
     pub(crate) tracker: Tracker,
 }
 
 /// One session's heap. `Send`; its futures yield to the runtime while code runs. A future that is dropped before its end poisons the instance.
 pub struct Instance {
     store: Store<Host>,
-    instance: wasmtime::Instance,
     memory: Memory,
+    fence: Arc<Fence>,
     eval: Eval,
     deliver: Deliver,
     abandon: TypedFunc<(), u32>,
@@ -52,17 +63,16 @@ impl std::fmt::Debug for Instance {
 
 impl Instance {
     pub(crate) fn new(mut store: Store<Host>, instance: &wasmtime::Instance, memory: Memory, parts: Parts) -> Result<Self, EngineError> {
-        let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
-        Ok(Self {
-            eval: instance.get_typed_func(&mut store, "eval").map_err(create)?,
-            deliver: instance.get_typed_func(&mut store, "deliver").map_err(create)?,
-            abandon: instance.get_typed_func(&mut store, "abandon").map_err(create)?,
-            instance: *instance,
-            store,
-            memory,
-            parts,
-            poisoned: false,
-        })
+        let exports = parts.engine.exports();
+        let eval = function(&mut store, instance, &exports.eval)?;
+        let deliver = function(&mut store, instance, &exports.deliver)?;
+        let abandon = function(&mut store, instance, &exports.abandon)?;
+        // SAFETY: the address is that of this store's only memory, which is mapped with the reservation of `compiled::config`, cannot move, and lives as
+        // long as the store. Its protection is changed while code of the store runs or by methods of this instance, so not after it.
+        #[expect(unsafe_code, reason = "the fence protects the memory of this instance")]
+        let fence = Arc::new(unsafe { Fence::new(memory.data_ptr(&store), parts.memory_bytes_max, parts.engine.code()) });
+        fence::handle_faults(&mut store, Arc::clone(&fence));
+        Ok(Self { eval, deliver, abandon, store, memory, fence, parts, poisoned: false })
     }
 
     /// Runs a cell until it ends or awaits the world. A cell that was still pending is abandoned: its end is never reported.
@@ -75,11 +85,11 @@ impl Instance {
         }
         let input = [cell.filename.as_bytes(), cell.code.as_bytes()].concat();
         let (name_bytes, code_bytes) = (size(cell.filename.len()), size(cell.code.len()));
-        let (reseed, heap, pending) = self.begin(budget, input)?;
+        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
         self.store.data_mut().begin_cell(&cell.filename);
         let args = (name_bytes, code_bytes, i32::from(cell.is_async), reseed, heap, pending);
         let used = self.eval.call_async(&mut self.store, args).await;
-        self.end(used)
+        self.end(watched, used)
     }
 
     /// Delivers the answer of operation `op` and runs what waits for it. An unknown `op` does nothing.
@@ -93,10 +103,10 @@ impl Instance {
             (status, input) = answer(&too_large)?;
         }
         let bytes = size(input.len());
-        let (reseed, heap, pending) = self.begin(budget, input)?;
+        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
         #[expect(clippy::cast_precision_loss, reason = "ids count operations of one session, far below 2^53")]
         let used = self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending)).await;
-        self.end(used)
+        self.end(watched, used)
     }
 
     /// Ends the pending cell, if there is one, with `code`. Its promise may still settle; nothing reports it.
@@ -104,40 +114,64 @@ impl Instance {
     /// # Errors
     /// Any error poisons the instance: discard it.
     pub async fn abandon(&mut self, code: EngineErrorCode, budget: &Budget) -> Result<Turn, EngineError> {
-        self.begin(budget, Vec::new())?;
+        let (watched, _) = self.begin(budget, Vec::new())?;
         let used = self.abandon.call_async(&mut self.store, ()).await;
-        let mut turn = self.end(used)?;
+        let mut turn = self.end(watched, used)?;
         if let Some(cell) = &mut turn.cell {
             message::stopped(cell, code);
         }
         Ok(turn)
     }
 
-    /// What changed since the last [`Self::mark_committed`], or since create or restore.
+    /// The engine that runs this instance.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.parts.engine
+    }
+
+    /// What changed since the last [`Self::mark_committed`], or since create or restore. Nothing of a poisoned instance.
     pub fn delta(&mut self) -> Delta {
-        let memory = self.memory.data(&self.store);
+        let pages = if self.poisoned { Vec::new() } else { self.changed() };
         Delta {
-            memory_pages: size(memory.len() / PAGE_BYTES),
-            globals: self.parts.globals.clone(),
+            memory_pages: size(self.memory.data_size(&self.store) / PAGE_BYTES),
+            globals: self.parts.engine.globals().clone(),
             host: self.store.data().state.clone(),
-            pages: self.parts.tracker.changed(&self.parts.base, memory),
+            pages,
         }
+    }
+
+    fn changed(&mut self) -> Vec<(u32, Page)> {
+        let memory = self.memory.data(&self.store);
+        let suspects = suspects(memory, &self.fence);
+        self.parts.tracker.changed(self.parts.engine.base(), memory, suspects.into_iter())
     }
 
     /// The state of the last [`Self::delta`] is stored now: the next delta is relative to it.
     pub fn mark_committed(&mut self) {
         self.parts.tracker.commit();
+        if self.poisoned {
+            return;
+        }
+        if self.parts.tracker.committed_pages() >= ARMED_PAGES_MIN || !self.fence.armed().is_empty() {
+            let end = self.memory.data_size(&self.store) / CHUNK_BYTES;
+            self.fence.arm(self.stack_chunks()..end);
+        }
     }
 
-    /// The whole state.
+    /// The whole state. Of a poisoned instance, nothing.
     pub fn image(&mut self) -> Image {
         let memory = self.memory.data(&self.store);
-        Image {
-            memory_pages: size(memory.len() / PAGE_BYTES),
-            globals: self.parts.globals.clone(),
-            host: self.store.data().state.clone(),
-            pages: self.parts.base.differing(memory),
-        }
+        let all = 0..memory.len() / PAGE_BYTES;
+        let pages = if self.poisoned {
+            BTreeMap::new()
+        } else {
+            let base = self.parts.engine.base();
+            match written(memory.as_ptr(), all.clone()) {
+                Some(pages) => base.differing(memory, pages.into_iter()),
+                None => base.differing(memory, all.clone()),
+            }
+        };
+        Image { memory_pages: size(all.end), globals: self.parts.engine.globals().clone(), host: self.store.data().state.clone(), pages }
     }
 
     /// Bytes in use in the JavaScript heap after the last turn; 0 before the first.
@@ -152,32 +186,55 @@ impl Instance {
         self.store.data().interrupt.clone()
     }
 
+    /// Who sees output while code runs, besides the [`Turn`] that collects it.
+    pub fn set_outlet(&mut self, outlet: Option<Outlet>) {
+        self.store.data_mut().outlet = outlet;
+    }
+
     /// Begins a turn; poisoned until [`Self::end`] says otherwise.
-    fn begin(&mut self, budget: &Budget, input: Vec<u8>) -> Result<(i32, u32, i32), EngineError> {
+    fn begin(&mut self, budget: &Budget, input: Vec<u8>) -> Result<(Watched, (i32, u32, i32)), EngineError> {
         if std::mem::replace(&mut self.poisoned, true) {
             return Err(EngineError::Poisoned);
         }
         let heap = u32::try_from(self.parts.heap_limit).unwrap_or(u32::MAX);
         let host = self.store.data_mut();
         host.begin(budget, input);
-        Ok((i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX)))
+        let watched = self.parts.engine.backstop().watch(&self.fence, &host.deadline);
+        Ok((watched, (i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX))))
     }
 
-    /// The stack lies first in memory and grows down, so at a boundary everything below its pointer is dead. As zeros it costs no page.
+    /// The stack lies first in memory and grows down, so at a boundary everything below its pointer is dead.
+    fn stack_bytes(&self) -> usize {
+        self.parts.engine.globals().get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0)
+    }
+
+    /// The chunks that are never armed, because [`Self::clear_stack`] writes them from outside a turn.
+    fn stack_chunks(&self) -> usize {
+        self.stack_bytes().div_ceil(CHUNK_BYTES)
+    }
+
+    /// As zeros the dead stack costs no page.
     fn clear_stack(&mut self) {
-        let top = self.parts.globals.get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0);
+        let top = self.stack_bytes();
         if let Some(stack) = self.memory.data_mut(&mut self.store).get_mut(..top) {
             clear_down(stack);
         }
     }
 
-    fn end(&mut self, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
+    fn end(&mut self, watched: Watched, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
+        // From here on the backstop lets the memory be; if it was quicker, nobody touches the memory again.
+        drop(watched);
+        if self.fence.is_condemned() {
+            return Err(EngineError::Overrun);
+        }
         let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;
         if let Some(fault) = self.store.data_mut().fault.take() {
             return Err(EngineError::Protocol(fault));
         }
-        if globals(&self.instance, &mut self.store)? != self.parts.globals {
-            return Err(EngineError::Protocol("a turn ended with something left on the stack".to_owned()));
+        for (name, global) in &self.parts.globals {
+            if Some(&raw_bits(name, *global, &mut self.store)?) != self.parts.engine.globals().get(name) {
+                return Err(EngineError::Protocol("a turn ended with something left on the stack".to_owned()));
+            }
         }
         self.clear_stack();
         let host = self.store.data_mut();
@@ -187,11 +244,36 @@ impl Instance {
     }
 }
 
+fn function<P: WasmParams>(
+    store: &mut Store<Host>,
+    instance: &wasmtime::Instance,
+    export: &ModuleExport,
+) -> Result<TypedFunc<P, u32>, EngineError> {
+    let found = instance.get_module_export(&mut *store, export).and_then(Extern::into_func);
+    let found = found.ok_or_else(|| EngineError::Create("an export is no function".to_owned()))?;
+    found.typed(&*store).map_err(|error| EngineError::Create(format!("{error:#}")))
+}
+
+/// The pages that may have changed since the last commit: of an armed memory those of opened chunks, else all that were ever written.
+fn suspects(memory: &[u8], fence: &Fence) -> Vec<usize> {
+    let ever = |pages: Range<usize>| written(memory.as_ptr(), pages.clone()).unwrap_or_else(|| pages.collect());
+    let all = memory.len() / PAGE_BYTES;
+    let armed = fence.armed();
+    if armed.is_empty() {
+        return ever(0..all);
+    }
+    let pages = |chunk: usize| chunk * PAGES_PER_CHUNK..(chunk + 1) * PAGES_PER_CHUNK;
+    let mut suspects = ever(0..armed.start * PAGES_PER_CHUNK);
+    suspects.extend(armed.clone().filter(|chunk| fence.is_open(*chunk)).flat_map(pages));
+    suspects.extend(ever(armed.end * PAGES_PER_CHUNK..all));
+    suspects
+}
+
 /// Zeroes what a turn has left on its dead stack, from the top down to the first run of untouched pages.
 fn clear_down(stack: &mut [u8]) {
     let mut untouched = 0;
     for page in stack.rchunks_mut(PAGE_BYTES) {
-        if page.iter().all(|byte| *byte == 0) {
+        if page == ZERO {
             untouched += 1;
             if untouched == UNTOUCHED_PAGES {
                 return;

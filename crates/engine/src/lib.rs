@@ -4,19 +4,24 @@
 //! cells and answers into turns, and memory into pages. It must not know storage, network, Kubernetes, or what a commit is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+mod backstop;
 mod compiled;
 mod engine;
+mod engines;
 mod error;
+mod fence;
 mod host;
 mod instance;
 mod message;
 mod pages;
 mod track;
 mod turn;
+mod written;
 
 pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
+pub use engines::Engines;
 pub use error::EngineError;
-pub use host::{HostState, InterruptHandle};
+pub use host::{HostState, InterruptHandle, Outlet, Output};
 pub use instance::Instance;
 pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
 pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};

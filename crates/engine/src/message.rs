@@ -47,6 +47,7 @@ struct RawLine {
 #[serde(rename_all = "camelCase")]
 struct RawCell {
     ok: bool,
+    value: Option<serde_json::Value>,
     value_type: String,
     preview: String,
     error: Option<RawError>,
@@ -83,7 +84,7 @@ pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> 
                     column: 0,
                 }
             });
-            Told::Cell(Box::new(CellEnd { ok: raw.ok, value: None, value_type: raw.value_type, preview: raw.preview, error }))
+            Told::Cell(Box::new(CellEnd { ok: raw.ok, value: raw.value, value_type: raw.value_type, preview: raw.preview, error }))
         }
     })
 }

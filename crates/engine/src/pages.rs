@@ -1,8 +1,6 @@
 //! Memory as pages: what a commit stores and a restore lays back.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::HostState;
 
@@ -12,41 +10,11 @@ pub const PAGE_BYTES: usize = 4096;
 /// The module's mutable globals by export name, as raw bits.
 pub type Globals = BTreeMap<String, u64>;
 
-/// [`PAGE_BYTES`] bytes of linear memory. Cloning shares the bytes.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Page(Bytes);
-
-impl Page {
-    /// A page of exactly [`PAGE_BYTES`] bytes; `None` for any other length.
-    #[must_use]
-    pub fn new(bytes: Bytes) -> Option<Self> {
-        (bytes.len() == PAGE_BYTES).then_some(Self(bytes))
-    }
-
-    /// The bytes, always [`PAGE_BYTES`] of them.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The shared bytes themselves.
-    #[must_use]
-    pub fn into_bytes(self) -> Bytes {
-        self.0
-    }
-}
-
-impl AsRef<[u8]> for Page {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Page {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Page({:016x})", xxhash_rust::xxh3::xxh3_64(&self.0))
-    }
-}
+/// The difference (exclusive or) of one page of linear memory to the same page of the engine's base image. Cloning shares the bytes.
+///
+/// Much of what a session changes are a few words of a page, so this compresses far better than the page, and stands for it as long as the
+/// engine is the same.
+pub type Page = Arc<[u8; PAGE_BYTES]>;
 
 /// What changed since the last [`crate::Instance::mark_committed`].
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +25,7 @@ pub struct Delta {
     pub globals: Globals,
     /// The host's part of the state.
     pub host: HostState,
-    /// The changed pages by page number, in ascending order. A page that went back to the base image is among them.
+    /// The changed pages by page number, in ascending order. A page that went back to the base image is among them, as zeros.
     pub pages: Vec<(u32, Page)>,
 }
 

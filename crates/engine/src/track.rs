@@ -1,91 +1,131 @@
 //! Which pages have changed: against the base image by comparison, against the last commit by hash.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{PAGE_BYTES, Page};
 
-static ZERO: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+/// A page of zeros.
+pub(crate) static ZERO: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Stands for a page that equals the base image.
 const AS_BASE: u128 = 0;
 
 /// The memory of an instance that has run nothing.
 #[derive(Clone)]
-pub(crate) struct Base(Arc<[u8]>);
+pub(crate) struct Base(Arc<[[u8; PAGE_BYTES]]>);
 
 impl Base {
     pub(crate) fn new(memory: &[u8]) -> Self {
-        Self(memory.into())
+        Self(memory.as_chunks().0.into())
     }
 
-    /// Bytes of the base memory.
-    pub(crate) fn len(&self) -> usize {
+    /// Pages of the base memory.
+    pub(crate) fn pages(&self) -> usize {
         self.0.len()
     }
 
-    fn page(&self, index: usize) -> &[u8] {
-        self.0.get(index * PAGE_BYTES..(index + 1) * PAGE_BYTES).unwrap_or(&ZERO)
+    fn page(&self, number: usize) -> &[u8; PAGE_BYTES] {
+        self.0.get(number).unwrap_or(&ZERO)
     }
 
-    /// The pages that differ from the base.
-    pub(crate) fn differing(&self, memory: &[u8]) -> BTreeMap<u32, Page> {
-        numbered(memory).filter(|(number, bytes)| *bytes != self.page(*number as usize)).filter_map(|(n, b)| Some((n, copy(b)?))).collect()
+    /// The difference of a page to the base; `None` when there is none.
+    fn difference(&self, number: usize, page: &[u8; PAGE_BYTES]) -> Option<Page> {
+        let base = self.page(number);
+        (page != base).then(|| exclusive_or(page, base))
+    }
+
+    /// Writes the page that has this difference to the base.
+    pub(crate) fn lay(&self, number: usize, difference: &[u8; PAGE_BYTES], to: &mut [u8; PAGE_BYTES]) {
+        // Only written to, never read: a page that was not touched yet takes one fault then, not two.
+        for ((to, base), difference) in to.iter_mut().zip(self.page(number)).zip(difference) {
+            *to = base ^ difference;
+        }
+    }
+
+    /// The differences of `pages` of `memory` that are not as the base.
+    pub(crate) fn differing(&self, memory: &[u8], pages: impl Iterator<Item = usize>) -> BTreeMap<u32, Page> {
+        let (memory, _) = memory.as_chunks();
+        let found = pages.filter_map(|number| Some((u32::try_from(number).ok()?, self.difference(number, memory.get(number)?)?)));
+        found.collect()
+    }
+
+    /// The difference that stands for a page of which only the content is known.
+    pub(crate) fn relative(&self, number: u32, content: &[u8; PAGE_BYTES]) -> Page {
+        exclusive_or(content, self.page(number as usize))
     }
 }
 
-/// The state of every page at the last commit.
+fn exclusive_or(page: &[u8; PAGE_BYTES], base: &[u8; PAGE_BYTES]) -> Page {
+    let mut difference = [0; PAGE_BYTES];
+    for ((to, page), base) in difference.iter_mut().zip(page).zip(base) {
+        *to = page ^ base;
+    }
+    Arc::new(difference)
+}
+
+/// The state at the last commit of every page that was not as the base then.
 pub(crate) struct Tracker {
-    committed: Vec<u128>,
-    seen: Option<Vec<u128>>,
+    committed: HashMap<u32, u128>,
+    seen: Option<Vec<(u32, u128)>>,
 }
 
 impl Tracker {
     /// Nothing differs from the base.
     pub(crate) fn new() -> Self {
-        Self { committed: Vec::new(), seen: None }
+        Self { committed: HashMap::new(), seen: None }
     }
 
-    /// What is in `memory` now is committed.
-    pub(crate) fn of(base: &Base, memory: &[u8]) -> Self {
-        Self { committed: numbered(memory).map(|(n, bytes)| state(base, n, bytes)).collect(), seen: None }
+    /// Pages that differed from the base at the last commit.
+    pub(crate) fn committed_pages(&self) -> usize {
+        self.committed.len()
     }
 
-    /// The pages that differ from the last commit.
-    pub(crate) fn changed(&mut self, base: &Base, memory: &[u8]) -> Vec<(u32, Page)> {
-        let mut seen = Vec::with_capacity(memory.len() / PAGE_BYTES);
-        let mut pages = Vec::new();
-        for (number, bytes) in numbered(memory) {
-            let now = state(base, number, bytes);
-            if now != self.committed.get(number as usize).copied().unwrap_or(AS_BASE) {
-                pages.extend(copy(bytes).map(|page| (number, page)));
+    /// The differences to the base of those `pages` that are not as at the last commit.
+    pub(crate) fn changed(&mut self, base: &Base, memory: &[u8], pages: impl Iterator<Item = usize>) -> Vec<(u32, Page)> {
+        let (memory, _) = memory.as_chunks();
+        let mut seen = Vec::new();
+        let mut changed = Vec::new();
+        for number in pages {
+            let (Some(page), Ok(key)) = (memory.get(number), u32::try_from(number)) else { continue };
+            let before = self.committed.get(&key).copied().unwrap_or(AS_BASE);
+            let now = state(base, number, page);
+            if now != before {
+                changed.push((key, exclusive_or(page, base.page(number))));
+                seen.push((key, now));
             }
-            seen.push(now);
         }
         self.seen = Some(seen);
-        pages
+        changed
     }
 
     /// What [`Self::changed`] saw last is committed.
     pub(crate) fn commit(&mut self) {
-        if let Some(seen) = self.seen.take() {
-            self.committed = seen;
+        for (number, now) in self.seen.take().unwrap_or_default() {
+            self.note(number, now);
+        }
+    }
+
+    /// A page is committed as it is.
+    pub(crate) fn restored(&mut self, base: &Base, number: u32, page: &[u8; PAGE_BYTES]) {
+        self.note(number, state(base, number as usize, page));
+    }
+
+    fn note(&mut self, number: u32, now: u128) {
+        if now == AS_BASE {
+            self.committed.remove(&number);
+        } else {
+            self.committed.insert(number, now);
         }
     }
 }
 
-fn numbered(memory: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
-    (0..).zip(memory.chunks_exact(PAGE_BYTES))
-}
-
-fn state(base: &Base, number: u32, bytes: &[u8]) -> u128 {
-    if bytes == base.page(number as usize) { AS_BASE } else { xxh3_128(bytes).max(1) }
-}
-
-fn copy(bytes: &[u8]) -> Option<Page> {
-    Page::new(Bytes::copy_from_slice(bytes))
+fn state(base: &Base, number: usize, page: &[u8; PAGE_BYTES]) -> u128 {
+    if page == base.page(number) { AS_BASE } else { xxh3_128(page).max(1) }
 }
 
 #[cfg(test)]
@@ -93,18 +133,22 @@ mod tests {
     use super::{Base, Tracker};
     use crate::PAGE_BYTES;
 
+    fn numbers(tracker: &mut Tracker, base: &Base, memory: &[u8]) -> Vec<u32> {
+        tracker.changed(base, memory, 0..memory.len() / PAGE_BYTES).iter().map(|(number, _)| *number).collect()
+    }
+
     #[test]
     fn a_page_that_returns_to_the_base_is_a_change() {
         let base = Base::new(&[7; 2 * PAGE_BYTES]);
         let mut memory = vec![7; 2 * PAGE_BYTES];
         let mut tracker = Tracker::new();
         memory[PAGE_BYTES] = 1;
-        assert_eq!(tracker.changed(&base, &memory).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1]);
+        assert_eq!(numbers(&mut tracker, &base, &memory), [1]);
         tracker.commit();
-        assert!(tracker.changed(&base, &memory).is_empty());
+        assert!(numbers(&mut tracker, &base, &memory).is_empty());
         memory[PAGE_BYTES] = 7;
-        assert_eq!(tracker.changed(&base, &memory).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1]);
-        assert!(base.differing(&memory).is_empty());
+        assert_eq!(numbers(&mut tracker, &base, &memory), [1]);
+        assert!(base.differing(&memory, 0..2).is_empty());
     }
 
     #[test]
@@ -112,9 +156,22 @@ mod tests {
         let base = Base::new(&[0; PAGE_BYTES]);
         let memory = [&[0; PAGE_BYTES][..], &[3; PAGE_BYTES][..]].concat();
         let mut tracker = Tracker::new();
-        assert_eq!(tracker.changed(&base, &memory).len(), 1);
-        assert_eq!(tracker.changed(&base, &memory).len(), 1);
+        assert_eq!(numbers(&mut tracker, &base, &memory), [1]);
+        assert_eq!(numbers(&mut tracker, &base, &memory), [1]);
         tracker.commit();
-        assert_eq!(tracker.changed(&base, &memory).len(), 0);
+        assert!(numbers(&mut tracker, &base, &memory).is_empty());
+    }
+
+    #[test]
+    fn a_difference_laid_over_the_base_is_the_page() {
+        let base = Base::new(&[5; PAGE_BYTES]);
+        let mut memory = [5; 2 * PAGE_BYTES];
+        memory[3] = 9;
+        memory[PAGE_BYTES + 1] = 2;
+        let mut again = [0xff; 2 * PAGE_BYTES];
+        for (number, page) in base.differing(&memory, 0..2) {
+            base.lay(number as usize, &page, &mut again.as_chunks_mut().0[number as usize]);
+        }
+        assert_eq!(again, memory);
     }
 }

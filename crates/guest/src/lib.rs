@@ -50,7 +50,10 @@ pub extern "C" fn compile(name_bytes: usize, code_bytes: usize) -> i32 {
 pub extern "C" fn eval(name_bytes: usize, code_bytes: usize, is_async: i32, reseed: i32, heap_bytes: usize, pending: i32) -> usize {
     let Some(session) = SESSION.get() else { return 0 };
     let mut input = boundary::input(name_bytes + code_bytes);
-    let code = input.split_off(name_bytes);
+    let mut code = Vec::with_capacity(code_bytes + 2);
+    code.push(b' ');
+    code.extend_from_slice(&input[name_bytes..]);
+    input.truncate(name_bytes);
     session.enter(reseed != 0, heap_bytes, pending);
     session.eval(input, code, is_async != 0);
     heap::used()

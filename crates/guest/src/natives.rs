@@ -11,6 +11,9 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("promiseState", Func::from(promise_state))?;
     native.set("promiseResult", Func::from(promise_result))?;
     native.set("classId", Func::from(class_id))?;
+    native.set("proxyTarget", Func::from(proxy_target))?;
+    native.set("proxyHandler", Func::from(proxy_handler))?;
+    native.set("iteratorState", Func::from(iterator_state))?;
     native.set("entropy", Func::from(entropy))?;
     native.set("random", rquickjs::Function::new(ctx.clone(), random::next)?.with_name("random")?)?;
     native.set("now", Func::from(boundary::now_ms))?;
@@ -46,6 +49,65 @@ fn promise_result<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Value<'js> {
 fn class_id(value: Value<'_>) -> u32 {
     // SAFETY: any value may be asked for.
     unsafe { qjs::JS_GetClassID(value.as_raw()) as u32 }
+}
+
+/// The target of a proxy; null when it is revoked.
+fn proxy_target<'js>(ctx: Ctx<'js>, proxy: Value<'js>) -> Value<'js> {
+    // SAFETY: any value may be asked for; the result is a new reference.
+    or_null(&ctx, unsafe { Value::from_raw(ctx.clone(), qjs::JS_GetProxyTarget(ctx.as_raw().as_ptr(), proxy.as_raw())) })
+}
+
+/// The handler of a proxy; null when it is revoked.
+fn proxy_handler<'js>(ctx: Ctx<'js>, proxy: Value<'js>) -> Value<'js> {
+    // SAFETY: any value may be asked for; the result is a new reference.
+    or_null(&ctx, unsafe { Value::from_raw(ctx.clone(), qjs::JS_GetProxyHandler(ctx.as_raw().as_ptr(), proxy.as_raw())) })
+}
+
+fn or_null<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Value<'js> {
+    if !value.is_exception() {
+        return value;
+    }
+    drop(ctx.catch());
+    Value::new_null(ctx.clone())
+}
+
+/// QuickJS's `JSMapIteratorData`, as the pinned version lays it out.
+#[repr(C)]
+struct MapIterator {
+    collection: qjs::JSValue,
+    kind: i32,
+    last: *const MapRecord,
+}
+
+/// QuickJS's `JSMapRecord`, as the pinned version lays it out.
+#[repr(C)]
+struct MapRecord {
+    ref_count: i32,
+    empty: bool,
+    map: *const u8,
+    link: [*const u8; 2],
+    hash_link: [*const u8; 2],
+    key: qjs::JSValue,
+}
+
+/// Where an iterator of a map or a set stands, without moving it: what it gives (0 keys, 1 values, 2 both), then the collection unless it
+/// has come to its end, then the key that it gave last.
+fn iterator_state<'js>(ctx: Ctx<'js>, iterator: Value<'js>) -> Result<rquickjs::Array<'js>> {
+    let state = rquickjs::Array::new(ctx.clone())?;
+    // SAFETY: the prelude asks for iterators of maps and sets only, by the engine's own class numbers, and both keep this struct for as
+    // long as they live. A record that is the iterator's last is kept by it. `JS_DupValue` makes the references that `from_raw` takes over.
+    unsafe {
+        let data = qjs::JS_GetOpaque(iterator.as_raw(), qjs::JS_GetClassID(iterator.as_raw())).cast::<MapIterator>();
+        let Some(data) = data.as_ref() else { return Ok(state) };
+        state.set(0, data.kind)?;
+        if !qjs::JS_IsUndefined(data.collection) {
+            state.set(1, Value::from_raw(ctx.clone(), qjs::JS_DupValue(ctx.as_raw().as_ptr(), data.collection)))?;
+            if let Some(last) = data.last.as_ref().filter(|last| !last.empty) {
+                state.set(2, Value::from_raw(ctx.clone(), qjs::JS_DupValue(ctx.as_raw().as_ptr(), last.key)))?;
+            }
+        }
+    }
+    Ok(state)
 }
 
 fn entropy<'js>(ctx: Ctx<'js>, len: u32) -> Result<ArrayBuffer<'js>> {

@@ -7,11 +7,17 @@ use crate::{boundary, heap, modules, natives, random, single::Single};
 const PRELUDE: &str = concat!(
     "(function (native) { 'use strict';\n",
     include_str!("prelude/primordials.js"),
+    include_str!("prelude/errors.js"),
     include_str!("prelude/inspect.js"),
+    include_str!("prelude/layout.js"),
+    include_str!("prelude/shapes.js"),
     include_str!("prelude/format.js"),
+    include_str!("prelude/table.js"),
     include_str!("prelude/console.js"),
     include_str!("prelude/operations.js"),
     include_str!("prelude/web.js"),
+    include_str!("prelude/decorate.js"),
+    include_str!("prelude/display.js"),
     include_str!("prelude/modules.js"),
     include_str!("prelude/cell.js"),
     "})"
@@ -38,6 +44,7 @@ pub struct Session {
     rt: Runtime,
     ctx: Context,
     boot: Persistent<Function<'static>>,
+    begin: Persistent<Function<'static>>,
     finish: Persistent<Function<'static>>,
     fail: Persistent<Function<'static>>,
     deliver: Persistent<Function<'static>>,
@@ -68,9 +75,9 @@ impl Session {
             let made: Object = prelude.call((natives::object(&ctx)?,))?;
             modules::answer_imports(&ctx, made.get("moduleExports")?);
             let keep = |name: &str| -> rquickjs::Result<_> { Ok(Persistent::save(&ctx, made.get::<_, Function>(name)?)) };
-            Ok([keep("boot")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
+            Ok([keep("boot")?, keep("begin")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
         });
-        let [boot, finish, fail, deliver, unhandled] = match functions {
+        let [boot, begin, finish, fail, deliver, unhandled] = match functions {
             Ok(functions) => functions,
             Err(_) => {
                 ctx.with(say_exception);
@@ -78,7 +85,8 @@ impl Session {
             }
         };
         rt.run_gc();
-        Some(Self { rt, ctx, boot, finish, fail, deliver, unhandled, cell: None, booted: false })
+        ctx.with(|ctx| heap::scrub(&ctx));
+        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, unhandled, cell: None, booted: false })
     }
 
     /// Emits the bytecode of a module. 0 when it worked.
@@ -105,11 +113,12 @@ impl Session {
         }
     }
 
-    /// Runs a cell.
+    /// Runs a cell. `code` begins with a blank that is not the cell's: QuickJS counts the columns of a script's first line from 0.
     pub fn eval(&mut self, name: Vec<u8>, mut code: Vec<u8>, is_async: bool) {
         self.cell = None;
         let code_bytes = code.len();
         code.push(0);
+        let _ = self.call(&self.begin, (std::str::from_utf8(&name).unwrap_or_default(),));
         let name = std::ffi::CString::new(name).unwrap_or_default();
         let outcome = self.ctx.with(|ctx| {
             let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | if is_async { qjs::JS_EVAL_FLAG_ASYNC } else { 0 };
@@ -201,7 +210,7 @@ impl Session {
                 Err(error) => {
                     let error = error.0.with(|ctx| Persistent::save(&ctx, ctx.catch()));
                     if !boundary::stopped() {
-                        self.report(error);
+                        self.report(error, false);
                     }
                 }
             }
@@ -276,7 +285,7 @@ impl Session {
         let error = self.ctx.with(|ctx| Persistent::save(&ctx, ctx.catch()));
         if !boundary::stopped() {
             heap::open_reserve();
-            self.report(error);
+            self.report(error, false);
         }
     }
 
@@ -286,14 +295,15 @@ impl Session {
             return;
         }
         for (_, reason) in all.into_iter().take(REJECTIONS_REPORTED_MAX) {
-            self.report(reason);
+            self.report(reason, true);
         }
     }
 
-    fn report(&self, reason: Kept) {
+    /// Says that code that a cell left behind failed, in a promise or outside of one.
+    fn report(&self, reason: Kept, in_promise: bool) {
         let told = self.ctx.with(|ctx| {
             let reason = reason.restore(&ctx)?;
-            self.unhandled.clone().restore(&ctx)?.call::<_, ()>((reason,))
+            self.unhandled.clone().restore(&ctx)?.call::<_, ()>((reason, in_promise))
         });
         if told.is_err() {
             self.ctx.with(|ctx| drop(ctx.catch()));

@@ -17,14 +17,16 @@
 //! either the old head or this commit's in the store; committing again from the same [`Owned`] is safe then, because it ends in
 //! [`Step::Superseded`] when this commit had landed after all.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
 use crate::{
-    Head, Page, SegmentRef, SessionKey,
-    head::{FORMAT, HeadError, INLINE_BYTES_MAX},
-    segment::{self, SegmentError},
+    Head, Page, SessionKey,
+    head::HeadError,
+    journal::JournalError,
+    prepare::{Annex, prepare},
+    segment::SegmentError,
 };
 
 /// Segments after which a chain is rewritten as one: each is a GET on the path of a wake.
@@ -80,7 +82,8 @@ pub enum Condition {
 /// What to do next.
 #[derive(Debug)]
 pub enum Step {
-    /// Put this, which is absent unless an earlier attempt of this commit has put it. `Absent` or no condition are both right.
+    /// Put this, which is absent unless an earlier attempt of this commit has put it. `Absent` or no condition are both right. A commit may ask
+    /// for several: a segment, a part of the journal, a checkpoint.
     PutSegment {
         /// Its key.
         key: String,
@@ -139,8 +142,10 @@ pub enum Reply {
     Unknown,
     /// What [`Step::GetHead`] found: the head and its ETag, or nothing.
     Head(Option<(Arc<Head>, String)>),
-    /// It did certainly not happen, and would not if tried again: no permission, no bucket, a head that does not decode.
+    /// It did certainly not happen, and would not if tried again: no permission, no bucket.
     Failed(String),
+    /// What [`Step::GetHead`] found does not verify.
+    Damaged(String),
 }
 
 /// Why a commit cannot be done.
@@ -152,9 +157,15 @@ pub enum Failure {
     /// The new segment cannot be made.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// The journal's new object cannot be made.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The store said so.
     #[error("the object store refused: {0}")]
     Store(String),
+    /// The stored head does not verify. It is left as it is.
+    #[error("the stored head does not verify: {0}")]
+    Damaged(String),
     /// The stored head is older than what this process knows was stored.
     #[error("the object store went back from epoch {} sequence {} to epoch {} sequence {}", .known.0, .known.1, .found.0, .found.1)]
     WentBackwards {
@@ -194,6 +205,8 @@ pub struct Commit {
     owned: Owned,
     head: Arc<Head>,
     head_bytes: Bytes,
+    /// Objects still to put before the head.
+    puts: VecDeque<(String, Bytes)>,
     stage: Stage,
     refusals: u32,
 }
@@ -211,20 +224,24 @@ impl Commit {
     /// Begins. `put_id` is unique to this attempt. Compresses the pages, so a large change deserves a blocking thread.
     #[must_use]
     pub fn begin(owned: &Owned, change: Change, put_id: impl Into<String>) -> (Self, Step) {
+        Self::begin_with(owned, change, Annex::default(), put_id)
+    }
+
+    /// The same with what travels beside the change.
+    #[must_use]
+    pub fn begin_with(owned: &Owned, change: Change, annex: Annex, put_id: impl Into<String>) -> (Self, Step) {
         let owned = owned.clone();
-        match prepare(&owned, change, put_id.into()) {
-            Ok((head, head_bytes, segment)) => {
-                let stage = if segment.is_some() { Stage::Segment } else { Stage::Head };
-                let commit = Self { owned, head: Arc::new(head), head_bytes, stage, refusals: 0 };
-                let step = match segment {
-                    Some((key, bytes)) => Step::PutSegment { key, bytes },
-                    None => commit.put_head(),
-                };
+        match prepare(&owned, change, annex, put_id.into()) {
+            Ok(prepared) => {
+                let head = Arc::new(prepared.head);
+                let mut commit = Self { owned, head, head_bytes: prepared.bytes, puts: prepared.puts, stage: Stage::Segment, refusals: 0 };
+                let step = commit.put_next();
                 (commit, step)
             }
             Err(failure) => {
                 let head = Arc::new(crate::sweep::empty(&owned.session));
-                (Self { owned, head, head_bytes: Bytes::new(), stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
+                let puts = VecDeque::new();
+                (Self { owned, head, head_bytes: Bytes::new(), puts, stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
             }
         }
     }
@@ -234,12 +251,10 @@ impl Commit {
         let step = match (self.stage, reply) {
             (Stage::Done, _) => Step::Failed(Failure::Driver("the commit has ended")),
             (_, Reply::Failed(reason)) => Step::Failed(Failure::Store(reason)),
+            (_, Reply::Damaged(reason)) => Step::Failed(Failure::Damaged(reason)),
             (_, Reply::Unknown) | (Stage::Segment, Reply::Conflicted) => Step::Resend,
             // A segment's key holds the hash of its bytes: what is there already is what was to be put.
-            (Stage::Segment, Reply::Stored { .. } | Reply::Refused) => {
-                self.stage = Stage::Head;
-                self.put_head()
-            }
+            (Stage::Segment, Reply::Stored { .. } | Reply::Refused) => self.put_next(),
             (Stage::Head, Reply::Stored { etag }) => self.committed(etag),
             (Stage::Head, Reply::Refused) => self.get_head(true),
             (Stage::Head, Reply::Conflicted) => self.get_head(false),
@@ -253,6 +268,14 @@ impl Commit {
             self.stage = Stage::Done;
         }
         step
+    }
+
+    fn put_next(&mut self) -> Step {
+        if let Some((key, bytes)) = self.puts.pop_front() {
+            return Step::PutSegment { key, bytes };
+        }
+        self.stage = Stage::Head;
+        self.put_head()
     }
 
     fn put_head(&self) -> Step {
@@ -308,63 +331,6 @@ impl Commit {
             _ => Step::Superseded { head, etag },
         }
     }
-}
-
-type Prepared = (Head, Bytes, Option<(String, Bytes)>);
-
-/// The new head, its bytes, and the segment to put before it, if the pages are too many to ride along.
-fn prepare(owned: &Owned, change: Change, put_id: String) -> Result<Prepared, Failure> {
-    let session = &owned.session;
-    let before = owned.head.as_deref();
-    let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
-    let mut segments = match before {
-        Some(head) if !change.full => head.segments.clone(),
-        _ => Vec::new(),
-    };
-    let (mut inline, pages) = encode_delta(before.filter(|_| !change.full), change.pages)?;
-    let mut put = None;
-    if inline.len() > INLINE_BYTES_MAX {
-        let sha256 = segment::sha256_hex(&inline);
-        let key = session.segment(owned.epoch, sequence, &sha256);
-        segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
-        put = Some((key, std::mem::take(&mut inline)));
-    }
-    let head = Head {
-        format: FORMAT,
-        tenant: session.tenant.clone(),
-        uid: session.uid.clone(),
-        name: session.name.clone(),
-        epoch: owned.epoch,
-        sequence,
-        put_id,
-        engine_digest: change.engine_digest,
-        time: change.time,
-        memory_pages: change.memory_pages,
-        globals: change.globals,
-        state: change.state,
-        segments,
-        tombstone: false,
-        inline,
-    };
-    let bytes = head.encode()?;
-    Ok((head, bytes, put))
-}
-
-/// The bytes and the number of all pages changed since the last segment: those inline in `before`, with `changed` over them.
-fn encode_delta(before: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), Failure> {
-    if changed.is_empty() {
-        return Ok((before.map(|head| head.inline.clone()).unwrap_or_default(), 0));
-    }
-    let known = before.map(Head::inline_pages).transpose()?.unwrap_or_default();
-    let pages = if known.is_empty() {
-        changed
-    } else {
-        let mut union: BTreeMap<u32, Page> = known.into_iter().collect();
-        union.extend(changed);
-        union.into_iter().collect()
-    };
-    let bytes = segment::encode(&pages)?;
-    Ok((bytes, u32::try_from(pages.len()).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]

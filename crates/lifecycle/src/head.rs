@@ -1,8 +1,12 @@
 //! The head: the one object whose replacement is a commit.
 //!
-//! `magic (8) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ manifest (JSON) ‖ inline (a segment, or nothing) ‖ sha256 of all before (32)`.
-//! The manifest names everything else: the segments, oldest first, over which the inline pages lie, and what the kernel pod needs to rebuild
-//! the session and its object.
+//! `magic (8) ‖ compressed manifest bytes (u32 LE) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ zstd(manifest, JSON) ‖ inline (a segment,
+//! or nothing) ‖ sha256 of all before (32)`. The last byte of the magic is the format.
+//! The manifest names everything else: the segments, oldest first, over which the inline pages lie, the checkpoints, the journal, and what the
+//! kernel pod needs to rebuild the session and its object.
+//!
+//! Format 1 had a manifest that was not compressed (and no second length), no checkpoints and no journal. It is still read, never written: a
+//! process that knows only format 1 refuses a head of format 2 by its magic instead of dropping what it does not know.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,11 +14,13 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     SessionKey,
+    checkpoint::CheckpointRef,
+    journal::Journal,
     segment::{self, SegmentError},
 };
 
-/// Format of the manifest that this code writes, and the only one that it reads.
-pub const FORMAT: u16 = 1;
+/// Format of the manifest that this code writes. It reads the one before, too.
+pub const FORMAT: u16 = 2;
 
 /// Bytes of a manifest at most. The largest parts are the last eval's result and the journal of pending operations.
 pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
@@ -25,8 +31,13 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Segments that a head may name: a restore reads them all.
 pub const SEGMENTS_MAX: usize = 32;
 
-const MAGIC: [u8; 8] = *b"DMHEAD\0\x01";
-const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
+/// Level of zstd for the manifest, which is small and on the path of every commit.
+const ZSTD_LEVEL: i32 = 1;
+
+const MAGIC_PLAIN: [u8; 8] = *b"DMHEAD\0\x01";
+const MAGIC: [u8; 8] = *b"DMHEAD\0\x02";
+const HEADER_PLAIN_BYTES: usize = MAGIC.len() + 4 + 4;
+const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 + 4;
 const CHECKSUM_BYTES: usize = 32;
 
 /// A segment that a head names.
@@ -76,6 +87,15 @@ pub struct Head {
     /// The session is deleted: nothing may be restored or committed any more.
     #[serde(default)]
     pub tombstone: bool,
+    /// Earlier states that can be restored, oldest first. Empty in a checkpoint's own object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<CheckpointRef>,
+    /// What happened so far. Empty in a checkpoint's own object.
+    #[serde(default)]
+    pub journal: Journal,
+    /// The label of the checkpoint that these bytes are; `None` in a head and in an automatic checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The pages changed since the last segment, in [`segment`] form; empty for none. Travels after the manifest, not in it.
     #[serde(skip)]
     pub inline: Bytes,
@@ -117,6 +137,9 @@ pub enum HeadError {
     /// The manifest is not what it should be.
     #[error("the head's manifest cannot be read or written: {0}")]
     Manifest(#[source] serde_json::Error),
+    /// zstd refused.
+    #[error("the head's manifest cannot be (de)compressed: {0}")]
+    Zstd(#[source] std::io::Error),
     /// The inline pages do not verify.
     #[error("the head's inline pages: {0}")]
     Inline(#[source] SegmentError),
@@ -147,6 +170,13 @@ impl Head {
         self.segment_bytes().saturating_add(self.inline.len() as u64)
     }
 
+    /// Keys of every object that this head needs beside itself: its segments, its checkpoints with theirs, and its journal.
+    pub fn named_keys(&self) -> impl Iterator<Item = &str> {
+        let segments = self.segments.iter().map(|segment| segment.key.as_str());
+        let checkpoints = self.checkpoints.iter().flat_map(CheckpointRef::named_keys);
+        segments.chain(checkpoints).chain(self.journal.segments.iter().map(|segment| segment.key.as_str()))
+    }
+
     /// The bytes to store.
     ///
     /// # Errors
@@ -156,48 +186,57 @@ impl Head {
         let manifest_length = checked_length("manifest", manifest.len(), MANIFEST_BYTES_MAX)?;
         let inline_length = checked_length("inline part", self.inline.len(), INLINE_BYTES_MAX)?;
         checked_length("segment list", self.segments.len(), SEGMENTS_MAX)?;
-        let mut out = Vec::with_capacity(HEADER_BYTES + manifest.len() + self.inline.len() + CHECKSUM_BYTES);
+        let compressed = zstd::bulk::compress(&manifest, ZSTD_LEVEL).map_err(HeadError::Zstd)?;
+        let compressed_length = checked_length("manifest", compressed.len(), MANIFEST_BYTES_MAX)?;
+        let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + self.inline.len() + CHECKSUM_BYTES);
         out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&compressed_length.to_le_bytes());
         out.extend_from_slice(&manifest_length.to_le_bytes());
         out.extend_from_slice(&inline_length.to_le_bytes());
-        out.extend_from_slice(&manifest);
+        out.extend_from_slice(&compressed);
         out.extend_from_slice(&self.inline);
         let checksum = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
         Ok(out.into())
     }
 
-    /// The head that `bytes` are. Every length is checked before use, and the checksum before the manifest is parsed.
+    /// The head that `bytes` are. Every length is checked before use, and the checksum before anything is decompressed or parsed.
     ///
     /// # Errors
-    /// When the bytes are not exactly what [`Head::encode`] makes.
+    /// When the bytes are not exactly what [`Head::encode`] makes, or made when it wrote format 1.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
-        let short = || HeadError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
+        let short = || HeadError::Length { expected: HEADER_PLAIN_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
         let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-        if *magic != MAGIC {
-            return Err(HeadError::Magic);
-        }
-        let (manifest_length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
-        let (inline_length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+        let plain = match *magic {
+            MAGIC => false,
+            MAGIC_PLAIN => true,
+            _ => return Err(HeadError::Magic),
+        };
+        let (stored_length, rest) = split_length(rest, "manifest", MANIFEST_BYTES_MAX).ok_or_else(short)??;
+        let (manifest_length, rest) =
+            if plain { (stored_length, rest) } else { split_length(rest, "manifest", MANIFEST_BYTES_MAX).ok_or_else(short)?? };
+        let (inline_length, rest) = split_length(rest, "inline part", INLINE_BYTES_MAX).ok_or_else(short)??;
         let (parts, checksum) = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
-        let manifest_length = u32::from_le_bytes(*manifest_length) as usize;
-        let inline_length = u32::from_le_bytes(*inline_length) as usize;
-        checked_length("manifest", manifest_length, MANIFEST_BYTES_MAX)?;
-        checked_length("inline part", inline_length, INLINE_BYTES_MAX)?;
-        let body = HEADER_BYTES + manifest_length + inline_length;
+        let body = if plain { HEADER_PLAIN_BYTES } else { HEADER_BYTES } + stored_length + inline_length;
         let mismatch = || HeadError::Length { expected: body + CHECKSUM_BYTES, actual: bytes.len() };
-        if parts.len() != manifest_length + inline_length {
+        if parts.len() != stored_length + inline_length {
             return Err(mismatch());
         }
         if Sha256::digest(bytes.get(..body).ok_or_else(mismatch)?).as_slice() != checksum {
             return Err(HeadError::Checksum);
         }
-        let (manifest, inline) = parts.split_at_checked(manifest_length).ok_or_else(mismatch)?;
-        let mut head: Self = serde_json::from_slice(manifest).map_err(HeadError::Manifest)?;
-        if head.format != FORMAT {
+        let (stored, inline) = parts.split_at_checked(stored_length).ok_or_else(mismatch)?;
+        let mut head: Self = if plain {
+            serde_json::from_slice(stored).map_err(HeadError::Manifest)?
+        } else {
+            let manifest = zstd::bulk::decompress(stored, manifest_length).map_err(HeadError::Zstd)?;
+            serde_json::from_slice(&manifest).map_err(HeadError::Manifest)?
+        };
+        if head.format != if plain { 1 } else { FORMAT } {
             return Err(HeadError::Format { found: head.format });
         }
         checked_length("segment list", head.segments.len(), SEGMENTS_MAX)?;
+        head.format = FORMAT;
         head.inline = Bytes::copy_from_slice(inline);
         Ok(head)
     }
@@ -209,6 +248,13 @@ impl Head {
     pub fn inline_pages(&self) -> Result<Vec<(u32, crate::Page)>, HeadError> {
         if self.inline.is_empty() { Ok(Vec::new()) } else { segment::decode(&self.inline).map_err(HeadError::Inline) }
     }
+}
+
+/// The length at the front of `rest`, if it is there and allowed, and what follows.
+fn split_length<'a>(rest: &'a [u8], part: &'static str, max: usize) -> Option<Result<(usize, &'a [u8]), HeadError>> {
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    Some(checked_length(part, length, max).map(|_| (length, rest)))
 }
 
 fn checked_length(part: &'static str, bytes: usize, max: usize) -> Result<u32, HeadError> {
@@ -240,6 +286,9 @@ mod tests {
             state: serde_json::json!({"cells": 4}),
             segments: vec![SegmentRef { key: "k".into(), bytes: 5, sha256: "aa".into(), pages: 1 }],
             tombstone: false,
+            checkpoints: Vec::new(),
+            journal: Journal::default(),
+            label: None,
             inline: if inline.is_empty() { Bytes::new() } else { segment::encode(inline).unwrap() },
         }
     }
@@ -255,10 +304,21 @@ mod tests {
     }
 
     #[test]
+    fn a_head_of_format_1_is_still_read() {
+        let written = include_bytes!("../tests/fixtures/head-format-1.bin");
+        let pages: [(u32, crate::Page); 2] = [(1, Arc::new([7; 4096])), (4, Arc::new([8; 4096]))];
+        let read = Head::decode(written).unwrap();
+        let segments = vec![SegmentRef { key: "t/team/s/u-1/3-8-ab".into(), ..head(&[]).segments[0].clone() }];
+        assert_eq!(read, Head { segments, ..head(&pages) });
+        assert_eq!(read.inline_pages().unwrap(), pages);
+        assert_eq!(Head::decode(&read.encode().unwrap()).unwrap(), read, "and written in the newer one");
+    }
+
+    #[test]
     fn another_format_is_named() {
         let mut other = head(&[]);
-        other.format = 2;
-        assert!(matches!(Head::decode(&other.encode().unwrap()), Err(HeadError::Format { found: 2 })));
+        other.format = 3;
+        assert!(matches!(Head::decode(&other.encode().unwrap()), Err(HeadError::Format { found: 3 })));
     }
 
     #[test]

@@ -7,7 +7,12 @@
 //! |---|---|
 //! | [`keys`] | where a session's objects lie |
 //! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
+//! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
+//! | [`journal`] | how the record of what happened grows and rolls over |
+//! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
+//! | [`fork`] | what a child takes from its parent |
+//! | [`recover`] | what is left of a session whose head is lost |
 //! | [`acquire`] | whether a head that was read may be restored under an assignment |
 //! | [`image`] | the pages of a session out of head and segments |
 //! | [`placement`] | which pod runs a session |
@@ -18,11 +23,16 @@
 )]
 
 pub mod acquire;
+pub mod checkpoint;
 pub mod commit;
+pub mod fork;
 pub mod head;
 pub mod image;
+pub mod journal;
 pub mod keys;
 pub mod placement;
+pub mod prepare;
+pub mod recover;
 pub mod segment;
 pub mod sweep;
 
@@ -33,6 +43,7 @@ pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
 pub use head::{Head, SegmentRef};
 pub use image::assemble;
 pub use keys::SessionKey;
+pub use prepare::Annex;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;

@@ -3,9 +3,12 @@
 //! Deletion: put the tombstone over the head (`If-Match`, or `If-None-Match` when there is none), then delete every other key of the prefix,
 //! then the tombstone. A writer that is still at work meets the tombstone in its next commit.
 //!
-//! Garbage collection needs no clock: with a head read first and the keys listed after, a segment that the head does not name and whose
-//! (epoch, sequence) is not above the head's can never be named again, because a head's version strictly grows and a commit's segments
-//! carry the version of the head that is to name them.
+//! Garbage collection needs no clock: with a head read first and the keys listed after, an object that the head does not name and whose
+//! (epoch, sequence) is not above the head's can never be named again, because a head's version strictly grows, a commit's objects carry
+//! the version of the head that is to name them first, and a head names nothing that the one before did not name or its own commit put.
+//! A checkpoint keeps its own object and every segment that it lists.
+
+use std::collections::HashSet;
 
 use bytes::Bytes;
 
@@ -29,6 +32,8 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
         state: serde_json::Value::Null,
         segments: Vec::new(),
         inline: Bytes::new(),
+        checkpoints: Vec::new(),
+        journal: crate::journal::Journal::default(),
         tombstone: true,
         ..head.clone()
     }
@@ -59,21 +64,33 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
         state: serde_json::Value::Null,
         segments: Vec::new(),
         tombstone: true,
+        checkpoints: Vec::new(),
+        journal: crate::journal::Journal::default(),
+        label: None,
         inline: Bytes::new(),
     }
 }
 
-/// Of `keys`, listed after `head` was read, those that may go. Never the head itself, never a name that is not a segment's.
+/// Of `keys`, listed after `head` was read, those that may go. Never the head itself, never a name that is none of ours.
 #[must_use]
 pub fn deletable<'a>(keys: &'a [String], head: &Head) -> Vec<&'a str> {
+    let named: HashSet<&str> = head.named_keys().collect();
     keys.iter()
         .map(String::as_str)
-        .filter(|key| match keys::parse_segment(key) {
+        .filter(|key| match keys::parse_object(key) {
             Some(_) if head.tombstone => true,
-            Some(version) => version <= head.version() && !head.segments.iter().any(|s| s.key == *key),
+            Some((_, version)) => version <= head.version() && !named.contains(key),
             None => false,
         })
         .collect()
+}
+
+/// Keys that `before` names and `after`, the commit that follows it, does not: nothing can name them again.
+#[must_use]
+pub fn released(before: &Head, after: &Head) -> Vec<String> {
+    let kept: HashSet<&str> = after.named_keys().collect();
+    let gone: HashSet<&str> = before.named_keys().filter(|key| !kept.contains(key)).collect();
+    gone.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -96,6 +113,25 @@ mod tests {
         assert_eq!(deletable(&listed, &head), vec![key(1, 5), key(1, 99), key(2, 10)]);
         head.tombstone = true;
         assert_eq!(deletable(&listed, &head).len(), 6);
+    }
+
+    #[test]
+    fn checkpoints_and_journal_keep_their_objects() {
+        let (session, mut head) = (session(), empty(&session()));
+        (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
+        let (segment, aside, lost) = (session.segment(1, 4, "ab"), session.checkpoint(1, 5, "ab"), session.checkpoint(1, 6, "ab"));
+        let (told, untold) = (session.journal(2, 7, "ab"), session.journal(2, 8, "ab"));
+        head.checkpoints =
+            vec![crate::checkpoint::CheckpointRef { key: aside.clone(), segments: vec![segment.clone()], ..Default::default() }];
+        head.journal.segments = vec![crate::journal::JournalRef { key: told.clone(), ..Default::default() }];
+        let listed = vec![segment.clone(), aside.clone(), lost.clone(), told.clone(), untold.clone(), session.checkpoint(2, 11, "ab")];
+        assert_eq!(deletable(&listed, &head), vec![lost.as_str(), untold.as_str()]);
+        let mut after = head.clone();
+        after.checkpoints.clear();
+        let mut gone = released(&head, &after);
+        gone.sort();
+        assert_eq!(gone, [segment, aside]);
+        assert!(released(&after, &head).is_empty());
     }
 
     #[test]

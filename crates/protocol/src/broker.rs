@@ -28,6 +28,10 @@ pub struct ToolCall {
     pub tool: String,
     /// Its arguments.
     pub args: serde_json::Value,
+    /// Whether it may have been sent before: by this process, or by one that ran the session earlier. A broker that does not know of a
+    /// repeated call cannot tell whether it was made, and makes it only when its method is safe (RFC 9110, 9.2.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
 }
 
 /// The result of a call. A tool's failure is a value here, not an HTTP error, so that it can be journaled.

@@ -13,6 +13,10 @@ pub enum Language {
     Typescript,
     /// JavaScript only: type annotations are a `SyntaxError`.
     Javascript,
+    /// TypeScript with JSX, which calls `React.createElement` unless a `@jsx` comment names another function.
+    Tsx,
+    /// JavaScript with JSX.
+    Jsx,
 }
 
 /// Body of `POST …/{name}/eval`.

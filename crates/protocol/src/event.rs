@@ -36,6 +36,14 @@ pub enum EventBody {
         /// The text.
         text: String,
     },
+    /// A rich rendering.
+    #[serde(rename_all = "camelCase")]
+    Display {
+        /// Media type of `data`.
+        mime_type: String,
+        /// The text, or base64 for binary types.
+        data: String,
+    },
     /// A tool call left the session.
     #[serde(rename_all = "camelCase")]
     ToolCall {

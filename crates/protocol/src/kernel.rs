@@ -8,12 +8,16 @@
 //! | `POST /v1/wake` | [`Assignment`] | [`SessionReport`] | gateway |
 //! | `POST /v1/hibernate` | [`Assignment`] | [`SessionReport`] once the head is stored | gateway |
 //! | `POST /v1/interrupt` | [`Assignment`] | 202 | gateway |
+//! | `POST /v1/checkpoint` | [`CheckpointCall`] | [`crate::history::Checkpoint`] | gateway |
+//! | `POST /v1/restore` | [`RestoreCall`] | [`SessionReport`] once the restored state is committed | gateway |
+//! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
+//! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
 //!
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
-//! read the status again and route anew.
+//! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
 
 use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
 use serde::{Deserialize, Serialize};
@@ -41,6 +45,53 @@ pub struct Assignment {
     pub generation: i64,
     /// The spec.
     pub spec: KernelSessionSpec,
+    /// The session that `spec.source` names, if it exists: a new session begins as what that one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_uid: Option<String>,
+}
+
+/// Body of `POST /v1/checkpoint`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// The label.
+    pub label: String,
+}
+
+/// Body of `POST /v1/restore`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// Id or label of a checkpoint.
+    pub checkpoint: String,
+}
+
+/// Body of `POST /v1/stored/checkpoints`: a session that is looked at, not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredCall {
+    /// Namespace, which is the tenant.
+    pub namespace: String,
+    /// Object name.
+    pub name: String,
+    /// Object uid: the key in storage.
+    pub uid: String,
+}
+
+/// Body of `POST /v1/stored/journal`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalCall {
+    /// The session.
+    pub session: StoredCall,
+    /// Only entries with a greater number.
+    pub after: u64,
+    /// Entries at most.
+    pub limit: usize,
 }
 
 /// Body of `POST /v1/eval`.

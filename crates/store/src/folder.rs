@@ -108,6 +108,11 @@ impl SnapshotStore for Folder {
         self.blocking(PutError::Unknown, move |inner| inner.put(&path, &bytes, &condition)).await
     }
 
+    async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
+        let (from, to) = (self.inner.path(from)?, self.inner.path(to)?);
+        self.blocking(std::convert::identity, move |inner| inner.copy(&from, &to)).await
+    }
+
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
         let path = self.inner.path(key)?;
         self.blocking(std::convert::identity, move |inner| inner.delete(&path)).await
@@ -148,11 +153,39 @@ impl Inner {
         let folder = path.parent().unwrap_or(&self.objects);
         create_folders(folder)?;
         let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        write_synced(&temporary, bytes)?;
-        std::fs::rename(&temporary, path).map_err(io("rename to", path))?;
+        let written = write_synced(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path).map_err(io("rename to", path)));
+        if let Err(error) = written {
+            // A full disk must not be kept full by what did not fit.
+            let _ = std::fs::remove_file(&temporary);
+            return Err(error.into());
+        }
         // From here on the write is visible, though a crash may still undo it.
         sync_folder(folder).map_err(PutError::Unknown)?;
         Ok(etag(bytes))
+    }
+
+    /// Gives the file a second name where the file system can: a file is only ever replaced whole, so neither name sees the other's changes.
+    fn copy(&self, from: &Path, to: &Path) -> Result<bool, StoreError> {
+        let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
+        let _key = self.key_lock(to).lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = to.parent().unwrap_or(&self.objects);
+        create_folders(folder)?;
+        let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        match std::fs::hard_link(from, &temporary) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(_) => match read(from)? {
+                Some(object) => write_synced(&temporary, &object.bytes)?,
+                None => return Ok(false),
+            },
+        }
+        std::fs::rename(&temporary, to).map_err(io("rename to", to))?;
+        // Renaming one name of a file to another of the same file leaves both.
+        match std::fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("clear", &temporary)(error)),
+            _ => sync_folder(folder)?,
+        }
+        Ok(true)
     }
 
     fn delete(&self, path: &Path) -> Result<(), StoreError> {

@@ -57,6 +57,18 @@ pub trait SnapshotStore: Send + Sync {
     /// Puts `bytes` at `key` if the condition holds. It is never tried twice behind the caller's back.
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError>;
 
+    /// Makes the object at `to` what the one at `from` is; `false` when there is none. The bytes need not pass through this process.
+    async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
+        let Some(object) = self.get(from).await? else { return Ok(false) };
+        match self.put(to, object.bytes, Condition::None).await {
+            Ok(_) => Ok(true),
+            Err(PutError::Failed(error) | PutError::Unknown(error)) => Err(error),
+            Err(error @ (PutError::Refused | PutError::Conflicted)) => {
+                Err(StoreError::Unexpected { operation: "copy", endpoint: String::new(), reason: error.to_string() })
+            }
+        }
+    }
+
     /// Removes the object at `key`; also a success when there is none.
     async fn delete(&self, key: &str) -> Result<(), StoreError>;
 

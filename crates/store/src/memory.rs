@@ -56,6 +56,16 @@ impl SnapshotStore for Memory {
         Ok(etag)
     }
 
+    async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let Some(object) = state.objects.get(from) else { return Ok(false) };
+        let bytes = object.bytes.clone();
+        state.writes += 1;
+        let etag = format!("\"{}\"", state.writes);
+        state.objects.insert(to.to_owned(), Object { bytes, etag });
+        Ok(true)
+    }
+
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.state().objects.remove(key);
         Ok(())

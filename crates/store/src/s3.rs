@@ -8,6 +8,7 @@ use aws_sdk_s3::{
         BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient,
         retry::RetryConfig, timeout::TimeoutConfig,
     },
+    error::ProvideErrorMetadata as _,
     primitives::ByteStream,
 };
 use aws_smithy_http_client::{
@@ -171,6 +172,23 @@ impl SnapshotStore for S3 {
                 })
             }),
             Err(error) => Err(self.place.classify_put(&error, matches)),
+        }
+    }
+
+    async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
+        // The header is a path in a URL; keys are of characters that stand for themselves there, and '/'.
+        let source = format!("{}/{from}", self.place.bucket);
+        match self.client.copy_object().bucket(&self.place.bucket).copy_source(source).key(to).send().await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some("NoSuchKey") => Ok(false),
+            // As for a read: without the right to list, what is not there is denied.
+            Err(error) => match self.place.classify("copy", &error) {
+                denied @ StoreError::Denied { .. } => match self.list(from).await {
+                    Ok(keys) if !keys.iter().any(|key| key == from) => Ok(false),
+                    _ => Err(denied),
+                },
+                failed => Err(failed),
+            },
         }
     }
 

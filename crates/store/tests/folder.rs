@@ -30,6 +30,22 @@ async fn a_second_process_is_kept_out_until_the_first_lets_go() {
 }
 
 #[tokio::test]
+async fn a_copy_outlives_what_it_was_made_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Folder::open(dir.path()).unwrap();
+    let etag = store.put("t/a/s/parent/1-1-ab", text("pages"), Condition::Absent).await.unwrap();
+    for _ in 0..2 {
+        assert!(store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-1-ab").await.unwrap());
+    }
+    store.put("t/a/s/parent/1-1-ab", text("other"), Condition::Matches(etag)).await.unwrap();
+    store.delete("t/a/s/parent/1-1-ab").await.unwrap();
+    assert_eq!(store.get("t/a/s/child/1-1-ab").await.unwrap().unwrap().bytes, text("pages"));
+    assert!(!store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-2-ab").await.unwrap());
+    assert_eq!(store.list("").await.unwrap(), ["t/a/s/child/1-1-ab"]);
+    assert_eq!(std::fs::read_dir(dir.path().join(".tmp")).unwrap().count(), 0, "nothing is left of making it");
+}
+
+#[tokio::test]
 async fn a_write_that_a_crash_cut_off_is_never_seen() {
     let dir = tempfile::tempdir().unwrap();
     let store = Folder::open(dir.path()).unwrap();

@@ -47,6 +47,20 @@ async fn conditional_puts_tell_refused_from_done() {
 }
 
 #[tokio::test]
+async fn an_object_is_copied_by_the_store() {
+    let minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    store.put("t/a/s/parent/1-1-ab", text("pages"), Condition::Absent).await.unwrap();
+    assert!(store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-1-ab").await.unwrap());
+    assert!(store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-1-ab").await.unwrap(), "again is the same");
+    store.delete("t/a/s/parent/1-1-ab").await.unwrap();
+    assert_eq!(store.get("t/a/s/child/1-1-ab").await.unwrap().unwrap().bytes, text("pages"));
+    assert!(!store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-2-ab").await.unwrap(), "what is gone is not copied");
+    let error = S3::new(&minio.options("absent")).copy("k", "l").await.unwrap_err();
+    assert!(matches!(error, StoreError::NoBucket { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn the_probe_passes_and_leaves_nothing() {
     let minio = Minio::start().await.unwrap();
     let store = minio.create_bucket("sessions").await.unwrap();
@@ -120,6 +134,9 @@ async fn scoped_credentials_stay_in_their_tenants_prefix() {
     assert_eq!(store.get("p/t/team/s/u/head").await.unwrap(), None);
     let etag = store.put("p/t/team/s/u/head", text("mine"), Condition::Absent).await.unwrap();
     assert_eq!(store.get("p/t/team/s/u/head").await.unwrap().unwrap().etag, etag);
+    assert!(store.copy("p/t/team/s/u/head", "p/t/team/s/child/1-1-ab").await.unwrap(), "a fork stays in the tenant");
+    assert!(!store.copy("p/t/team/s/u/gone", "p/t/team/s/child/1-2-ab").await.unwrap());
+    store.delete("p/t/team/s/child/1-1-ab").await.unwrap();
     assert_eq!(store.list("p/t/team/").await.unwrap(), ["p/t/team/s/u/head"]);
 
     for key in ["p/t/other/s/u/head", "p/t/team-b/s/u/head", "p/t/other/s/u/absent", "elsewhere"] {
@@ -127,6 +144,8 @@ async fn scoped_credentials_stay_in_their_tenants_prefix() {
         assert!(matches!(get, Err(StoreError::Denied { .. })), "{key}: {get:?}");
         let put = store.put(key, text("x"), Condition::None).await;
         assert!(matches!(put, Err(PutError::Failed(StoreError::Denied { .. }))), "{key}: {put:?}");
+        let copies = [store.copy(key, "p/t/team/s/u/1-1-ab").await, store.copy("p/t/team/s/u/head", key).await];
+        assert!(copies.iter().all(|copy| matches!(copy, Err(StoreError::Denied { .. }))), "{key}: {copies:?}");
         let delete = store.delete(key).await;
         assert!(matches!(delete, Err(StoreError::Denied { .. })), "{key}: {delete:?}");
     }

@@ -4,6 +4,9 @@
 //! not there fails and says so.
 
 pub mod apiserver;
+pub mod careless;
 pub mod minio;
 pub mod process;
+pub mod proxy;
+pub mod soak;
 pub mod tools;

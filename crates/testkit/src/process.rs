@@ -45,6 +45,27 @@ impl Process {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
+    /// SIGSTOP: it is there and does nothing, until [`Process::resume`].
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn stop(&self) -> Result<()> {
+        self.signal(rustix::process::Signal::STOP)
+    }
+
+    /// SIGCONT.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(rustix::process::Signal::CONT)
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
+        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw).context("a process id")?;
+        rustix::process::kill_process(id, signal).with_context(|| format!("signal process {}", self.child.id()))
+    }
+
     /// SIGKILL, and waits for the end. A process that has ended already is no error.
     pub fn kill(&mut self) {
         // Both fail only when the process is gone, which is what is wanted.

@@ -6,19 +6,22 @@ use dormouse_protocol::ErrorCode;
 
 use super::world::{SESSION, WAIT_SECONDS, World};
 
+/// An S3 store that looks at a condition first and writes afterwards.
+const CARELESS_STORE: &str = include_str!("../../manifests/careless-store.yaml");
+
 /// 401 and 403 tell nothing about what exists.
 pub async fn strangers_are_refused(world: &World) -> Result<()> {
-    let nobody = world.api.with_token("not-a-token").refused(SESSION, "1").await?;
-    ensure!(nobody.status.as_u16() == 401 && nobody.error.code == ErrorCode::Unauthenticated, "{nobody:?}");
+    let nobody = world.api.with_token("not-a-token")?.refused(SESSION, "1").await?;
+    ensure!(nobody.status == 401 && nobody.error.code == ErrorCode::Unauthenticated, "{nobody:?}");
     let token = world.kube.kubectl("create token stranger --audience dormouse").await?;
-    let stranger = world.api.with_token(token.trim());
+    let stranger = world.api.with_token(token.trim())?;
     let existing = stranger.refused(SESSION, "1").await?;
     let missing = stranger.refused("no-such-session", "1").await?;
-    ensure!(existing.status.as_u16() == 403 && existing.error.code == ErrorCode::Forbidden, "{existing:?}");
+    ensure!(existing.status == 403 && existing.error.code == ErrorCode::Forbidden, "{existing:?}");
     ensure!(existing.status == missing.status && existing.error.code == missing.error.code, "{existing:?} {missing:?}");
     let other_audience = world.kube.kubectl("create token app --audience somebody-else").await?;
-    let elsewhere = world.api.with_token(other_audience.trim()).refused(SESSION, "1").await?;
-    ensure!(elsewhere.status.as_u16() == 401, "a token for another audience was taken: {elsewhere:?}");
+    let elsewhere = world.api.with_token(other_audience.trim())?.refused(SESSION, "1").await?;
+    ensure!(elsewhere.status == 401, "a token for another audience was taken: {elsewhere:?}");
     Ok(())
 }
 
@@ -59,14 +62,37 @@ pub async fn invalid_objects(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A bucket that is not there, and credentials that are wrong: the pool says which, in its condition and its pod's log, and nothing crash-loops.
-pub async fn unusable_storage(world: &World) -> Result<()> {
-    says_why(world, "no-bucket", "not-there", "story-secret-key", "not-there").await?;
-    says_why(world, "no-rights", "dormouse", "not-the-secret-key", "credentials").await
+/// Storage that a pool cannot use, and what is to be said about it.
+struct Unusable {
+    namespace: &'static str,
+    service: &'static str,
+    bucket: &'static str,
+    secret_key: &'static str,
+    reason: &'static str,
+    word: &'static str,
 }
 
-/// A namespace whose pool has this bucket and this secret key is not ready, and says this word about it.
-async fn says_why(world: &World, namespace: &str, bucket: &str, secret_key: &str, word: &str) -> Result<()> {
+/// A bucket that is not there, credentials that are wrong, a store whose conditional writes are not atomic: the pool says which, in its
+/// condition and its pod's log, and nothing crash-loops.
+pub async fn unusable_storage(world: &World) -> Result<()> {
+    world.kube.apply(CARELESS_STORE).await?;
+    world.kube.kubectl(&format!("wait --for=condition=Available --timeout={WAIT_SECONDS}s deployment/careless -n storage")).await?;
+    let good = Unusable {
+        namespace: "",
+        service: "minio",
+        bucket: "dormouse",
+        secret_key: "story-secret-key",
+        reason: "StorageUnavailable",
+        word: "",
+    };
+    says_why(world, &Unusable { namespace: "no-bucket", bucket: "not-there", word: "not-there", ..good }).await?;
+    says_why(world, &Unusable { namespace: "no-rights", secret_key: "not-the-secret-key", word: "credentials", ..good }).await?;
+    says_why(world, &Unusable { namespace: "no-atomicity", service: "careless", reason: "StorageUnsafe", word: "atomic", ..good }).await
+}
+
+/// A namespace whose pool has this storage is not ready, and says why.
+async fn says_why(world: &World, storage: &Unusable) -> Result<()> {
+    let Unusable { namespace, service, bucket, secret_key, reason, word } = storage;
     let objects = format!(
         "\
 apiVersion: v1
@@ -82,20 +108,20 @@ apiVersion: dormouse.dev/v1alpha1
 kind: KernelPool
 metadata: {{name: default, namespace: {namespace}}}
 spec:
-  storage: {{bucket: {bucket}, endpoint: \"http://minio.storage.svc:9000\", credentialsSecretRef: {{name: s3}}}}
+  storage: {{bucket: {bucket}, endpoint: \"http://{service}.storage.svc:9000\", credentialsSecretRef: {{name: s3}}}}
 "
     );
     world.kube.apply(&objects).await?;
-    let reason = "jsonpath={.status.conditions[?(@.type==\"Ready\")].reason}=StorageUnavailable";
-    world.kube.wait(reason, &format!("kernelpool/default -n {namespace}"), WAIT_SECONDS).await?;
+    let is_said = format!("jsonpath={{.status.conditions[?(@.type==\"Ready\")].reason}}={reason}");
+    world.kube.wait(&is_said, &format!("kernelpool/default -n {namespace}"), WAIT_SECONDS).await?;
     let pool = world.kube.get(&format!("kernelpool default -n {namespace}")).await?;
     let ready = pool["status"]["conditions"].as_array().and_then(|all| all.iter().find(|condition| condition["type"] == "Ready")).cloned();
     let message = ready.as_ref().and_then(|condition| condition["message"].as_str()).unwrap_or_default();
-    ensure!(ready.as_ref().is_some_and(|condition| condition["status"] == "False") && message.contains(word), "{ready:?}");
+    ensure!(ready.as_ref().is_some_and(|condition| condition["status"] == "False") && message.contains(*word), "{ready:?}");
     let pods = world.kube.get(&format!("pods -n {namespace} -l dormouse.dev/component=kernel")).await?;
     let restarts = pods["items"][0]["status"]["containerStatuses"][0]["restartCount"].clone();
     ensure!(restarts == 0, "a crash loop: {restarts} restarts");
     let log = world.kube.kubectl(&format!("logs -n {namespace} -l dormouse.dev/component=kernel --tail=-1")).await?;
-    ensure!(log.contains(word), "the log does not say {word}:\n{log}");
+    ensure!(log.contains(*word), "the log does not say {word}:\n{log}");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{eval, events, sessions};
+use super::{eval, events, history, sessions};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -18,7 +18,12 @@ use super::{eval, events, sessions};
         sessions::hibernate,
         sessions::wake,
         eval::eval,
-        events::events
+        events::events,
+        history::checkpoints,
+        history::make_checkpoint,
+        history::restore,
+        history::fork,
+        history::journal
     ),
     tags((name = "sessions", description = "Sessions and their cells.")),
     modifiers(&Bearer)

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Verb},
+    directory::Key,
     problem::Problem,
     service::{self, Created, Existing},
 };
@@ -61,6 +62,10 @@ pub(crate) async fn create(
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Problem> {
     app.allow(&caller, Verb::Create, &namespace, None, false).await?;
+    if let Some(source) = &body.spec.source {
+        // A fork holds what its parent's cells made.
+        app.allow_eval(&caller, Verb::Create, &Key::new(&namespace, &source.session)).await?;
+    }
     let refuse = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
     let existing = if refuse { Existing::Refuse } else { Existing::Return };
     if let (Existing::Return, Some(name)) = (existing, &body.name) {

@@ -29,7 +29,8 @@ use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     eval::EvalResult,
     event::{Event, EventBody, PROTOCOL_VERSION},
-    kernel::{Assignment, EvalCall, PodInfo, ReportLine, SessionReport},
+    history::{Checkpoint, CheckpointList, JournalBody, JournalEntry, JournalPage},
+    kernel::{Assignment, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -61,6 +62,9 @@ pub struct FakePod {
     /// Lines for whoever follows the pod's reports.
     pub reports: tokio::sync::broadcast::Sender<String>,
     pub answers: Mutex<VecDeque<Answer>>,
+    /// What the next wakes are refused with.
+    pub wake_refusals: Mutex<VecDeque<ErrorCode>>,
+    pub restores: Mutex<Vec<RestoreCall>>,
     pub address: SocketAddr,
 }
 
@@ -105,6 +109,8 @@ impl Trust {
             forgets: AtomicUsize::new(0),
             reports: tokio::sync::broadcast::Sender::new(64),
             answers: Mutex::default(),
+            wake_refusals: Mutex::default(),
+            restores: Mutex::default(),
             address: listener.local_addr().unwrap(),
         });
         let gateway = Router::new()
@@ -112,6 +118,9 @@ impl Trust {
             .route("/v1/eval", post(eval))
             .route("/v1/wake", post(wake))
             .route("/v1/hibernate", post(hibernate))
+            .route("/v1/restore", post(restore))
+            .route("/v1/stored/checkpoints", post(checkpoints))
+            .route("/v1/stored/journal", post(journal))
             .with_state(Arc::clone(&pod));
         let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(reports)).with_state(Arc::clone(&pod));
         let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
@@ -199,9 +208,27 @@ fn told(pod: &FakePod, report: Json<SessionReport>) -> Json<SessionReport> {
     report
 }
 
-async fn wake(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
+async fn wake(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Response {
     pod.wakes.lock().unwrap().push(assignment.clone());
-    told(&pod, report(&assignment, SessionState::Idle))
+    match pod.wake_refusals.lock().unwrap().pop_front() {
+        Some(code) => refuse(code),
+        None => told(&pod, report(&assignment, SessionState::Idle)).into_response(),
+    }
+}
+
+async fn restore(State(pod): State<Arc<FakePod>>, Json(call): Json<RestoreCall>) -> Json<SessionReport> {
+    pod.restores.lock().unwrap().push(call.clone());
+    told(&pod, report(&call.assignment, SessionState::Idle))
+}
+
+async fn checkpoints(Json(call): Json<StoredCall>) -> Json<CheckpointList> {
+    let one = Checkpoint { id: "7".to_owned(), label: Some(call.name), sequence: 7, time: "t".to_owned(), bytes: 1 };
+    Json(CheckpointList { items: vec![one], damage: None })
+}
+
+async fn journal(Json(call): Json<JournalCall>) -> Json<JournalPage> {
+    let entry = JournalEntry { seq: call.after + 1, time: "t".to_owned(), epoch: call.limit as u64, body: JournalBody::Hibernated };
+    Json(JournalPage { entries: vec![entry], next: None, damage: None })
 }
 
 async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {

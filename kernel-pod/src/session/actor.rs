@@ -17,7 +17,6 @@ use super::cells::Scripts;
 use super::ops::{InFlight, Settled};
 use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
-use crate::cache::Copy;
 use crate::pod::Shared;
 use crate::slots::Slot;
 
@@ -32,7 +31,7 @@ pub(crate) struct Actor {
     /// The newest assignment.
     pub(super) assignment: Assignment,
     /// Evals that wait for the running one.
-    queue: VecDeque<EvalJob>,
+    pub(super) queue: VecDeque<EvalJob>,
     /// The one that runs.
     pub(super) current: Option<EvalJob>,
     pub(super) live: Option<Live>,
@@ -51,6 +50,8 @@ pub(crate) struct Actor {
     /// What made an instance trap: it is not tried again after the restore.
     pub(super) poison: Poison,
     pub(super) scripts: Scripts,
+    /// Whether a commit was begun that nobody knows the outcome of: its segment may lie in the store unnamed.
+    pub(super) lost_commit: bool,
     leaving: Option<Leave>,
 }
 
@@ -65,6 +66,12 @@ pub(super) struct Live {
     pub(super) slot: Slot,
     /// Whether something has run since the last commit.
     pub(super) dirty: bool,
+    /// Since when an answer is ahead of storage.
+    pub(super) unstored_since: Option<Instant>,
+    /// Whether processes before this one may have left objects that no head names. The next commit sweeps them.
+    pub(super) litter: bool,
+    /// Entries of the journal for the next commit.
+    pub(super) journal: Vec<serde_json::Value>,
     pub(super) idle_since: Instant,
 }
 
@@ -89,6 +96,7 @@ enum Step {
     Message(Option<Message>),
     Settled(Settled),
     Idle,
+    Store,
 }
 
 impl Actor {
@@ -110,6 +118,7 @@ impl Actor {
             told_state: None,
             poison: Poison::default(),
             scripts: Scripts::default(),
+            lost_commit: false,
             leaving: None,
         }
     }
@@ -133,23 +142,19 @@ impl Actor {
                     let result = self.hibernate().await;
                     self.on_result(result);
                 }
+                Step::Store => {
+                    let result = self.commit().await;
+                    self.on_result(result.map(drop));
+                }
             }
         }
         self.leave();
     }
 
     async fn step(&mut self) -> Step {
+        self.offer_slot();
         let idle_at = self.idle_deadline();
-        if let Some(live) = &self.live {
-            let evictable = idle_at.is_some().then_some(live.idle_since);
-            live.slot.set_idle(evictable);
-        }
-        let idle = async {
-            match idle_at {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let (idle, store) = (at(idle_at), at(self.store_deadline()));
         let settled = async {
             match &mut self.live {
                 Some(live) => live.in_flight.next(&live.state).await,
@@ -159,7 +164,15 @@ impl Actor {
         tokio::select! {
             message = self.mailbox.recv() => Step::Message(message),
             settled = settled => Step::Settled(settled),
+            () = store => Step::Store,
             () = idle => Step::Idle,
+        }
+    }
+
+    /// Says whether the slot may be taken by a session that needs one.
+    pub(super) fn offer_slot(&self) {
+        if let Some(live) = &self.live {
+            live.slot.set_idle(self.idle_deadline().map(|_| live.idle_since));
         }
     }
 
@@ -200,6 +213,22 @@ impl Actor {
                 }
                 let _ = reply.send(());
             }
+            Message::Checkpoint(assignment, label, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.make_checkpoint(label).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
+            Message::Restore(assignment, checkpoint, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.restore_checkpoint(&checkpoint).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer.map(|()| self.report()));
+            }
             Message::Interrupt(assignment, reply) => {
                 let result = self.adopt(&assignment);
                 if result.is_ok() {
@@ -231,6 +260,19 @@ impl Actor {
             self.tell();
         }
         let _ = reply.send(error.map_or_else(|| Ok(self.report()), Err));
+    }
+
+    /// What to answer: the error of an answer leaves the session as it is, a fault does not.
+    fn settle_answer<T>(&mut self, result: Result<Result<T, ApiError>, Fault>) -> Result<T, ApiError> {
+        let answer = result.unwrap_or_else(|fault| {
+            let error = fault.error();
+            self.on_result(Err(fault));
+            Err(error)
+        });
+        if self.leaving.is_none() {
+            self.tell();
+        }
+        answer
     }
 
     /// Takes over a newer right or spec; refuses an older right.
@@ -294,30 +336,13 @@ impl Actor {
         }
     }
 
-    /// Answers what has an answer already, and lets a retry of the running cell wait for it.
-    fn answer_known(&mut self) {
-        let Some(live) = &self.live else { return };
-        let (mut rest, last) = (VecDeque::new(), live.state.last.as_ref());
-        for job in std::mem::take(&mut self.queue) {
-            let key = job.request.idempotency_key.as_ref();
-            match (&mut self.current, last) {
-                (_, Some(last)) if key.is_some() && last.key.as_ref() == key => job.answer(Ok(last.result.clone())),
-                (Some(current), _) if key.is_some() && current.request.idempotency_key.as_ref() == key => {
-                    current.waiters.extend(job.waiters);
-                }
-                _ => rest.push_back(job),
-            }
-        }
-        self.queue = rest;
-    }
-
     /// Deals with the end of something that may have failed.
     pub(super) fn on_result(&mut self, result: Result<(), Fault>) {
         let Err(fault) = result else { return };
         let error = fault.error();
         let reason = fault.reason();
         tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, reason, "the session cannot go on as it was");
-        if let Fault::Poisoned(_) = &fault {
+        if let Fault::Poisoned(_) | Fault::Overrun = &fault {
             self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
         }
         self.live = None;
@@ -337,7 +362,7 @@ impl Actor {
                     job.answer(Err(error));
                 }
             }
-            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) => {
+            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) | Fault::Overrun => {
                 if let Fault::Failed(error) = fault {
                     self.failure = Some(error);
                 }
@@ -346,32 +371,6 @@ impl Actor {
                 }
             }
         }
-    }
-
-    /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
-    /// to ask again.
-    pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
-        let Some(live) = &self.live else { return Ok(()) };
-        if live.dirty || live.owned.head.is_none() {
-            self.commit().await?;
-        }
-        let Some(mut live) = self.live.take() else { return Ok(()) };
-        self.remember(&live);
-        let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state };
-        self.pod.cache.put(&self.assignment.uid, copy);
-        self.scripts = Scripts::default();
-        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
-            job.answer(Err(gone("the session was put to sleep while the cell waited; send it again with its idempotency key")));
-        }
-        Ok(())
-    }
-
-    async fn sleep_on_request(&mut self) -> Result<(), Fault> {
-        // A session that this process knows nothing of may have no head yet.
-        if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
-            self.ensure_live().await?;
-        }
-        self.hibernate().await
     }
 
     fn leave(mut self) {
@@ -387,9 +386,7 @@ impl Actor {
         while let Ok(message) = self.mailbox.try_recv() {
             message.refuse(error.clone());
         }
-        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
-            job.answer(Err(error.clone()));
-        }
+        self.end_waiting(&error);
         match self.leaving.take() {
             Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
             Some(Leave::Forgotten(reply)) => {
@@ -402,5 +399,13 @@ impl Actor {
                 self.pod.reports.forgotten(&uid, self.assignment.epoch);
             }
         }
+    }
+}
+
+/// Ends at that time, or never.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

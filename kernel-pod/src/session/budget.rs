@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_crds::session::{Durability, KernelSessionSpec};
+use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Budget, Determinism, Settings};
 use dormouse_protocol::{ApiError, ErrorCode};
 
@@ -10,10 +10,6 @@ use super::state::RunningCell;
 
 /// What an instance of this spec is made with.
 pub(super) fn settings(spec: &KernelSessionSpec) -> Result<Settings, ApiError> {
-    if spec.durability != Durability::PerEval {
-        let message = "spec.durability other than PerEval is not built yet; set it to PerEval";
-        return Err(ApiError::new(ErrorCode::NotSupported, message));
-    }
     let determinism = match &spec.determinism {
         None => None,
         Some(wanted) => {

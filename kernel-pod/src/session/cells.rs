@@ -1,8 +1,8 @@
 //! The scripts of recent cells, and the way back from their positions to the user's source.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use dormouse_cells::{Language, Options, Script, compile};
+use dormouse_cells::{Declared, Language, Options, Script, compile};
 use dormouse_engine as engine;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{self, CellError, EvalRequest};
@@ -17,13 +17,20 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Compiles a cell and keeps its script.
-    pub(super) fn compile(&mut self, request: &EvalRequest, filename: &str) -> Result<engine::CellSource, CellError> {
+    /// Compiles a cell and keeps its script. `constants` are the names that earlier cells have declared as such.
+    pub(super) fn compile(
+        &mut self,
+        request: &EvalRequest,
+        filename: &str,
+        constants: BTreeSet<String>,
+    ) -> Result<engine::CellSource, CellError> {
         let language = match request.language {
             eval::Language::Typescript => Language::Typescript,
             eval::Language::Javascript => Language::Javascript,
+            eval::Language::Tsx => Language::Tsx,
+            eval::Language::Jsx => Language::Jsx,
         };
-        let options = Options { language, filename: filename.to_owned() };
+        let options = Options { language, filename: filename.to_owned(), constants };
         let script = compile(&request.code, &options).map_err(|error| CellError {
             code: ErrorCode::SyntaxError,
             name: "SyntaxError".to_owned(),
@@ -39,6 +46,11 @@ impl Scripts {
         }
         self.kept.push_back(script);
         Ok(source)
+    }
+
+    /// What the script of this name declares; nothing when it is not kept.
+    pub(super) fn declared(&self, filename: &str) -> &[Declared] {
+        self.kept.iter().find(|script| script.filename == filename).map_or(&[], |script| &script.declared)
     }
 
     /// Whether the script of this name is kept.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dormouse_engine as engine;
 use dormouse_lifecycle as lifecycle;
+use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
-use dormouse_lifecycle::{Change, Commit, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step};
+use dormouse_lifecycle::{Annex, Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -43,16 +43,21 @@ enum Outcome {
 impl Actor {
     /// Commits the instance. Answers the bytes written. After an error the instance must be dropped.
     pub(super) async fn commit(&mut self) -> Result<u64, Fault> {
+        self.commit_with(None, None).await
+    }
+
+    /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
+    pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let digest = self.pod.engine.digest().to_string();
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
         live.state.event_seq = event_seq;
-        let change = change(live, digest).map_err(Fault::Unavailable)?;
+        let change = change(live, base.as_deref()).map_err(Fault::Unavailable)?;
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let (commit, step) = begin(owned, change).await?;
+        let annex = self.due_annex(base, mark);
+        let (commit, step) = begin(owned, change, annex).await?;
         let mut written = 0;
         let outcome = drive(&pod.storage, commit, step, &mut written).await;
         let took = began.elapsed();
@@ -63,52 +68,45 @@ impl Actor {
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 live.dirty = false;
-                self.pod.storage.sweep(unnamed(&before, &live.owned));
+                let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+                self.pod.metrics.lag(lag);
+                collect_garbage(&self.pod.storage, &before, live);
                 Ok(written)
             }
             Outcome::Lost(outcome, fault) => {
                 self.pod.metrics.commit(outcome, took);
+                self.lost_commit = true;
                 Err(fault)
             }
         }
     }
 }
 
-/// What has changed in the instance.
-fn change(live: &mut super::actor::Live, engine_digest: String) -> Result<Change, ApiError> {
-    let full = wants_full_image(&live.owned);
+/// What has changed in the instance since `base`, or else since the last commit.
+fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, ApiError> {
+    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(super::wake::holds_contents);
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
-    let pages = if full {
-        live.instance.image().pages.iter().map(stored).collect()
-    } else {
-        delta.pages.iter().map(|(n, p)| stored((n, p))).collect()
-    };
+    let pages = if full { live.instance.image().pages.into_iter().collect() } else { delta.pages };
     let encode = |error: serde_json::Error| ApiError::new(ErrorCode::Internal, format!("the session's record cannot be written: {error}"));
     Ok(Change {
         full,
         pages,
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
-        globals: serde_json::to_value(EngineState { globals, host }).map_err(encode)?,
+        globals: serde_json::to_value(EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
-        engine_digest,
+        engine_digest: live.instance.engine().digest().to_string(),
         time: jiff::Timestamp::now().to_string(),
     })
 }
 
-fn stored((number, page): (&u32, &engine::Page)) -> (u32, lifecycle::Page) {
-    let mut bytes = [0; lifecycle::PAGE_BYTES];
-    bytes.copy_from_slice(page.as_bytes());
-    (*number, Arc::new(bytes))
-}
-
-async fn begin(owned: Owned, change: Change) -> Result<(Commit, Step), Fault> {
+async fn begin(owned: Owned, change: Change, annex: Annex) -> Result<(Commit, Step), Fault> {
     let put_id = uuid::Uuid::new_v4().to_string();
     if change.pages.len() < BLOCKING_PAGES_MIN {
-        return Ok(Commit::begin(&owned, change, put_id));
+        return Ok(Commit::begin_with(&owned, change, annex, put_id));
     }
-    let begun = tokio::task::spawn_blocking(move || Commit::begin(&owned, change, put_id)).await;
+    let begun = tokio::task::spawn_blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
     begun.map_err(|error| Fault::Poisoned(format!("compressing the pages: {error}")))
 }
 
@@ -162,20 +160,23 @@ async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, written: &
 fn failed(failure: &Failure) -> Fault {
     let message = failure.to_string();
     match failure {
-        Failure::Head(_) | Failure::Segment(_) => {
+        Failure::Head(_) | Failure::Segment(_) | Failure::Journal(_) => {
             let message = format!("{message}; the session goes on from before this cell. Keep less in it");
             Fault::Unavailable(ApiError::new(ErrorCode::SizeAdmissionError, message))
         }
         Failure::Store(_) => Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)),
         Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),
-        Failure::Foreign { .. } => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
+        Failure::Foreign { .. } | Failure::Damaged(_) => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
         Failure::Driver(_) => Fault::Poisoned(message),
     }
 }
 
-/// Segments that the old head names and the new one does not: nothing can ever name them again.
-fn unnamed(before: &Owned, after: &Owned) -> Vec<String> {
-    let (Some(before), Some(after)) = (&before.head, &after.head) else { return Vec::new() };
-    let kept = |key: &str| after.segments.iter().any(|segment| segment.key == key);
-    before.segments.iter().filter(|segment| !kept(&segment.key)).map(|segment| segment.key.clone()).collect()
+/// Removes what the commit leaves unnamed. The first one after a restore looks for what predecessors left, too: from here on, its version
+/// outranks everything that they can have put.
+fn collect_garbage(storage: &Storage, before: &Owned, live: &mut super::actor::Live) {
+    let Some(head) = live.owned.head.clone() else { return };
+    if std::mem::take(&mut live.litter) {
+        return storage.sweep_after(&live.owned.session, head);
+    }
+    storage.sweep(before.head.as_ref().map(|before| sweep::released(before, &head)).unwrap_or_default());
 }

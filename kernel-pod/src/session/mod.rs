@@ -7,8 +7,13 @@ mod actor;
 mod budget;
 mod cells;
 mod commit;
+mod history;
+mod journal;
+mod lag;
 mod ops;
+mod retries;
 mod run;
+mod sleep;
 pub(crate) mod state;
 mod tell;
 mod wake;
@@ -18,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dormouse_engine::InterruptHandle;
 use dormouse_protocol::eval::{EvalRequest, EvalResult, Woke};
 use dormouse_protocol::event::Event;
+use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
@@ -42,6 +48,10 @@ pub(crate) enum Message {
     Wake(Box<Assignment>, Reply<SessionReport>),
     /// Commit and sleep.
     Hibernate(Box<Assignment>, Reply<SessionReport>),
+    /// Put the present state aside under a label.
+    Checkpoint(Box<Assignment>, String, Reply<Checkpoint>),
+    /// Go back to a checkpoint.
+    Restore(Box<Assignment>, String, Reply<SessionReport>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
     Evict(oneshot::Sender<()>),
     /// End the cell that awaits.
@@ -57,7 +67,8 @@ impl Message {
     pub(crate) fn refuse(self, error: ApiError) {
         match self {
             Self::Eval(job) => job.answer(Err(error)),
-            Self::Wake(_, reply) | Self::Hibernate(_, reply) => drop(reply.send(Err(error))),
+            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, _, reply) => drop(reply.send(Err(error))),
+            Self::Checkpoint(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
         }
@@ -171,6 +182,8 @@ pub(crate) enum Fault {
     Superseded,
     /// The instance is lost; the last commit is not.
     Poisoned(String),
+    /// The instance is lost because its turn did not end within its time; the last commit is not.
+    Overrun,
     /// It cannot be done now: no slot, no storage.
     Unavailable(ApiError),
     /// It cannot run until someone changes something.
@@ -182,7 +195,7 @@ impl Fault {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Poisoned(reason) => reason.clone(),
-            Self::Gone(_) | Self::Superseded | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
+            Self::Gone(_) | Self::Superseded | Self::Overrun | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
         }
     }
 
@@ -191,6 +204,11 @@ impl Fault {
         match self {
             Self::Gone(error) | Self::Unavailable(error) | Self::Failed(error) => error.clone(),
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
+            Self::Overrun => ApiError::new(
+                ErrorCode::TimeoutError,
+                "the cell ran longer than its time budget inside one operation that cannot be interrupted; the session goes on from before it. \
+                 Split the work, or raise timeoutMs or limits.evalTimeoutMs",
+            ),
             Self::Poisoned(_) => ApiError::new(
                 ErrorCode::Internal,
                 "the interpreter failed while it ran this cell; the session goes on from before it. Do not send the same cell again",

@@ -1,6 +1,6 @@
 //! Host operations in flight: timers and tool calls of one live instance. All of it is rebuilt from the record after a restore.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,16 +60,33 @@ pub(crate) struct Caller {
     pub epoch: u64,
 }
 
+/// One call, as it leaves.
+struct Sending {
+    call: u64,
+    tool: String,
+    args: serde_json::Value,
+    repeated: bool,
+}
+
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
 #[derive(Default)]
 pub(crate) struct InFlight {
     timers: BTreeMap<(Instant, u64), ()>,
     due: BTreeMap<u64, Instant>,
     calls: JoinSet<(u64, u64, Result<ToolAnswer, ApiError>)>,
-    called: std::collections::BTreeSet<u64>,
+    called: BTreeSet<u64>,
+    /// Calls that the record already held: an earlier owner may have sent them.
+    inherited: BTreeSet<u64>,
 }
 
 impl InFlight {
+    /// What a record that was restored holds, under way again.
+    pub(crate) fn resume(state: &SessionState, caller: Option<&Caller>) -> Self {
+        let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), ..Self::default() };
+        in_flight.follow(state, caller);
+        in_flight
+    }
+
     /// Arms every timer and sends every call of `state` that is not under way, and drops the timers that are not there any more.
     pub(crate) fn follow(&mut self, state: &SessionState, caller: Option<&Caller>) {
         let gone: Vec<(u64, Instant)> =
@@ -88,7 +105,8 @@ impl InFlight {
                     if let Some(caller) = caller
                         && self.called.insert(op)
                     {
-                        self.send(op, caller, *call, name.clone(), args.clone());
+                        let repeated = self.inherited.contains(&op);
+                        self.send(op, caller, Sending { call: *call, tool: name.clone(), args: args.clone(), repeated });
                     }
                 }
                 Pending::Refused { .. } => {}
@@ -107,10 +125,11 @@ impl InFlight {
         self.timers.insert((at, op), ());
     }
 
-    fn send(&mut self, op: u64, caller: &Caller, call: u64, tool: String, args: serde_json::Value) {
+    fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch } = caller.clone();
+        let Sending { call, tool, args, repeated } = sending;
         self.calls.spawn(async move {
-            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args };
+            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated };
             (op, call, tools.call(&broker, request).await)
         });
     }

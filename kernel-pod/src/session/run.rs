@@ -1,18 +1,20 @@
 //! Cells and deliveries: into the engine, and out of it what follows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dormouse_engine::{CellEnd, CellSource, EngineErrorCode, Op, OpKind, OpResult, Turn};
+use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
 use dormouse_protocol::broker::ToolAnswer;
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::EventBody;
+use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
 use super::ops::{Settled, now_ms};
 use super::state::{Pending, Recorded, RunningCell};
-use super::{EvalJob, Fault, budget};
+use super::{EvalJob, Fault, budget, journal};
 use crate::metrics::CellOutcome;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -48,10 +50,14 @@ impl Actor {
             BOOTSTRAP_CELL => "bootstrap.ts".to_owned(),
             _ => format!("cell-{cell}.ts"),
         });
-        let compiled = self.scripts.compile(&request, &filename);
+        let constants = self.live.as_ref().map(|live| live.state.constants.clone()).unwrap_or_default();
+        let compiled = self.scripts.compile(&request, &filename, constants);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
-        live.state.running = Some(RunningCell::new(request, cell, filename));
+        live.state.declare(self.scripts.declared(&filename));
+        let running = RunningCell::new(request, cell, filename);
+        live.note(journal::began(&running));
+        live.state.running = Some(running);
         match compiled {
             Ok(source) => {
                 let turn = self.execute(Work::Cell(source)).await?;
@@ -59,7 +65,7 @@ impl Actor {
             }
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
-                self.conclude(done, Vec::new()).await
+                self.conclude(done, Vec::new(), false).await
             }
         }
     }
@@ -82,6 +88,9 @@ impl Actor {
             return Ok(());
         }
         live.dirty = true;
+        if let Some(call) = applied {
+            live.note(journal::answered(call, &result));
+        }
         let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
             self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
@@ -126,21 +135,27 @@ impl Actor {
         let budget = budget::budget(&self.assignment.spec, self.live.as_ref().and_then(|live| live.state.running.as_ref()));
         self.executing = true;
         self.tell();
+        let outlet = self.outlet();
         let Some(live) = &mut self.live else { return Ok(Turn::default()) };
         live.slot.set_idle(None);
+        live.instance.set_outlet(Some(outlet));
         self.handle.control.set_executing(Some(live.instance.interrupt_handle()));
         let result = match &work {
             Work::Cell(source) => live.instance.eval(source, &budget).await,
             Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
             Work::Abandon(code) => live.instance.abandon(*code, &budget).await,
         };
+        live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
         self.executing = false;
         result.map_err(|error| {
             if let Work::Deliver(op, _) = work {
                 self.poison.op = Some(op);
             }
-            Fault::Poisoned(error.to_string())
+            match error {
+                EngineError::Overrun => Fault::Overrun,
+                error => Fault::Poisoned(error.to_string()),
+            }
         })
     }
 
@@ -148,7 +163,8 @@ impl Actor {
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
-        let mut events = live.absorb(&turn);
+        live.absorb(&turn);
+        let mut events = Vec::new();
         let mut calls = false;
         let no_broker = self.assignment.spec.tool_broker_ref.is_none();
         let calls_max = self.assignment.spec.limits.tool_calls;
@@ -167,15 +183,16 @@ impl Actor {
         };
         // A delivery that only moved the heap is committed later: nothing of it has left, and it would be delivered again.
         if done.is_some() || calls || begun {
-            return self.conclude(done, events).await;
+            return self.conclude(done, events, calls).await;
         }
         self.release(events);
         Ok(())
     }
 
-    /// Commits, then lets everything leave.
-    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>) -> Result<(), Fault> {
-        let committed_bytes = self.commit().await?;
+    /// Commits if that comes first, then lets everything leave.
+    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
+        let durable = self.commits_first(calls);
+        let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
         live.idle_since = Instant::now();
@@ -185,12 +202,15 @@ impl Actor {
         let Some(mut result) = done else { return Ok(()) };
         result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
         result.stats.committed_bytes += committed_bytes;
+        result.durable = durable;
         if let Some(last) = &mut live.state.last {
             last.result.stats.committed_bytes = result.stats.committed_bytes;
         }
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        // Before the answer: who has it may count on the session's being idle.
+        self.offer_slot();
         if let Some(job) = self.current.take() {
             job.answer(Ok(result));
         }
@@ -214,7 +234,7 @@ impl Actor {
         let error = end.error.map(|error| {
             let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
             if let Some(cell) = running.as_ref().filter(|_| !self.scripts.has(&filename)) {
-                let _ = self.scripts.compile(&cell.request, &filename);
+                let _ = self.scripts.compile(&cell.request, &filename, BTreeSet::new());
             }
             let mut error = self.scripts.error(error, &filename);
             if let Some(explain) = explain {
@@ -262,7 +282,8 @@ impl Actor {
             durable: true,
             stats,
         };
-        live.state.last = Some(Recorded::new(running.request.idempotency_key, &result));
+        live.note(journal::ended(&result));
+        live.state.record(Recorded::new(running.request.idempotency_key, &result));
         live.state.last_active = Some(jiff::Timestamp::now().to_string());
         Ok(Some(result))
     }
@@ -284,14 +305,9 @@ impl EvalEnd {
 }
 
 impl Live {
-    /// Counts a turn and keeps its output. Answers the events of it.
-    fn absorb(&mut self, turn: &Turn) -> Vec<EventBody> {
-        let mut events = Vec::with_capacity(turn.console.len() + turn.display.len());
-        let mut bytes = 0;
-        for line in &turn.console {
-            bytes += line.text.len() as u64;
-            events.push(EventBody::Log { level: line.level.clone(), text: line.text.clone() });
-        }
+    /// Counts a turn and keeps its output.
+    fn absorb(&mut self, turn: &Turn) {
+        let mut bytes = turn.console.iter().map(|line| line.text.len() as u64).sum::<u64>();
         bytes += turn.display.iter().map(|display| display.data.len() as u64).sum::<u64>();
         if let Some(running) = &mut self.state.running {
             let line =
@@ -303,7 +319,6 @@ impl Live {
             running.ticks += turn.ticks;
             running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
         }
-        events
     }
 
     /// Keeps an operation in the record. Answers the event of a tool call.
@@ -338,6 +353,7 @@ impl Live {
                 }
                 self.state.calls += 1;
                 let call = self.state.calls;
+                self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
                 let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: args.clone() };
                 self.state.pending.insert(op.id, Pending::Tool { call, name, args });
                 Some(event)

@@ -1,16 +1,30 @@
 //! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
+use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
 use serde::{Deserialize, Serialize};
 
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
 
+/// Names that are kept as constants. What is declared beyond them can be assigned to.
+const CONSTANTS_MAX: usize = 4096;
+
 /// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
 const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// Idempotency keys that are remembered beyond the last answer.
+const ANSWERED_MAX: usize = 32;
+
+/// Hex digits of a key's sha256 that are remembered: enough to tell so few keys apart.
+const ANSWERED_DIGITS: usize = 16;
+
+/// How far numbers jump when the last ones are lost: further than a session goes between two checkpoints.
+const LOST_NUMBERS_GAP: u64 = 1 << 20;
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +46,9 @@ pub(crate) struct SessionState {
     pub cells: u64,
     /// Tool calls made so far; the last one's number.
     pub calls: u64,
+    /// Names that cells have declared with `const`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub constants: BTreeSet<String>,
     /// Position of the last event.
     pub event_seq: u64,
     /// Host operations that the heap waits for, by the engine's number.
@@ -40,6 +57,9 @@ pub(crate) struct SessionState {
     pub running: Option<RunningCell>,
     /// The last answer.
     pub last: Option<Recorded>,
+    /// Digests of the idempotency keys of answers before the last, oldest first: an attempt that was late must not run its cell again.
+    #[serde(default)]
+    pub answered: VecDeque<String>,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -142,11 +162,40 @@ impl SessionState {
             bootstrapped: false,
             cells: 0,
             calls: 0,
+            constants: BTreeSet::new(),
             event_seq: 0,
             pending: BTreeMap::new(),
             running: None,
             last: None,
+            answered: VecDeque::new(),
             last_active: None,
+        }
+    }
+
+    /// Takes an answer for the last one.
+    pub(crate) fn record(&mut self, answer: Recorded) {
+        if let Some(key) = self.last.replace(answer).and_then(|before| before.key) {
+            self.answered.push_back(digest(&key));
+        }
+        while self.answered.len() > ANSWERED_MAX {
+            self.answered.pop_front();
+        }
+    }
+
+    /// Whether a cell was answered under this key before the last one.
+    pub(crate) fn has_answered(&self, key: &str) -> bool {
+        let digest = digest(key);
+        self.answered.contains(&digest)
+    }
+
+    /// Takes in what a cell declares: its names are constants now, or are none any more.
+    pub(crate) fn declare(&mut self, declared: &[Declared]) {
+        for it in declared {
+            if !it.is_constant {
+                self.constants.remove(&it.name);
+            } else if self.constants.len() < CONSTANTS_MAX {
+                self.constants.insert(it.name.clone());
+            }
         }
     }
 
@@ -159,6 +208,40 @@ impl SessionState {
     pub(crate) fn decode(value: &serde_json::Value) -> Result<Self, StateError> {
         let state = Self::deserialize(value)?;
         if state.version == STATE_VERSION { Ok(state) } else { Err(StateError::Version(state.version)) }
+    }
+
+    /// The record of a session that goes on from this earlier one.
+    ///
+    /// Timers go on. A call that was under way then is not made again: its answer may belong to another future, so it fails with an error that
+    /// code can catch. Nobody waits for the cell that ran, and no retry gets its answer.
+    pub(crate) fn rewound(mut self) -> Self {
+        for pending in self.pending.values_mut() {
+            if matches!(pending, Pending::Tool { .. }) {
+                let message = "the call was under way in the state that this session goes on from; make it again if it is wanted";
+                *pending = Pending::Refused { name: ErrorCode::Interrupted.to_string(), message: message.to_owned() };
+            }
+        }
+        self.running = None;
+        self.last = None;
+        self
+    }
+
+    /// The record with numbers behind those of `now`, the session's present one; `None` when that is lost. Numbers never go back, because the
+    /// broker knows a call, and a person a cell, by its number.
+    pub(crate) fn numbered_after(mut self, now: Option<&Self>) -> Self {
+        match now {
+            Some(now) => {
+                self.cells = self.cells.max(now.cells);
+                self.calls = self.calls.max(now.calls);
+                self.event_seq = self.event_seq.max(now.event_seq);
+            }
+            None => {
+                self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);
+                self.calls = self.calls.saturating_add(LOST_NUMBERS_GAP);
+                self.event_seq = self.event_seq.saturating_add(LOST_NUMBERS_GAP);
+            }
+        }
+        self
     }
 
     /// Whether the heap waits for a tool.
@@ -176,6 +259,12 @@ impl SessionState {
             })
             .min()
     }
+}
+
+fn digest(key: &str) -> String {
+    let mut digest = dormouse_lifecycle::segment::sha256_hex(key.as_bytes());
+    digest.truncate(ANSWERED_DIGITS);
+    digest
 }
 
 /// Why a stored record cannot be read.

@@ -1,6 +1,9 @@
 //! What others see of a session: reports and events.
 
+use std::sync::Arc;
+
 use dormouse_crds::session::SnapshotStatus;
+use dormouse_engine::{Outlet, Output};
 use dormouse_lifecycle::Owned;
 use dormouse_protocol::event::EventBody;
 use dormouse_protocol::kernel::SessionReport;
@@ -36,6 +39,22 @@ impl Actor {
                 let _ = stream.send(event.clone());
             }
         }
+    }
+
+    /// Who publishes output while code runs: it is shown before the commit that holds what the code did, and once more if the cell must run again.
+    pub(super) fn outlet(&self) -> Outlet {
+        let control = Arc::clone(&self.handle.control);
+        let streams: Vec<_> = self.current.iter().flat_map(|job| &job.waiters).filter_map(|waiter| waiter.stream.clone()).collect();
+        Box::new(move |output| {
+            let body = match output {
+                Output::Console(line) => EventBody::Log { level: line.level.clone(), text: line.text.clone() },
+                Output::Display(it) => EventBody::Display { mime_type: it.mime_type.clone(), data: it.data.clone() },
+            };
+            let event = control.events.publish(body);
+            for stream in &streams {
+                let _ = stream.send(event.clone());
+            }
+        })
     }
 
     /// Keeps what a report of the sleeping session will say.

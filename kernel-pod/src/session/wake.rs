@@ -7,6 +7,7 @@ use dormouse_engine as engine;
 use dormouse_lifecycle::acquire::acquire;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, assemble};
 use dormouse_protocol::eval::{EvalRequest, Woke};
+use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -19,14 +20,25 @@ use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
 
-/// Times that head and segments are read before a segment that is missing is believed to be lost: a commit may rewrite them between two reads.
+/// Times that head and segments are read: a commit may rewrite them between two reads.
 const RESTORE_ATTEMPTS_MAX: u32 = 3;
+
+/// The epoch before which there is none: nobody can have left anything.
+const FIRST_EPOCH: u64 = 1;
 
 /// The engine's parts of a head, beside the pages.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct EngineState {
     pub(super) globals: engine::Globals,
     pub(super) host: engine::HostState,
+    /// Whether the pages are differences to the engine's base image, as the engine has them, and not contents.
+    #[serde(default)]
+    pub(super) differences: bool,
+}
+
+/// Whether the pages of `head` are contents: then the next commit writes all of them anew.
+pub(super) fn holds_contents(head: &Head) -> bool {
+    head.globals.get("differences").and_then(serde_json::Value::as_bool) != Some(true)
 }
 
 impl Actor {
@@ -67,10 +79,14 @@ impl Actor {
         let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
         self.verify = false;
         if let Some(copy) = copy {
-            match self.pod.engine.restore(&copy.image, &settings) {
+            match self.restore(copy.owned.head.as_deref(), &copy.image, &settings).await {
                 Ok(instance) => {
                     self.pod.metrics.woke(WakeSource::Cache);
                     self.lay(instance, settings, copy.owned, copy.state, slot);
+                    if let Some(live) = &mut self.live {
+                        live.journal = copy.journal;
+                        live.note(JournalBody::Woke { from: Woke::Cache });
+                    }
                     self.bootstrap().await?;
                     return Ok(Woke::Cache);
                 }
@@ -94,47 +110,93 @@ impl Actor {
     }
 
     async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
+        let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
             let owned = match acquire(self.key(), self.assignment.epoch, stored) {
+                Acquire::Fresh(owned) if self.assignment.spec.source.is_some() => {
+                    return self.begin_as_fork(settings, owned, slot).await;
+                }
                 Acquire::Fresh(owned) => {
-                    let instance = self.pod.engine.create(&settings).map_err(|error| Fault::Unavailable(internal(&error)))?;
+                    let instance = self.pod.engines.current().create(&settings).map_err(|error| Fault::Unavailable(internal(&error)))?;
                     self.pod.metrics.woke(WakeSource::Fresh);
                     self.lay(instance, settings, owned, SessionState::fresh(&self.assignment), slot);
                     return Ok(Woke::No);
                 }
                 Acquire::Restore(owned) => owned,
-                Acquire::Stale { epoch } => return Err(Fault::Gone(gone(format!("epoch {epoch} has taken the session over")))),
-                Acquire::Deleted => return Err(Fault::Gone(gone("the session was deleted"))),
-                Acquire::Corrupt(error) => return Err(corrupt(&error)),
+                other => return Err(gone_from_head(&other)),
             };
             let Some(head) = owned.head.clone() else { continue };
-            self.check_engine(&head)?;
+            let engine = self.engine_of(&head).await?;
             let keys = head.segments.iter().map(|segment| segment.key.as_str());
-            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else { continue };
-            let image = image(&head, &segments)?;
-            let instance = self.pod.engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
+            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else {
+                // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
+                if missing == owned.etag {
+                    return Err(corrupt(&"the head names a segment that is not in the store"));
+                }
+                missing = owned.etag;
+                continue;
+            };
+            let image = image(&engine, &head, &segments)?;
+            let instance = engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
             let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
             self.pod.metrics.woke(WakeSource::Storage);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
+            if let Some(live) = &mut self.live {
+                live.note(JournalBody::Woke { from: Woke::Storage });
+            }
             return Ok(Woke::Storage);
         }
-        Err(Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, "the head names a segment that is not in the store")))
+        let message = "another pod commits faster than this one can read; send the request again";
+        Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
     }
 
-    fn check_engine(&self, head: &Head) -> Result<(), Fault> {
-        let ours = self.pod.engine.digest();
-        if head.engine_digest == ours.as_str() {
-            return Ok(());
+    /// Lays a memory back in the engine that its head names.
+    async fn restore(
+        &self,
+        head: Option<&Head>,
+        image: &engine::Image,
+        settings: &engine::Settings,
+    ) -> Result<engine::Instance, engine::EngineError> {
+        let engine = match head {
+            Some(head) => self.engine(&head.engine_digest).await?,
+            None => self.pod.engines.current().clone(),
+        };
+        engine.restore(image, settings)
+    }
+
+    /// The engine of this digest; compiled aside when it is an earlier one that no session has needed yet.
+    async fn engine(&self, digest: &str) -> Result<engine::Engine, engine::EngineError> {
+        if let Some(engine) = self.pod.engines.loaded(digest) {
+            return Ok(engine);
         }
-        let message =
-            format!("the snapshot was made by engine {}, this pod has {ours}; run a kernel pod image with that engine", head.engine_digest);
-        Err(Fault::Failed(ApiError::new(ErrorCode::EngineMismatch, message)))
+        let (engines, wanted) = (self.pod.engines.clone(), digest.to_owned());
+        let compiled = tokio::task::spawn_blocking(move || engines.get(&wanted)).await;
+        compiled.map_err(|error| engine::EngineError::Load(error.to_string()))?
+    }
+
+    /// The engine that a head names.
+    pub(super) async fn engine_of(&self, head: &Head) -> Result<engine::Engine, Fault> {
+        self.engine(&head.engine_digest).await.map_err(|error| match error {
+            engine::EngineError::UnknownEngine { digest } => {
+                let message =
+                    format!("the snapshot was made by engine {digest}, which this pod does not have; run a kernel pod image that has it");
+                Fault::Failed(ApiError::new(ErrorCode::EngineMismatch, message))
+            }
+            error => Fault::Unavailable(internal(&error)),
+        })
     }
 
     /// Takes a restored instance into use: what was under way goes on.
-    fn lay(&mut self, instance: engine::Instance, settings: engine::Settings, owned: Owned, mut state: SessionState, slot: Slot) {
+    pub(super) fn lay(
+        &mut self,
+        instance: engine::Instance,
+        settings: engine::Settings,
+        owned: Owned,
+        mut state: SessionState,
+        slot: Slot,
+    ) {
         let mut dirty = false;
         if let Some(op) = self.poison.op.take() {
             dirty |= state.pending.remove(&op).is_some();
@@ -151,9 +213,12 @@ impl Actor {
             self.current =
                 Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
         }
-        let mut in_flight = InFlight::default();
-        in_flight.follow(&state, self.caller().as_ref());
-        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, idle_since: Instant::now() });
+        let in_flight = InFlight::resume(&state, self.caller().as_ref());
+        let epoch = self.assignment.epoch;
+        let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
+        let litter = first || std::mem::take(&mut self.lost_commit);
+        let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
+        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since, litter, journal, idle_since });
     }
 
     /// Who calls tools for this session, if its spec names a broker.
@@ -198,7 +263,7 @@ impl Actor {
     }
 
     /// After a later epoch came to a live session: is what we hold still what is stored?
-    async fn verify_owned(&mut self) -> Result<(), Fault> {
+    pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
         let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
         let etag = stored.map(|(_, etag)| etag);
         self.verify = false;
@@ -225,37 +290,38 @@ impl Actor {
         }
         self.commit().await?;
         let Some(live) = &mut self.live else { return Ok(()) };
-        live.instance = self.pod.engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
+        let engine = live.instance.engine().clone();
+        live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
         live.settings = settings;
         Ok(())
     }
 }
 
-/// A page of the store as one of the engine, without a copy.
-struct SharedPage(dormouse_lifecycle::Page);
-
-impl AsRef<[u8]> for SharedPage {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_slice()
-    }
-}
-
 /// The image that head and segments are.
-fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
-    let stored = assemble(head, segments).map_err(|error| corrupt(&error))?;
-    let mut pages = std::collections::BTreeMap::new();
-    for (number, page) in stored {
-        if let Some(page) = engine::Page::new(Bytes::from_owner(SharedPage(page))) {
-            pages.insert(number, page);
+pub(super) fn image(engine: &engine::Engine, head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
+    let mut pages = assemble(head, segments).map_err(|error| corrupt(&error))?;
+    let EngineState { globals, host, differences } = serde_json::from_value(head.globals.clone()).map_err(|error| corrupt(&error))?;
+    if !differences {
+        for (number, page) in &mut pages {
+            *page = engine.difference(*number, page);
         }
     }
-    let EngineState { globals, host } = serde_json::from_value(head.globals.clone()).map_err(|error| corrupt(&error))?;
     let memory_pages = head.memory_pages.saturating_mul(dormouse_lifecycle::PAGES_PER_MEMORY_PAGE);
     Ok(engine::Image { memory_pages, globals, host, pages })
 }
 
-fn corrupt(error: &dyn std::fmt::Display) -> Fault {
+pub(super) fn corrupt(error: &dyn std::fmt::Display) -> Fault {
     Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the stored session does not verify: {error}")))
+}
+
+/// Why a head that was read gives no right to go on.
+pub(super) fn gone_from_head(acquired: &Acquire) -> Fault {
+    match acquired {
+        Acquire::Stale { epoch } => Fault::Gone(gone(format!("epoch {epoch} has taken the session over"))),
+        Acquire::Deleted => Fault::Gone(gone("the session was deleted")),
+        Acquire::Corrupt(error) => corrupt(error),
+        Acquire::Fresh(_) | Acquire::Restore(_) => Fault::Superseded,
+    }
 }
 
 fn internal(error: &dyn std::fmt::Display) -> ApiError {

@@ -26,7 +26,7 @@ use futures::StreamExt as _;
 use tokio::sync::watch;
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
 
@@ -81,8 +81,8 @@ impl SnapshotStore for Faulty {
 /// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
 pub struct FakeTools {
     journal: Mutex<BTreeSet<(String, u64)>>,
-    /// Calls that arrived, repeated ones too.
-    attempts: watch::Sender<usize>,
+    /// Calls that arrived, and whether each said that it is repeated.
+    attempts: watch::Sender<Vec<bool>>,
     /// Calls that had an effect.
     pub effects: AtomicUsize,
     open: watch::Sender<bool>,
@@ -90,7 +90,12 @@ pub struct FakeTools {
 
 impl Default for FakeTools {
     fn default() -> Self {
-        Self { journal: Mutex::default(), attempts: watch::channel(0).0, effects: AtomicUsize::new(0), open: watch::channel(false).0 }
+        Self {
+            journal: Mutex::default(),
+            attempts: watch::channel(Vec::new()).0,
+            effects: AtomicUsize::new(0),
+            open: watch::channel(false).0,
+        }
     }
 }
 
@@ -100,10 +105,10 @@ impl FakeTools {
         self.open.send_replace(true);
     }
 
-    /// Waits until so many calls have arrived.
-    pub async fn attempts(&self, wanted: usize) {
+    /// Waits until so many calls have arrived; answers which of all said that they are repeated.
+    pub async fn attempts(&self, wanted: usize) -> Vec<bool> {
         let mut attempts = self.attempts.subscribe();
-        tokio::time::timeout(PATIENCE, attempts.wait_for(|seen| *seen >= wanted)).await.expect("the call arrives").unwrap();
+        tokio::time::timeout(PATIENCE, attempts.wait_for(|seen| seen.len() >= wanted)).await.expect("the call arrives").unwrap().clone()
     }
 }
 
@@ -114,7 +119,7 @@ impl Tools for FakeTools {
         if self.journal.lock().unwrap().insert((call.session_uid.clone(), call.call)) {
             self.effects.fetch_add(1, Ordering::SeqCst);
         }
-        self.attempts.send_modify(|attempts| *attempts += 1);
+        self.attempts.send_modify(|attempts| attempts.push(call.repeated));
         match call.tool.as_str() {
             "slow" => {
                 self.open.subscribe().wait_for(|open| *open).await.unwrap();
@@ -139,10 +144,23 @@ impl World {
     }
 
     pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
+        self.pod_of(name, slots, ENGINE.clone())
+    }
+
+    /// A pod over another store.
+    pub fn pod_over(&self, name: &str, store: Arc<dyn SnapshotStore>) -> Pod {
+        self.pod_with_parts(name, 10, ENGINE.clone(), store)
+    }
+
+    /// A pod whose new sessions get this engine.
+    pub fn pod_of(&self, name: &str, slots: u32, engine: Engine) -> Pod {
+        self.pod_with_parts(name, slots, engine, Arc::<Faulty>::clone(&self.store))
+    }
+
+    fn pod_with_parts(&self, name: &str, slots: u32, engine: Engine, store: Arc<dyn SnapshotStore>) -> Pod {
         let config =
             PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
-        let (store, tools) = (Arc::clone(&self.store), Arc::clone(&self.tools));
-        Pod::new(config, ENGINE.clone(), store, tools).unwrap()
+        Pod::new(config, engine, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
 }
 
@@ -168,6 +186,7 @@ pub fn assign_spec(pod: &Pod, uid: &str, epoch: u64, spec: KernelSessionSpec) ->
         boot: pod.info().boot,
         generation: 1,
         spec,
+        source_uid: None,
     }
 }
 

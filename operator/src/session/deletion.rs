@@ -126,5 +126,6 @@ fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
         boot: placement.boot,
         generation: session.metadata.generation.unwrap_or_default(),
         spec: session.spec.clone(),
+        source_uid: None,
     }
 }

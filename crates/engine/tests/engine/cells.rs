@@ -101,10 +101,72 @@ async fn a_rejection_without_a_handler_is_told() {
 }
 
 #[tokio::test]
+async fn what_a_cell_left_behind_fails_in_its_name() {
+    let mut session = Session::new(real());
+    let turn = session.turn("setTimeout(() => { throw 5 }, 1); setTimeout(() => Promise.reject(7), 1); Promise.reject(6); 0", false).await;
+    assert_eq!(turn.console[0].text, "Uncaught (in promise) 6\n    in cell-1.ts");
+    let told = session.deliver(turn.ops[0].id, OpResult::Fired).await.console;
+    assert_eq!(told[0].text, "Uncaught 5\n    in cell-1.ts");
+    let told = session.deliver(turn.ops[1].id, OpResult::Fired).await.console;
+    assert_eq!(told[0].text, "Uncaught (in promise) 7\n    in cell-1.ts");
+    let turn = session.turn("queueMicrotask(() => { throw new Error('in a job') }); 0", false).await;
+    assert!(turn.console[0].text.starts_with("Uncaught Error: in a job\n    at cell-1.ts:1:"), "{:?}", turn.console);
+}
+
+#[tokio::test]
+async fn output_is_seen_while_the_code_runs() {
+    let mut session = Session::new(real());
+    let (sender, seen) = std::sync::mpsc::channel();
+    let interrupt = session.instance.interrupt_handle();
+    session.instance.set_outlet(Some(Box::new(move |output| {
+        if let dormouse_engine::Output::Console(line) = output {
+            let _ = sender.send(line.text.clone());
+            // The loop behind the line has no other end.
+            interrupt.interrupt();
+        }
+    })));
+    let turn = session.turn("console.log('before the loop'); for (;;) {}", false).await;
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::Interrupted);
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["before the loop"]);
+    assert_eq!(turn.console.len(), 1);
+}
+
+#[tokio::test]
+async fn renderings_have_a_media_type() {
+    let mut session = Session::new(real());
+    for (code, mime, data) in [
+        ("display('text')", "text/plain", "text"),
+        ("display({a: [1]})", "application/json", "{\"a\":[1]}"),
+        ("display(new Map([[1, 2]]))", "text/plain", "Map(1) { 1 => 2 }"),
+        ("display.html('<b>')", "text/html", "<b>"),
+        ("display.svg('<svg/>')", "image/svg+xml", "<svg/>"),
+        ("display.markdown('# a')", "text/markdown", "# a"),
+        ("display.png(new Uint8Array([137, 80, 78, 71, 13, 10, 26, 10, 1]))", "image/png", "iVBORw0KGgoB"),
+        (
+            "display.table([{a: 1}, {a: 'x', b: new Set()}, 5], ['a', 'b'])",
+            "application/vnd.dataresource+json",
+            "{\"schema\":{\"fields\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"value\"}]},\"data\":[{\"a\":1,\"b\":null},{\"a\":\"x\",\"b\":\"Set(0) {}\"},{\"value\":5}]}",
+        ),
+        ("display({html: '<i>'})", "text/html", "<i>"),
+        ("display({[Symbol.for('Jupyter.display')]() { return {'text/plain': 'p', 'text/html': '<p>'} }})", "text/html", "<p>"),
+    ] {
+        let turn = session.turn(code, false).await;
+        assert_eq!(turn.display.len(), 1, "{code}: {:?}", turn.cell);
+        assert_eq!((turn.display[0].mime_type.as_str(), turn.display[0].data.as_str()), (mime, data), "{code}");
+    }
+    for code in ["display.png(new Uint8Array(9))", "display.table(5)", "display.json(undefined)"] {
+        assert_eq!(session.cell(code).await.error.unwrap().name, "TypeError", "{code}");
+    }
+    let fits = |rows: usize| format!("display.table(Array.from({{length: {rows}}}, () => 1))");
+    assert!(session.cell(&fits(10_000)).await.ok);
+    assert_eq!(session.cell(&fits(10_001)).await.error.unwrap().name, "RangeError");
+}
+
+#[tokio::test]
 async fn a_promise_is_not_awaited_by_itself() {
     let mut session = Session::new(real());
     let cell = session.cell("new Promise(() => {})").await;
-    assert_eq!((cell.preview.as_str(), cell.value_type.as_str(), cell.value), ("Promise {<pending>}", "Promise", None));
+    assert_eq!((cell.preview.as_str(), cell.value_type.as_str(), cell.value), ("Promise { <pending> }", "Promise", None));
     let turn = session.turn("await Promise.resolve({deep: 1})", true).await;
     assert_eq!(turn.cell.unwrap().value, Some(json!({"deep": 1})));
     assert_eq!(session.value("_.deep").await, json!(1));

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use dormouse_engine::{Budget, EngineErrorCode as Code};
+use dormouse_engine::{Budget, EngineError, EngineErrorCode as Code};
 use serde_json::json;
 
-use crate::support::{Session, real};
+use crate::support::{Session, real, restore};
 
 async fn fails_with(session: &mut Session, code: &str, expected: Code) {
     let cell = session.cell(code).await;
@@ -132,4 +132,51 @@ async fn operations_have_a_limit_that_a_script_can_catch() {
     let turn = session.turn("var n = 0; try { for (;;) { setTimeout(() => {}, 1); n++ } } catch (e) { n + e.name }", false).await;
     assert_eq!(turn.cell.unwrap().value, Some(json!("3PendingOperationsExceeded")));
     assert_eq!(turn.ops.len(), 3);
+}
+
+#[tokio::test]
+async fn a_long_builtin_that_never_polls_is_stopped_within_twice_its_wall_budget() {
+    let builtins = [
+        "'a'.repeat(2e6).split('').sort().join('').length",
+        "new Array(4e9).join('')",
+        "(7n ** 300000n) ** 7n",
+        "'x'.repeat(1e7).replaceAll('x', 'yy').length",
+        "JSON.stringify(Array.from({ length: 20 }, () => 'a'.repeat(4e6)).map((s) => s.toUpperCase().normalize('NFD')).concat(new Array(1e8)))",
+    ];
+    for code in builtins {
+        let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 1 << 30, determinism: None });
+        session.cell("var before = 'kept'").await;
+        let image = session.instance.image();
+        let wall = Duration::from_millis(800);
+        session.budget.wall = wall;
+        let cell = dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() };
+        let began = Instant::now();
+        let ended = session.instance.eval(&cell, &session.budget).await;
+        let took = began.elapsed();
+        assert!(matches!(ended, Err(EngineError::Overrun)), "{code}: {ended:?} after {took:?}");
+        assert!(took < 2 * wall, "{code}: {took:?}");
+        assert!(matches!(session.instance.eval(&cell, &session.budget).await, Err(EngineError::Poisoned)));
+        // What is asked of a lost instance touches none of its memory.
+        assert!(session.instance.image().pages.is_empty() && session.instance.delta().pages.is_empty());
+        session.instance.mark_committed();
+        let mut again = Session { instance: restore(&image, &session.settings), ..session };
+        assert_eq!(again.value("before").await, json!("kept"), "after {code}");
+    }
+}
+
+#[tokio::test]
+async fn an_abandoned_future_leaves_nothing_for_the_backstop() {
+    let mut session = Session::new(real());
+    session.budget.wall = Duration::from_millis(1);
+    let handle = session.instance.interrupt_handle();
+    let cell = dormouse_engine::CellSource { code: "while (true) {}".to_owned(), ..Default::default() };
+    {
+        let mut turn = std::pin::pin!(session.instance.eval(&cell, &session.budget));
+        // The first poll runs one slice and yields, or ends with the budget.
+        let _ = std::future::poll_fn(|context| std::task::Poll::Ready(turn.as_mut().poll(context))).await;
+    }
+    drop(handle);
+    drop(session);
+    let mut other = Session::new(real());
+    assert_eq!(other.value("let s = 0; for (let i = 0; i < 3e6; i++) s += i; s").await, json!(4_499_998_500_000_u64));
 }

@@ -3,8 +3,10 @@
 
 mod cache;
 mod cells;
+mod earlier;
 mod limits;
 mod modules;
 mod preview;
 mod snapshots;
 mod support;
+mod tracking;

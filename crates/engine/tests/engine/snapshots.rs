@@ -136,7 +136,7 @@ async fn hostile_images_are_refused() {
         Image { memory_pages: u32::MAX - 15, ..good.clone() },
         Image { globals: [("__stack_pointer".to_owned(), 64)].into(), ..good.clone() },
         Image { globals: Default::default(), ..good.clone() },
-        Image { pages: [(good.memory_pages, dormouse_engine::Page::new(vec![1; PAGE_BYTES].into()).unwrap())].into(), ..good.clone() },
+        Image { pages: [(good.memory_pages, std::sync::Arc::new([1; PAGE_BYTES]))].into(), ..good.clone() },
     ];
     for image in &bad {
         assert!(matches!(ENGINE.restore(image, &real()), Err(EngineError::Image(_))));
@@ -149,7 +149,7 @@ async fn an_image_of_noise_harms_only_its_own_instance() {
     let mut session = Session::new(real());
     session.cell("var a = [1, 2, 3]").await;
     let mut image = session.instance.image();
-    let noise = dormouse_engine::Page::new(vec![0xa5; PAGE_BYTES].into()).unwrap();
+    let noise = std::sync::Arc::new([0xa5; PAGE_BYTES]);
     let pages: Vec<u32> = image.pages.keys().copied().collect();
     image.pages.extend(pages.into_iter().map(|number| (number, noise.clone())));
     let mut broken = restore(&image, &real());

@@ -1,5 +1,4 @@
-// How a cell ends, and what it shows.
-const DISPLAY = 2;
+// How a cell ends, and what it shows. A short value goes with the end, any other before it: it may be deeper than the host reads.
 const CELL = 3;
 const VALUE = 4;
 
@@ -26,35 +25,38 @@ const keepResult = (value) => {
   try { expose('_', value); } catch { return; }
   kept = value;
 };
+const tellPrimitive = (type, json, text) => {
+  native.emit(CELL, `{"ok":true,"value":${json},"valueType":"${type}","preview":"${text}"}`);
+};
 const finish = (value) => {
-  if (value !== undefined) keepResult(value);
+  if (value === undefined) return tellPrimitive('undefined', 'null', 'undefined');
+  keepResult(value);
+  if (typeof value === 'boolean') return tellPrimitive('boolean', value, value);
+  if (typeof value === 'number' && isFiniteNumber(value)) return tellPrimitive('number', value, numberText(value));
   const json = valueJson(value);
-  let preview;
-  try {
-    preview = inspect(value);
-  } catch (error) {
-    if (typeof error !== 'object' || error === null || kindOf(error) !== 'error') throw error;
-    preview = `[${typeName(value)}]`;
-  }
+  const shown = preview(value);
   if (json !== undefined) native.emit(VALUE, json);
-  native.emit(CELL, stringify({ __proto__: null, ok: true, valueType: wellFormed(typeName(value)), preview: wellFormed(preview) }));
+  native.emit(CELL, `{"ok":true,"valueType":${stringify(wellFormed(typeName(value)))},"preview":${stringify(wellFormed(shown))}}`);
 };
 
 const MESSAGE_CHARS_MAX = 16384;
+const ERRORS_TOLD_MAX = 10;
 const describe = (error) => {
-  if (typeof error === 'object' && error !== null && kindOf(error) === 'error') {
+  if (isErrorObject(error)) {
     const name = dataProperty(error, 'name');
     const message = dataProperty(error, 'message');
     const cause = getOwnPropertyDescriptor(error, 'cause');
-    let stack = stackOf(error);
-    if (cause !== undefined && cause.get === undefined && stack !== '') stack += `\nCaused by: ${inspect(cause.value)}`;
+    const errors = ownData(error, 'errors');
+    let stack = framesOf(error);
+    if (cause !== undefined && cause.get === undefined) stack += `\nCaused by: ${preview(cause.value)}`;
+    for (let i = 0; isArray(errors) && i < errors.length && i < ERRORS_TOLD_MAX; i++) stack += `\nError ${i + 1} of ${errors.length}: ${preview(ownData(errors, i))}`;
     return {
       name: typeof name === 'string' && name !== '' ? name : constructorName(error) ?? 'Error',
-      message: typeof message === 'string' ? message : message === undefined ? '' : inspect(message),
+      message: typeof message === 'string' ? message : message === undefined ? '' : preview(message),
       stack,
     };
   }
-  return { name: typeName(error), message: typeof error === 'string' ? error : inspect(error), stack: '' };
+  return { name: typeName(error), message: typeof error === 'string' ? error : preview(error), stack: '' };
 };
 const clip = (text) => wellFormed(text.length > MESSAGE_CHARS_MAX ? `${slice(text, 0, MESSAGE_CHARS_MAX)}...` : text);
 const fail = (error, code) => {
@@ -62,40 +64,26 @@ const fail = (error, code) => {
   try {
     told = describe(error);
   } catch (inner) {
-    if (typeof inner !== 'object' || inner === null || kindOf(inner) !== 'error') throw inner;
+    if (!isErrorObject(inner)) throw inner;
     told = { name: 'Error', message: 'the exception cannot be shown', stack: '' };
   }
   const described = { __proto__: null, code, name: clip(told.name), message: clip(told.message), stack: clip(told.stack) };
   native.emit(CELL, stringify({ __proto__: null, ok: false, valueType: 'undefined', preview: '', error: described }));
 };
-const unhandled = (reason) => {
+// Code that a cell left behind failed: who, and in whose name it ran.
+const unhandled = (reason, inPromise) => {
   const before = indent;
   indent = '';
-  try { writeLine('error', `Uncaught (in promise) ${clip(shownText(reason))}`); } finally { indent = before; }
+  try {
+    const text = clip(`Uncaught ${inPromise ? '(in promise) ' : ''}${shownText(reason)}`);
+    const named = runningCell === '' || indexOf(text, runningCell) >= 0;
+    writeLine('error', named ? text : `${text}\n    in ${runningCell}`);
+  } finally { indent = before; }
 };
-
-const richTypes = { __proto__: null, html: 'text/html', svg: 'image/svg+xml', png: 'image/png', markdown: 'text/markdown', text: 'text/plain' };
-const bundle = (value) => {
-  if (typeof value === 'string') return { mimeType: 'text/plain', data: value };
-  if (typeof value === 'object' && value !== null && kindOf(value) === 'object') {
-    const type = dataProperty(value, 'mimeType');
-    const data = dataProperty(value, 'data');
-    if (typeof type === 'string' && typeof data === 'string') return { mimeType: type, data };
-    const keys = ownKeys(value);
-    if (keys.length === 1 && typeof richTypes[keys[0]] === 'string' && typeof dataProperty(value, keys[0]) === 'string') {
-      return { mimeType: richTypes[keys[0]], data: value[keys[0]] };
-    }
-  }
-  const json = typeof value === 'object' && value !== null ? valueJson(value) : undefined;
-  return json === undefined ? { mimeType: 'text/plain', data: inspect(value) } : { mimeType: 'application/json', data: json };
-};
-expose('display', function display(value) {
-  const shown = bundle(value);
-  native.emit(DISPLAY, stringify({ __proto__: null, mimeType: wellFormed(shown.mimeType), data: wellFormed(shown.data) }));
-});
 
 return {
   boot() { timeOrigin = native.now(); },
+  begin(cell) { runningCell = cell; },
   finish,
   fail,
   deliver,

@@ -1,141 +1,162 @@
-// console: every line goes to the host as it is written.
+// console: every line goes to the host as it is written, formatted as Node formats it.
 const CONSOLE = 1;
+const GROUP_CHARS = 2;
+const GROUP_CHARS_MAX = 1000;
+const LABELS_MAX = 1000;
 let indent = '';
 const counts = new MapCtor();
 const timers = new MapCtor();
 
 const writeLine = (level, text) => {
   const shown = indent === '' ? text : indent + replaceAll(text, '\n', `\n${indent}`);
-  native.emit(CONSOLE, stringify({ __proto__: null, level, text: wellFormed(shown) }));
+  native.emit(CONSOLE, `{"level":"${level}","text":${stringify(wellFormed(shown))}}`);
 };
 
 const shownText = (value) => (typeof value === 'string' ? value : inspect(value));
-const numberText = (value, whole) => {
-  if (typeof value === 'bigint') return `${value}n`;
-  if (typeof value === 'symbol' || typeof value === 'object' || typeof value === 'function') return 'NaN';
-  return primitiveText(whole ? trunc(+value) : +value);
+
+const languageNames = new SetCtor();
+for (const name of ObjectCtor.getOwnPropertyNames(global)) if (regexExec(/^[A-Z][a-zA-Z0-9]+$/, name) !== null) setAdd(languageNames, name);
+// Whether the text of an object is what the language gives it, and so says little.
+const hasOwnText = (object) => {
+  if (isProxy(object)) return false;
+  for (let p = object; p !== null && !isProxy(p); p = getPrototypeOf(p)) {
+    if (typeof ownData(p, 'toString') !== 'function' && typeof ownData(p, SymbolCtor.toPrimitive) !== 'function') continue;
+    const maker = p === object ? undefined : ownData(p, 'constructor');
+    const name = typeof maker === 'function' ? ownData(maker, 'name') : undefined;
+    return !(typeof name === 'string' && setHas(languageNames, name));
+  }
+  return false;
+};
+const asNumber = (value, read) => (typeof value === 'bigint' && read !== parseFloat ? `${value}n` : typeof value === 'symbol' ? 'NaN' : numberText(read(value)));
+const jsonOf = (value) => {
+  try { return stringify(value); } catch (error) {
+    if (isErrorObject(error) && dataProperty(error, 'name') === 'TypeError' && indexOf(textOf(dataProperty(error, 'message'), ''), 'circular') >= 0) return '[Circular]';
+    throw error;
+  }
 };
 const directive = (letter, value) => {
   switch (letter) {
-    case 's': return typeof value === 'string' ? value : typeof value === 'object' && value !== null ? inspect(value, { depth: 1 }) : primitiveText(value);
-    case 'd': return numberText(value, false);
-    case 'i': return numberText(value, true);
-    case 'f': return typeof value === 'symbol' ? 'NaN' : numberText(value, false);
-    case 'j': try { return jsonText(value) ?? 'undefined'; } catch { return '[Circular]'; }
-    case 'o': case 'O': return inspect(value);
+    case 's':
+      if (typeof value === 'number') return numberText(value);
+      if (typeof value === 'bigint') return `${value}n`;
+      return typeof value !== 'object' || value === null || hasOwnText(value) ? StringCtor(value) : inspect(value, { __proto__: null, depth: 0 });
+    case 'd': return asNumber(value, NumberCtor);
+    case 'i': return asNumber(value, parseInt);
+    case 'f': return asNumber(value, parseFloat);
+    case 'j': return `${jsonOf(value)}`;
+    case 'o': return inspect(value, { __proto__: null, showHidden: true, showProxy: true, depth: 4 });
+    case 'O': return inspect(value);
     default: return '';
   }
 };
 const formatLine = (args) => {
+  const first = args[0];
+  if (args.length === 1) return shownText(first);
   let text = '';
   let next = 0;
-  if (args.length > 1 && typeof args[0] === 'string' && indexOf(args[0], '%') >= 0) {
-    const format = args[0];
-    next = 1;
-    for (let i = 0; i < format.length; i++) {
-      const letter = format[i + 1];
-      if (format[i] !== '%' || letter === undefined || indexOf('sdifjoOc%', letter) < 0) { text += format[i]; continue; }
-      if (letter === '%') { text += '%'; i += 1; continue; }
-      if (next >= args.length) { text += format[i]; continue; }
-      text += directive(letter, args[next]);
-      next += 1;
+  if (typeof first === 'string' && indexOf(first, '%') >= 0) {
+    let from = 0;
+    for (let i = 0; i < first.length - 1; i++) {
+      if (first[i] !== '%') continue;
+      const letter = first[i + 1];
       i += 1;
+      if (letter === '%') {
+        text += slice(first, from, i);
+        from = i + 1;
+      } else if (next + 1 < args.length && indexOf('sdifjoOc', letter) >= 0) {
+        text += slice(first, from, i - 1);
+        next += 1;
+        text += directive(letter, args[next]);
+        from = i + 1;
+      }
+    }
+    if (from > 0) {
+      next += 1;
+      text += slice(first, from);
+      for (; next < args.length; next++) text += ` ${shownText(args[next])}`;
+      return text;
     }
   }
-  for (; next < args.length; next++) text += text === '' && next === 0 ? shownText(args[next]) : ` ${shownText(args[next])}`;
+  for (; next < args.length; next++) text += next === 0 ? shownText(args[next]) : ` ${shownText(args[next])}`;
   return text;
 };
 
-const cellText = (value) => (typeof value === 'object' && value !== null ? inspect(value, { depth: 0 }) : primitiveText(value));
-const tableText = (rows) => {
-  const widths = [];
-  for (let i = 0; i < rows.length; i++) {
-    for (let j = 0; j < rows[i].length; j++) widths[j] = max(widths[j] ?? 0, rows[i][j].length);
-  }
-  const rule = (left, middle, right) => {
-    let text = left;
-    for (let j = 0; j < widths.length; j++) text += (j === 0 ? '' : middle) + repeat('─', widths[j] + 2);
-    return text + right;
-  };
-  let text = rule('┌', '┬', '┐');
-  for (let i = 0; i < rows.length; i++) {
-    text += '\n│';
-    for (let j = 0; j < widths.length; j++) text += ` ${padEnd(rows[i][j] ?? '', widths[j])} │`;
-    if (i === 0) text += `\n${rule('├', '┼', '┤')}`;
-  }
-  return `${text}\n${rule('└', '┴', '┘')}`;
+const twoDigits = (value) => padStart(`${value}`, 2, '0');
+const durationText = (ms) => {
+  if (ms < 1000) return `${+toFixed(ms, 3)}ms`;
+  if (ms < 60000) return `${toFixed(ms / 1000, 3)}s`;
+  const hours = floor(ms / 3600000);
+  const minutes = floor((ms % 3600000) / 60000);
+  const seconds = padStart(toFixed((ms % 60000) / 1000, 3), 6, '0');
+  return hours !== 0 ? `${hours}:${twoDigits(minutes)}:${seconds} (h:mm:ss.mmm)` : `${minutes}:${seconds} (m:ss.mmm)`;
 };
-const tableRows = (data) => {
-  const rows = [['(index)']];
-  const header = rows[0];
-  const place = (row, column, value) => {
-    let at = -1;
-    for (let j = 1; j < header.length; j++) if (header[j] === column) at = j;
-    if (at < 0) {
-      at = header.length;
-      if (at > ENTRIES_MAX) return;
-      header[at] = column;
-    }
-    for (let j = row.length; j < at; j++) row[j] = '';
-    row[at] = cellText(value);
-  };
-  const keys = ownKeys(data);
-  const plain = [];
-  for (let i = 0; i < keys.length && rows.length <= ENTRIES_MAX; i++) {
-    const property = getOwnPropertyDescriptor(data, keys[i]);
-    if (typeof keys[i] !== 'string' || !property.enumerable) continue;
-    const row = [keys[i]];
-    const value = property.value;
-    if (typeof value === 'object' && value !== null && kindOf(value) !== 'proxy') {
-      const columns = ownKeys(value);
-      for (let j = 0; j < columns.length; j++) {
-        const inner = getOwnPropertyDescriptor(value, columns[j]);
-        if (typeof columns[j] === 'string' && inner.enumerable) place(row, columns[j], inner.value);
-      }
-    } else plain[plain.length] = { row, value };
-    rows[rows.length] = row;
+const tellElapsed = (label, name, args) => {
+  const began = mapGet(timers, label);
+  if (began === undefined) {
+    writeLine('warn', `Warning: No such label '${label}' for console.${name}()`);
+    return;
   }
-  for (let i = 0; i < plain.length; i++) place(plain[i].row, 'Values', plain[i].value);
-  return rows;
+  let text = `${label}: ${durationText(native.now() - began)}`;
+  for (let i = 0; i < args.length; i++) text += ` ${shownText(args[i])}`;
+  writeLine('log', text);
+};
+const remember = (map, label, value) => {
+  if (mapHas(map, label) || mapSize(map) < LABELS_MAX) mapSet(map, label, value);
 };
 
-const elapsed = (label) => {
-  const began = mapGet(timers, label);
-  return began === undefined ? undefined : `${label}: ${toFixed(native.now() - began, 3)}ms`;
-};
 const consoleMethods = {
   log(...args) { writeLine('log', formatLine(args)); },
   info(...args) { writeLine('info', formatLine(args)); },
   warn(...args) { writeLine('warn', formatLine(args)); },
   error(...args) { writeLine('error', formatLine(args)); },
   debug(...args) { writeLine('debug', formatLine(args)); },
-  trace(...args) { writeLine('error', `Trace: ${formatLine(args)}\n${stackOf(new ErrorCtor())}`); },
-  dir(value, options) { writeLine('log', inspect(value, typeof options === 'object' && options !== null && typeof options.depth === 'number' ? { depth: options.depth } : undefined)); },
-  table(data) {
-    if (typeof data === 'object' && data !== null && kindOf(data) !== 'proxy') writeLine('log', tableText(tableRows(data)));
-    else writeLine('log', shownText(data));
+  dir(value, options) { writeLine('log', inspect(value, { __proto__: null, customInspect: false, ...options })); },
+  dirxml(...args) { writeLine('log', formatLine(args)); },
+  trace(...args) {
+    const text = args.length === 0 ? '' : formatLine(args);
+    const frames = framesOf(new ErrorCtor());
+    writeLine('error', `Trace${text === '' ? '' : `: ${text}`}${frames === '' ? '' : `\n${frames}`}`);
   },
-  assert(condition, ...args) { if (!condition) writeLine('error', args.length === 0 ? 'Assertion failed' : `Assertion failed: ${formatLine(args)}`); },
+  table(data, columns) {
+    if (columns !== undefined && !isArray(columns)) throw new TypeErrorCtor('the columns of console.table must be an array');
+    writeLine('log', typeof data === 'object' && data !== null ? tableText(data, columns) : shownText(data));
+  },
+  assert(condition, ...args) {
+    if (condition) return;
+    args[0] = `Assertion failed${args.length === 0 ? '' : `: ${typeof args[0] === 'string' ? args[0] : inspect(args[0])}`}`;
+    writeLine('error', formatLine(args));
+  },
+  clear() {},
   count(label = 'default') {
+    label = `${label}`;
     const count = (mapGet(counts, label) ?? 0) + 1;
-    mapSet(counts, label, count);
+    remember(counts, label, count);
     writeLine('log', `${label}: ${count}`);
   },
-  countReset(label = 'default') { mapDelete(counts, label); },
+  countReset(label = 'default') {
+    label = `${label}`;
+    if (!mapDelete(counts, label)) writeLine('warn', `Warning: Count for '${label}' does not exist`);
+  },
   group(...args) {
     if (args.length > 0) writeLine('log', formatLine(args));
-    if (indent.length < 40) indent += '  ';
+    if (indent.length < GROUP_CHARS_MAX) indent += repeat(' ', GROUP_CHARS);
   },
-  groupEnd() { indent = slice(indent, 2); },
-  time(label = 'default') { mapSet(timers, label, native.now()); },
-  timeLog(label = 'default', ...args) { writeLine('log', `${elapsed(label) ?? `No such label: ${label}`}${args.length > 0 ? ` ${formatLine(args)}` : ''}`); },
+  groupEnd() { indent = slice(indent, GROUP_CHARS); },
+  time(label = 'default') {
+    label = `${label}`;
+    if (mapHas(timers, label)) writeLine('warn', `Warning: Label '${label}' already exists for console.time()`);
+    else remember(timers, label, native.now());
+  },
+  timeLog(label = 'default', ...args) { tellElapsed(`${label}`, 'timeLog', args); },
   timeEnd(label = 'default') {
-    writeLine('log', elapsed(label) ?? `No such label: ${label}`);
+    label = `${label}`;
+    tellElapsed(label, 'timeEnd', []);
     mapDelete(timers, label);
   },
 };
 const consoleObject = {};
-for (const name in consoleMethods) method(consoleObject, name, consoleMethods[name]);
-method(consoleObject, 'groupCollapsed', consoleMethods.group);
+const member = (name, value) => defineProperty(consoleObject, name, { __proto__: null, value, writable: true, configurable: true, enumerable: true });
+for (const name in consoleMethods) member(name, consoleMethods[name]);
+member('groupCollapsed', consoleMethods.group);
 defineProperty(consoleObject, SymbolCtor.toStringTag, { __proto__: null, value: 'console', configurable: true });
 expose('console', consoleObject);

@@ -4,6 +4,8 @@ const DELAY_MS_MAX = 1e13;
 const pending = new MapCtor();
 const intervals = new MapCtor();
 let operations = 0;
+// The file name of the cell whose code runs: what a cell leaves behind runs in its name.
+let runningCell = '';
 
 const delayOf = (value) => {
   const delay = typeof value === 'number' ? value : +value;
@@ -18,7 +20,10 @@ const issue = (kindOfOperation, waiting) => {
     throw new RangeErrorCtor('the arguments are too large or too deeply nested');
   }
   operations = id;
-  if (waiting !== undefined) mapSet(pending, id, waiting);
+  if (waiting !== undefined) {
+    waiting.cell = runningCell;
+    mapSet(pending, id, waiting);
+  }
   return id;
 };
 const timerOperation = (delay) => ({ __proto__: null, type: 'timer', delayMs: delay });
@@ -80,6 +85,7 @@ const deliver = (id, status, answer) => {
   const waiting = mapGet(pending, id);
   if (waiting === undefined) return;
   mapDelete(pending, id);
+  runningCell = waiting.cell;
   if (waiting.callback !== undefined) {
     if (status === 2) fire(id, waiting);
   } else if (status === 1) {

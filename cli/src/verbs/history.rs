@@ -1,0 +1,150 @@
+//! `dormouse checkpoints`, `restore` and `fork`, and the journal of `dormouse logs`.
+
+use dormouse_client::Client;
+use dormouse_protocol::{
+    eval::Woke,
+    history::{Checkpoint, ForkSession, JournalBody, JournalEntry},
+};
+
+use super::Output;
+use crate::{
+    screen::{Screen, Tone},
+    show,
+};
+
+/// Characters of a cell's source that a line of the journal shows.
+const SOURCE_CHARS_MAX: usize = 80;
+
+/// Hex digits of a digest that a line of the journal shows.
+const DIGEST_CHARS: usize = 12;
+
+/// Flags of `dormouse checkpoints`.
+#[derive(Debug, clap::Args)]
+pub struct CheckpointsArgs {
+    /// The session.
+    session: String,
+    /// Make one of the present state under this label; a label that is in use moves to it.
+    #[arg(long, short, value_name = "LABEL")]
+    label: Option<String>,
+    /// How to print.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Flags of `dormouse restore`.
+#[derive(Debug, clap::Args)]
+pub struct RestoreArgs {
+    /// The session.
+    session: String,
+    /// Id or label of the checkpoint.
+    checkpoint: String,
+    /// How to print the session.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Flags of `dormouse fork`.
+#[derive(Debug, clap::Args)]
+pub struct ForkArgs {
+    /// The session.
+    session: String,
+    /// Name of the new session.
+    name: String,
+    /// Id or label of a checkpoint; without it, the last commit.
+    #[arg(long, short)]
+    checkpoint: Option<String>,
+    /// How to print the new session.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(crate) async fn checkpoints(client: &Client, args: CheckpointsArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let made = match &args.label {
+        Some(label) => vec![client.checkpoint(&args.session, label).await?],
+        None => {
+            let list = client.checkpoints(&args.session).await?;
+            damaged(list.damage.as_deref(), screen)?;
+            list.items
+        }
+    };
+    if args.output == Output::Json {
+        for checkpoint in &made {
+            screen.line(Tone::Plain, &serde_json::to_string(checkpoint)?)?;
+        }
+        return Ok(true);
+    }
+    let row =
+        |it: &Checkpoint| vec![it.id.clone(), it.label.clone().unwrap_or_else(|| "-".to_owned()), it.bytes.to_string(), it.time.clone()];
+    show::table(screen, &["ID", "LABEL", "BYTES", "TIME"], &made.iter().map(row).collect::<Vec<_>>())?;
+    Ok(true)
+}
+
+pub(crate) async fn restore(client: &Client, args: RestoreArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let session = client.restore(&args.session, &args.checkpoint).await?;
+    show::one(&session, args.output, screen)?;
+    Ok(true)
+}
+
+pub(crate) async fn fork(client: &Client, args: ForkArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let fork = ForkSession { name: args.name, checkpoint: args.checkpoint };
+    let session = client.fork(&args.session, &fork).await?;
+    show::one(&session, args.output, screen)?;
+    Ok(true)
+}
+
+/// Prints the journal behind `after`, to its end.
+pub(crate) async fn journal(client: &Client, session: &str, mut after: u64, output: Output, screen: &mut Screen) -> anyhow::Result<bool> {
+    loop {
+        let page = client.journal_page(session, after).await?;
+        damaged(page.damage.as_deref(), screen)?;
+        for entry in &page.entries {
+            if output == Output::Json {
+                screen.line(Tone::Plain, &serde_json::to_string(entry)?)?;
+                continue;
+            }
+            let (tone, text) = describe(entry);
+            let place = screen.paint(Tone::Faint, &format!("{:>6}  {}", entry.seq, entry.time));
+            let text = screen.paint(tone, &text);
+            screen.line(Tone::Plain, &format!("{place}  {text}"))?;
+        }
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(true),
+        }
+    }
+}
+
+fn damaged(damage: Option<&str>, screen: &mut Screen) -> anyhow::Result<()> {
+    if let Some(damage) = damage {
+        screen.error_line(Tone::Warning, &format!("this is what is left: {damage}"))?;
+    }
+    Ok(())
+}
+
+fn describe(entry: &JournalEntry) -> (Tone, String) {
+    let digest = |digest: &str| digest.chars().take(DIGEST_CHARS).collect::<String>();
+    match &entry.body {
+        JournalBody::Cell { cell, source, .. } => {
+            let line: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
+            let shown: String = line.chars().take(SOURCE_CHARS_MAX).collect();
+            let more = if shown.len() < line.len() { "…" } else { "" };
+            (Tone::Plain, format!("cell       {cell}  {shown}{more}"))
+        }
+        JournalBody::Result { cell, error: Some(error), message, .. } => {
+            (Tone::Error, format!("result     {cell}  {error}: {}", message.as_deref().unwrap_or_default()))
+        }
+        JournalBody::Result { cell, digest: it, .. } => (Tone::Value, format!("result     {cell}  ok {}", digest(it))),
+        JournalBody::ToolCall { call, tool, digest: it } => (Tone::Faint, format!("call       {call}  {tool} {}", digest(it))),
+        JournalBody::ToolResult { call, ok, digest: it } => {
+            (Tone::Faint, format!("answer     {call}  {} {}", if *ok { "ok" } else { "failed" }, digest(it)))
+        }
+        JournalBody::Hibernated => (Tone::Faint, "hibernated".to_owned()),
+        JournalBody::Woke { from } => {
+            let from = if *from == Woke::Cache { "the pod's own copy" } else { "storage" };
+            (Tone::Faint, format!("woke       from {from}"))
+        }
+        JournalBody::Checkpoint { id, label } => (Tone::Strong, format!("checkpoint {id}  {}", label.as_deref().unwrap_or_default())),
+        JournalBody::Restored { checkpoint } => (Tone::Strong, format!("restored   {checkpoint}")),
+        JournalBody::Forked { parent, sequence } => (Tone::Strong, format!("forked     from {parent} at {sequence}")),
+    }
+}

@@ -1,0 +1,103 @@
+//! The commands that `docs/checkpoints.md` shows print what it says they do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::Dev;
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/checkpoints.md");
+
+/// What differs from run to run.
+const ANY: char = '…';
+
+/// The commands of the page in order, each with its line and what it prints.
+fn commands(page: &str) -> Vec<(usize, Vec<String>, String)> {
+    let (mut commands, mut inside) = (Vec::new(), false);
+    for (index, line) in page.lines().enumerate() {
+        if let Some(language) = line.strip_prefix("```") {
+            inside = language == "console";
+        } else if let Some(command) = line.strip_prefix("$ dormouse ").filter(|_| inside) {
+            commands.push((index + 1, words(command), String::new()));
+        } else if inside {
+            let (_, _, printed) = commands.last_mut().expect("a command comes first");
+            *printed += &format!("{line}\n");
+        }
+    }
+    commands
+}
+
+/// The words of a command line; double quotes hold a word together.
+fn words(command: &str) -> Vec<String> {
+    let parts = command.split('"').enumerate();
+    parts
+        .flat_map(|(at, part)| if at % 2 == 1 { vec![part.to_owned()] } else { part.split_whitespace().map(str::to_owned).collect() })
+        .collect()
+}
+
+/// Whether `text` is `pattern`, in which [`ANY`] stands for anything.
+fn fits(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split(ANY);
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let parts: Vec<_> = parts.collect();
+    let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+    for part in between {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[test]
+fn the_commands_of_the_docs_print_what_they_say() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let commands = commands(&std::fs::read_to_string(DOCS).unwrap());
+    assert!(commands.len() > 12, "the page has lost its commands: {commands:?}");
+    for (line, words, promised) in commands {
+        let said = dev.command(&words.iter().map(String::as_str).collect::<Vec<_>>(), "");
+        let printed: String = said.out.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        // Only a failing cell may print nothing but an error.
+        assert!(
+            said.status.success() || promised.trim() == ANY.to_string(),
+            "docs/checkpoints.md:{line}: {words:?}: {}{}",
+            said.out,
+            said.err
+        );
+        assert!(
+            fits(&printed, &promised) || promised.trim() == ANY.to_string(),
+            "docs/checkpoints.md:{line}: {words:?} printed\n{printed}"
+        );
+    }
+}
+
+#[test]
+fn a_history_outlives_the_process_and_damage() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    dev.eval("let n = 1; n");
+    assert!(dev.command(&["checkpoints", "s", "--label", "good"], "").status.success());
+    dev.eval("n = 2");
+    dev.kill();
+    let head = find(&data.path().join("store"), "head").expect("the head is a file");
+    std::fs::write(&head, "damaged").unwrap();
+
+    let dev = Dev::start(data.path(), &[]);
+    let broken = dev.command(&["eval", "--session", "s", "n"], "");
+    assert!(!broken.status.success() && broken.err.contains("SnapshotCorrupt"), "{}{}", broken.out, broken.err);
+    let listed = dev.command(&["checkpoints", "s"], "");
+    assert!(listed.out.contains("good") && listed.err.contains("this is what is left"), "{}{}", listed.out, listed.err);
+    assert!(dev.command(&["restore", "s", "good"], "").status.success());
+    assert_eq!(dev.eval("n"), "1");
+    let unknown = dev.command(&["restore", "s", "nothing"], "");
+    assert!(!unknown.status.success() && unknown.err.contains("no checkpoint `nothing`"), "{}", unknown.err);
+}
+
+/// The first file of this name below `folder`.
+fn find(folder: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find_map(|path| if path.is_dir() { find(&path, name) } else { (path.file_name()? == name).then_some(path) })
+}

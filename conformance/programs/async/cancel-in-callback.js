@@ -1,0 +1,3 @@
+const out = []; let b; setTimeout(() => { out.push('a'); clearTimeout(b); }, 2); b = setTimeout(() => out.push('b'), 20); let n = 0; const i = setInterval(() => { out.push(`i${n}`); if (++n === 2) { clearInterval(i); clearInterval(i); } }, 5); const self = setTimeout(() => { clearTimeout(self); out.push('self'); }, 40); await new Promise((r) => setTimeout(r, 100)); console.log(out.join());
+const late = setTimeout(() => {}, 0); await new Promise((r) => setTimeout(r, 5)); clearTimeout(late); clearTimeout(null); clearTimeout(-1); clearTimeout('x'); console.log('cleared');
+const p = new Promise((resolve) => { const t = setTimeout(resolve, 1, 'value', 'ignored'); out.push(typeof t === 'object' || typeof t === 'number'); }); console.log(await p, out.at(-1));

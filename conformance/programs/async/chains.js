@@ -1,0 +1,11 @@
+const chain = Promise.resolve();
+let link = chain;
+for (let i = 0; i < 100; i++) link = link.then((x = 0) => x + 1);
+console.log(await link);
+const results = [];
+await Promise.all([1, 2, 3].map(async (n) => { await null; results.push(n); if (n === 2) await null; results.push(-n); }));
+console.log(results);
+const deep = async (n) => (n === 0 ? 'bottom' : deep(n - 1));
+console.log(await deep(100));
+const sum = await [1, 2, 3].reduce(async (acc, x) => (await acc) + x, Promise.resolve(0));
+console.log(sum);

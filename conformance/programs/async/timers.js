@@ -1,0 +1,14 @@
+const out = [];
+setTimeout(() => out.push('10'), 10);
+setTimeout(() => out.push('2'), 2);
+setTimeout((a, b) => out.push(a + b), 5, 'ar', 'gs');
+const never = setTimeout(() => out.push('never'), 3);
+clearTimeout(never);
+clearTimeout(undefined);
+clearTimeout({});
+let n = 0;
+const every = setInterval(() => { out.push(`every ${++n}`); if (n === 3) clearInterval(every); }, 20);
+setTimeout(() => { out.push('micro order'); Promise.resolve().then(() => out.push('after it')); }, 12);
+setTimeout(() => out.push('13'), 14);
+await new Promise((r) => setTimeout(r, 120));
+console.log(out.join());

@@ -1,0 +1,9 @@
+const o = { n: 1, s: 'x', u: undefined, nul: null, big: 10n, d: new Date(5), r: /a(?<n>b)/gi, m: new Map([[{ k: 1 }, new Set([1, 2])]]), a: [1, , 3], b: Object(true), num: Object(5), str: Object('s'), nan: NaN, neg: -0 };
+const c = structuredClone(o);
+console.log(c !== o, c.d instanceof Date, c.d.getTime(), c.r.source, c.r.flags, c.r.lastIndex, [...c.m.keys()][0].k, [...[...c.m.values()][0]].join(), 1 in c.a, c.a.length, typeof c.b, c.num + 1, c.str + '!', c.nan, Object.is(c.neg, -0), c.big, 'u' in c, c.nul);
+const cyc = { list: [] }; cyc.self = cyc; cyc.list.push(cyc, cyc.list); const cc = structuredClone(cyc); console.log(cc.self === cc, cc.list[0] === cc, cc.list[1] === cc.list, cc !== cyc);
+const shared = { x: 1 }; const two = structuredClone([shared, shared]); console.log(two[0] === two[1], two[0] !== shared);
+class P { constructor() { this.v = 1; } get g() { return 2; } } const p = structuredClone(new P()); console.log(p.constructor === Object, p.v, p.g, Object.keys(structuredClone({ get acc() { return 'got'; } })).join(), structuredClone(Object.create({ inherited: 1 })).inherited, Object.keys(structuredClone({ [Symbol('s')]: 1, k: 2 })).join());
+const e = structuredClone(new RangeError('msg', { cause: { why: 1 } })); console.log(e instanceof RangeError, e.message, e.name, e.cause?.why);
+console.log(structuredClone('s'), structuredClone(5), structuredClone(undefined), structuredClone([]).length, structuredClone(Object.freeze({ f: 1 })), Object.isFrozen(structuredClone(Object.freeze({}))), structuredClone(Object.assign([1], { extra: 1 })).extra);
+for (const bad of [() => 1, Symbol('x'), { f() {} }, new WeakMap(), new WeakRef({}), Promise.resolve(), [() => 1], new Map([[1, () => 1]]), (function* () {})()]) try { structuredClone(bad); console.log('cloned'); } catch (x) { console.log(x.name); }

@@ -1,0 +1,12 @@
+const pipe = (...fs) => (x) => fs.reduce((v, f) => f(v), x);
+const curry = (f, ...a) => a.length >= f.length ? f(...a) : (...b) => curry(f, ...a, ...b);
+const memo = (f, cache = new Map()) => (x) => cache.has(x) ? cache.get(x) : cache.set(x, f(x)).get(x);
+let calls = 0;
+const slow = memo((n) => { calls++; return n * n; });
+console.log(pipe((x) => x + 1, (x) => x * 2, String)(4));
+console.log(curry((a, b, c) => a + b + c)(1)(2)(3), curry((a, b) => a * b)(3, 4));
+console.log(slow(3), slow(3), slow(4), calls);
+const fib = ((m) => function f(n) { return m[n] ??= n < 2 ? n : f(n - 1) + f(n - 2); })([]);
+console.log(fib(70));
+const Y = (f) => ((x) => x(x))((x) => f((y) => x(x)(y)));
+console.log(Y((f) => (n) => (n ? n * f(n - 1) : 1))(10));

@@ -1,0 +1,1 @@
+console.count(); console.count(); console.count('a'); console.count('default'); console.countReset(); console.count(); console.countReset('a'); console.count('a'); console.count(undefined); console.count(5); console.count(null);

@@ -1,0 +1,3 @@
+console.dir({ a: { b: { c: { d: 1 } } } }); console.dir('text'); console.dir(5); console.dir([1, 'a']); console.dir(null); console.dir({ a: 1 }, { showHidden: true }); console.dir(Array(200).fill(1), { maxArrayLength: 3 }); console.dir(['x'.repeat(50)], { maxStringLength: 10 });
+console.dir({ [Symbol.for('nodejs.util.inspect.custom')]() { return 'custom'; } } ); console.dir({ b: 1, a: 2 }, { sorted: true }); console.dir({ aaaaaaaaaa: 1, bbbbbbbbbb: 2, cccccccccc: 3 }, { breakLength: 30 });
+console.dir({ a: { b: 1 }, c: [1, 2] }, { compact: false }); console.dir([1, 2, 3], { maxArrayLength: 0 }); console.dir({ get a() { return 5; }, get o() { return { x: 1 }; } }, { getters: true });

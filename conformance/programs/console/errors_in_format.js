@@ -1,0 +1,1 @@
+Error.stackTraceLimit = 0; console.log('failed: %s', new Error('why').message); console.log('x', new Error('as argument')); console.log('%O', new TypeError('t')); console.log(String(new RangeError('r')));

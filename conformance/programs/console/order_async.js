@@ -1,0 +1,1 @@
+console.log(1); setTimeout(() => console.log('timeout'), 0); Promise.resolve().then(() => console.log('micro')); queueMicrotask(() => console.log('queued')); console.log(2); await new Promise((r) => setTimeout(r, 5)); console.log('after');

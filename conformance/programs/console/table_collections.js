@@ -1,0 +1,1 @@
+console.table(new Map([['k', 1], ['l', { a: 1 }]])); console.table(new Set([1, 'x', [1]])); console.table(new Map().set(1, 2).entries()); console.table(new Set([5]).values()); console.table(new Map([[1, 2]]).keys());

@@ -1,0 +1,1 @@
+console.time('t'); console.timeEnd('unknown'); console.timeLog('also unknown'); console.log('done');

@@ -1,0 +1,11 @@
+const out = [];
+for (let i = 0, j = 10; i < j; i += 3, j--) out.push(i + j);
+let i = 3; while (i--) out.push(i); do out.push('once'); while (false);
+for (const c of 'h😀i') out.push(c); for (const i in [7, , 8]) out.push(typeof i + i); for (const [k, v] of Object.entries({ x: 1 })) out.push(k + v);
+for (let { length } = 'ab'; length; length--) out.push(length); for (var q in null) out.push('never'); for (var q of []) out.push('never'); for (;;) { break; } for (const k in 'ab') out.push(k);
+console.log(out.join());
+const arr = [1, 2, 3]; for (const x of arr) if (x < 3) arr.push(x * 10); console.log(arr);
+const fs = []; for (let x = 0; x < 2; x++) fs.push(() => x++); console.log(fs[0](), fs[0](), fs[1]());
+let count = 0; for (let k = 0; k < 1e5; k++) count += k & 1; console.log(count); for (const x of new Set([1])) for (const y of [x, x + 1]) console.log(x, y);
+let obj = { a: 1 }; for (obj.key in { p: 1 }); for ([obj.first] of [[5]]); console.log(obj); if (0) ; else console.log('else'); 1 ? 2 ? console.log('nested') : 0 : 0;
+var comma = (1, 2, 3); console.log(comma, void 0, typeof void 0, !!'' + 1, -'3' + +'4', delete obj.a, 'a' in obj);

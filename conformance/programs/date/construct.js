@@ -1,0 +1,5 @@
+console.log(new Date(0).toISOString(), new Date(2024, 0, 31, 12).toISOString(), new Date(2024, 12).toISOString(), new Date(99, 0).getFullYear(), new Date('2024-02-30T00:00:00Z').getTime());
+for (const s of ['2024-05-06', '2024-05-06T07:08', '2024-05-06T07:08:09Z', '2024-05-06T07:08:09.123+02:00', '2024-05', '2024', '+012024-01-01T00:00:00Z', '-000001-01-01T00:00:00Z', '2024-13-01', '2024-01-01T24:00:00Z', '2024-01-01T25:00:00Z', 'nonsense', '']) console.log(JSON.stringify(s), Date.parse(s));
+for (const s of ['May 6, 2024 10:00:00', 'Mon, 06 May 2024 10:00:00 GMT', '6 May 2024 10:00 UTC', 'Mon May 06 2024 10:00:00 GMT+0200']) console.log(s, Date.parse(s));
+console.log(Date.UTC(2024), Date.UTC(2024, 1, 29), Date.UTC(0, 0), Date.UTC(), new Date(NaN).getTime(), new Date(8.64e15).toISOString(), new Date(8.64e15 + 1).getTime(), new Date(undefined).getTime(), new Date(null).getTime(), new Date(true).getTime(), new Date('0').getTime() === new Date(2000, 0).getTime());
+console.log(typeof Date(), new Date(new Date(5)).getTime(), new Date({ valueOf: () => 7 }).getTime(), Date.length, new Date(2024, 0, 1, 0, 0, 0, 1.9).getTime() % 1000);

@@ -1,0 +1,11 @@
+const d = new Date(Date.UTC(2024, 0, 31));
+console.log(new Date(d.setUTCMonth(1)).toISOString(), new Date(d.setUTCDate(0)).toISOString(), new Date(d.setUTCHours(25, 61, 61, 1001)).toISOString(), new Date(d.setUTCFullYear(2023, 1, 29)).toISOString());
+console.log(d.setTime(5), d.setMilliseconds(1500), d.setSeconds(-1), d.getTime());
+const e = new Date(2024, 1, 29);
+e.setFullYear(e.getFullYear() + 1);
+console.log(e.toISOString(), new Date(2024, 1, 0).getDate(), [0, 1, 2, 3].map((m) => new Date(2023, m + 1, 0).getDate()));
+const days = (a, b) => Math.round((Date.UTC(...b) - Date.UTC(...a)) / 864e5);
+console.log(days([2024, 1, 28], [2024, 2, 1]), days([1970, 0, 1], [2000, 0, 1]), days([2100, 1, 28], [2100, 2, 1]));
+const week = Array.from({ length: 7 }, (_, i) => new Date(Date.UTC(2024, 11, 29 + i)));
+console.log(week.map((x) => `${x.getUTCDay()}${x.toISOString().slice(5, 10)}`).join());
+console.log(new Date(2024, 0, 1) < new Date(2024, 0, 2), new Date(5) - new Date(3), [new Date(3), new Date(1)].sort((a, b) => a - b).map(Number));

@@ -1,0 +1,18 @@
+const { a, b: { c = 'default c', ...restB } = {}, ['d' + 1]: d1 = 'd', ...rest } = { a: 1, b: { x: 1, y: 2 }, d1: undefined, e: 5, f: 6 };
+console.log(a, c, restB, d1, rest);
+const [x, , y = x, [z] = [9], ...more] = [1, 2, undefined, undefined, 4, 5];
+console.log(x, y, z, more);
+let p = 1, q = 2;
+[p, q] = [q, p];
+console.log(p, q);
+const o = {};
+({ a: o.first, b: o['second'], ...o.others } = { a: 1, b: 2, c: 3, d: 4 });
+[o.list, o.n = 7] = [[1]];
+console.log(o);
+for (const [k, { v = 'none' } = {}] of Object.entries({ one: { v: 1 }, two: {}, three: undefined })) console.log(k, v);
+const f = ({ a = 1, b: [b0, b1 = b0] = [2] } = {}, [h, ...t] = 'héllo') => [a, b0, b1, h, t];
+console.log(f(), f({ a: 5, b: [6] }, [7, 8, 9]));
+const { length, 0: first } = 'word';
+console.log(length, first);
+const { toFixed } = 5;
+console.log(toFixed.call(1.005, 2));

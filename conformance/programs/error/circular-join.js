@@ -1,0 +1,3 @@
+const c = [1];
+c.push(c);
+try { console.log(String(c), c.join('-')); } catch (e) { console.log(e.name); }

@@ -1,0 +1,7 @@
+const p = { hi() { return `hi ${this.n}`; } }; const o = { __proto__: p, n: 1 }; console.log(o.hi(), Object.getPrototypeOf(o) === p, Object.keys(o), '__proto__' in o, Object.hasOwn(o, '__proto__'));
+const q = { ['__proto__']: 1 }; console.log(Object.keys(q), q.__proto__, { '__proto__': null } instanceof Object, Object.getPrototypeOf({ __proto__: 5 }) === Object.prototype);
+const n = Object.create(null); n.__proto__ = 'plain'; console.log(Object.keys(n), 'toString' in n, Object.getPrototypeOf(n)); try { `${n}`; } catch (e) { console.log(e.name); }
+const m = { f() { return super.toString === Object.prototype.toString; } }; console.log(m.f(), Object.setPrototypeOf(m, { toString: 1 }).f());
+try { const a = {}; const b = { __proto__: a }; a.__proto__ = b; } catch (e) { console.log(e.name); } try { Object.setPrototypeOf(Object.preventExtensions({}), {}); } catch (e) { console.log(e.name); }
+class A { static create() { return Object.create(this.prototype); } get tag() { return this.constructor.name; } } console.log(A.create().tag, A.create() instanceof A, Object.getOwnPropertyNames(A.prototype), A.prototype.isPrototypeOf(A.create()), Object.prototype.isPrototypeOf.call(A.prototype, {}));
+function F() {} F.prototype = 5; console.log(Object.getPrototypeOf(new F()) === Object.prototype); console.log([].__proto__ === Array.prototype, (5).__proto__ === Number.prototype, Object.is(Object.getPrototypeOf(Object.prototype), null), typeof Object.prototype.__proto__);

@@ -1,0 +1,2 @@
+(function () { console.log(arguments); })(1, 'two');
+(function () { console.log([arguments]); })();

@@ -1,0 +1,1 @@
+console.log(['plain', "it's", 'say "hi"', `both ' and "`, "all ' \" `", 'dollar ${x} \' "', '']);

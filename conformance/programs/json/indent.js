@@ -1,0 +1,1 @@
+const v = { empty: {}, list: [], nested: [[1], [{}]], s: 'x"y', u: undefined }; for (const indent of [undefined, 0, 1, 4, 11, '', '\t', '>>', new Number(2), new String('-'), null, true, {}, -1, 1.9, NaN]) console.log(JSON.stringify(JSON.stringify(v, null, indent)));

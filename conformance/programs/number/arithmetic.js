@@ -1,0 +1,5 @@
+console.log(5 % 3, -5 % 3, 5 % -3, -0 % 5, 5.5 % 2, 5 % 0, Infinity % 5, 5 % Infinity, 2 ** -1, (-2) ** 3, 0 ** 0, NaN ** 0, 1 / 0, -1 / 0, 0 / 0, 2 ** 0.5);
+console.log(1 << 31, 1 << 32, -1 >>> 0, -1 >> 1, 2 ** 32 | 0, 2 ** 31 | 0, ~5, ~~-5.7, 5 & 3, 5 | 3, 5 ^ 3, 1e10 | 0, NaN | 0, -9 >>> 1, '5' * '2', '5' + 2, 5 + null, 5 + undefined, [] + {}, [] == false, null == 0, null >= 0, undefined == null);
+console.log(Object.is(-0, 0), -0 === 0, 1 / -0, Math.sign(-0), Math.max(), Math.min(), Math.max(NaN, 1), Math.max(-0, 0), Math.round(-0.5), Math.round(2.5), Math.round(-2.5), Math.round(0.49999999999999994), Math.trunc(-4.7), Math.cbrt(27), Math.hypot(3, 4), Math.fround(5.5), Math.fround(5.05), Math.clz32(1), Math.imul(0xffffffff, 5), Math.log10(1000), Math.log2(8), Math.expm1(0), Math.log1p(0), Math.atan2(1, 1), Math.sign('-3'));
+console.log(0.1 + 0.2, 0.1 * 3, 9007199254740992 + 1, 1e308 * 10, 5e-324 / 2, 123456789 * 987654321, 0.1 + 0.7, 1.1 * 1.1, 4.35 * 100, 1.15.toFixed(1));
+let i = 5; console.log(i++ + ++i, i, i-- - --i, i);

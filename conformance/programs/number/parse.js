@@ -1,0 +1,5 @@
+for (const s of ['', ' ', '12', ' 12 ', '12px', '0x1f', '0b101', '0o17', '1e3', '1_000', '.5', '5.', '+5', '-0', '--1', 'Infinity', '-Infinity', 'infinity', 'NaN', '\n7\t', '\u00a08', '1e1000', '0x', '1n', '１', '0x1.8', '00012', '-0x10', 'e5', '1e', '1e+', '9007199254740993', '0.1e-6']) console.log(JSON.stringify(s), Number(s), parseInt(s), parseFloat(s), +s | 0);
+console.log(parseInt('10', 2), parseInt('z', 36), parseInt('12', 1), parseInt('0x10', 16), parseInt('9'.repeat(25)), parseInt(0.0000005), parseInt('123', 37), parseInt(null, 36), parseInt('  -42abc'));
+console.log(Number(null), Number(undefined), Number(true), Number([]), Number([5]), Number([1, 2]), Number({}), Number(new Date(5)), Number(10n), Number('0b12'));
+console.log(Number.isInteger(5.0), Number.isSafeInteger(2 ** 53), Number.isNaN('x'), isNaN('x'), isFinite('5'), Number.isFinite('5'), Number.EPSILON > 0, Number.MAX_SAFE_INTEGER, Number.MIN_VALUE, Number.MAX_VALUE);
+console.log(0b1010, 0o17, 0xff, 1_000_000, .5, 5., 0xFFn, 1e3);

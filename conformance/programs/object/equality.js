@@ -1,0 +1,5 @@
+console.log({} === {}, [1] == 1, [1, 2] == '1,2', '' == 0, '0' == false, null == undefined, null === undefined, NaN != NaN, [null] == '', [[]] == false, new String('a') == 'a', Symbol.iterator == Symbol.iterator, 1n == 1, 0 === -0, ({}) == '[object Object]');
+const deep = (a, b) => Object.is(a, b) || (typeof a === 'object' && typeof b === 'object' && a && b && Object.keys(a).length === Object.keys(b).length && Object.keys(a).every((k) => deep(a[k], b[k]))); console.log(deep({ a: [1, { b: 2 }] }, { a: [1, { b: 2 }] }), deep({ a: 1 }, { a: 2 }), deep([1, 2], [1]));
+console.log(typeof null, typeof undefined, typeof NaN, typeof [], typeof class {}, typeof Symbol(), typeof 1n, typeof new Boolean(false), typeof /x/, typeof JSON, typeof notDeclaredAnywhere);
+console.log([] instanceof Object, Object.create(null) instanceof Object, 'a' instanceof String, (() => 1) instanceof Function, Array.isArray(Array.prototype), new (class extends Array {})() instanceof Array);
+console.log([1, 2, 3] + '', {} + '', (() => 1) + '', null + 1, undefined + 1, true + true, [] + [], [] * 2, [3] * [4], '3' - - '3', +[], +{}, +'', +' 12 ', +[5], +null, !'' + !'a', 1 + - + + + - + 1);

@@ -1,0 +1,10 @@
+const log = [];
+const proto = new Proxy({}, { get(t, k, r) { log.push(['get', String(k), r === child]); return undefined; }, set(t, k, v, r) { log.push(['set', String(k), r === child]); return Reflect.set(t, k, v, r); }, has(t, k) { log.push(['has', String(k)]); return false; } });
+const child = Object.create(proto);
+child.own = 1;
+child.own = 2;
+child.missing;
+'x' in child;
+console.log(JSON.stringify(log), Object.keys(child), child.own);
+const getterReceiver = new Proxy({ get me() { return this; } }, {});
+console.log(getterReceiver.me === getterReceiver, Reflect.get(getterReceiver, 'me', 5) == 5);

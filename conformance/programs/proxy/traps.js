@@ -1,0 +1,16 @@
+const log = [];
+const handler = new Proxy({}, { get(_, trap) { return (...args) => { log.push(trap); return Reflect[trap](...args); }; } });
+const target = function (a) { return a; };
+const p = new Proxy(target, handler);
+p.x = 1; p.x; 'x' in p; delete p.x; p(1); new p(1);
+Object.keys(p); Object.getPrototypeOf(p); Object.isExtensible(p); Object.getOwnPropertyDescriptor(p, 'length');
+Object.defineProperty(p, 'y', { value: 2, configurable: true, enumerable: true, writable: true });
+({ ...p });
+p.y++;
+p instanceof Function;
+Object.setPrototypeOf(p, Function.prototype);
+Object.assign(p, { z: 1 });
+Object.entries(p);
+p.hasOwnProperty('y');
+Object.preventExtensions(p);
+console.log(log.join(' '));

@@ -1,0 +1,17 @@
+const o = {};
+Object.defineProperties(o, { ro: { value: 1 }, acc: { get() { return 'got'; }, enumerable: true, configurable: true }, rw: { value: 2, writable: true } });
+console.log(Object.getOwnPropertyDescriptors(o).ro, Object.keys(o), JSON.stringify(o), o.ro + o.rw, o.acc);
+const strict = (f) => { try { return f(); } catch (e) { return e.name; } };
+console.log(strict(() => { 'use strict'; o.ro = 2; }), strict(() => { 'use strict'; o.acc = 2; }), strict(() => { 'use strict'; delete o.ro; }), strict(() => Object.defineProperty(o, 'ro', { value: 2 })), strict(() => Object.defineProperty({}, 'x', { get() {}, value: 1 })));
+console.log(Object.isFrozen(Object.freeze({ a: { b: 1 } })), Object.isSealed(Object.seal({ a: 1 })), Object.isExtensible(Object.preventExtensions({})));
+const f = Object.freeze([1, 2]);
+console.log(strict(() => { f.push(3); }), strict(() => { 'use strict'; f[0] = 9; }), f);
+const sealed = Object.seal({ a: 1 });
+sealed.a = 2;
+console.log(sealed, strict(() => { 'use strict'; delete sealed.a; }), strict(() => { 'use strict'; sealed.b = 1; }));
+console.log(Object.entries(Object.getOwnPropertyDescriptors(class { static get x() { return 1; } static y = 2; })).map(([k, d]) => `${k}:${d.enumerable}`).join());
+console.log(Object.getOwnPropertyDescriptor([1], 'length'), Object.getOwnPropertyDescriptor('ab', 0));
+const arr = [1, 2, 3];
+Object.defineProperty(arr, 1, { configurable: false });
+(function () { arr.length = 0; });
+console.log(arr.length);

@@ -1,0 +1,2 @@
+console.log('abab'.replace(/(ab)\1/, 'x'), /(.)\1/.exec('hello')[0], /^(\w+) \1$/.test('same same'), /\2(a)(b)/.exec('ab')?.slice().join(), /(a)|\1b/.exec('b')?.[0], /(?:(a)|b)*/.exec('ab').slice().map(String).join(), /(a*)b\1+/.exec('baaaac').slice().join('|'), /(z)((a+)?(b+)?(c))*/.exec('zaacbbbcac').map(String).join());
+console.log(/<(?<t>\w+)>.*?<\/\k<t>>/.exec('<p><b>x</b></p>')[0], 'aa bb cd'.match(/(\w)\1/g).join(), /((((a))))\4/.exec('aa')[0], '\\1', /\1/.test(''), /[\1]/.test('\x01'), /(?<a>x)\k<a>/u.test('xx'), 'tel 555-555'.match(/(\d{3})-\1/)[1]);

@@ -1,0 +1,8 @@
+const people = Array.from({ length: 40 }, (_, i) => ({ i, k: (i * 7) % 5 })); people.sort((a, b) => a.k - b.k);
+let stable = true; for (let i = 1; i < people.length; i++) if (people[i - 1].k === people[i].k && people[i - 1].i > people[i].i) stable = false; console.log(stable, people.map((p) => p.i).join());
+const big = Array.from({ length: 2000 }, (_, i) => [i % 3, i]).sort((a, b) => b[0] - a[0]); console.log(big.every((x, i) => i === 0 || big[i - 1][0] > x[0] || (big[i - 1][0] === x[0] && big[i - 1][1] < x[1])));
+console.log([3, 1, 2].sort((a, b) => b - a).join(), [1, 2, 3].sort(() => 0).join(), [5, 25, 100, 1].sort().join(), ['B', 'a', 'C', 'b'].sort().join(), ['B', 'a', 'C'].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1).join());
+console.log(JSON.stringify([3, undefined, 1, , null, 'b', 'a'].sort()), [true, false, null, undefined, 0, '', NaN].sort().map(String).join(), [-1, -2, 10, 9].sort().join(), ['10', 9, '9', 10].sort().map((x) => typeof x).join());
+try { [1, 2].sort('x'); } catch (e) { console.log(e.name); } try { [1, 2].sort(null); } catch (e) { console.log(e.name); } try { [2, 1].sort(() => { throw new Error('cmp'); }); } catch (e) { console.log(e.message); }
+console.log([1].sort(() => { throw 1; }).join(), [2, 1].sort(undefined).join(), [3, 2, 1].sort((a, b) => (a > b ? '1' : '-1')).join(), [1, 2, 3, 4].sort((a, b) => ({ valueOf: () => b - a })).join());
+const multi = [['b', 2], ['a', 2], ['c', 1]].sort(([a, x], [b, y]) => x - y || a.localeCompare(b)); console.log(JSON.stringify(multi)); const like = { 0: 'z', 1: 'a', length: 2 }; console.log(JSON.stringify(Array.prototype.sort.call(like)));

@@ -1,0 +1,7 @@
+console.log(String(new Uint8Array([1, -1, 256, 3.9, NaN, "7", null, undefined])), new Uint8ClampedArray([-5, 300, 1.5, 2.5, NaN]), new Int8Array([128, -129]), new Int16Array([65535]), new Float32Array([1.1, 1e40]), new BigInt64Array([2n ** 63n]), new BigUint64Array([-1n]));
+const b = new ArrayBuffer(8), u = new Uint8Array(b), v = new DataView(b), f = new Float64Array(b);
+f[0] = Math.PI; console.log(String(u)); v.setInt16(0, -2); v.setInt16(2, -2, true); console.log(String(u), v.getUint16(0), v.getUint32(0, true), v.getBigInt64(0), v.getFloat32(4).toFixed(3));
+u[10] = 5; u['1.5'] = 1; u['-0'] = 2; console.log(u.length, u[10], '10' in u, '0' in u, Object.keys(u).length, u['-0'], delete u.foo);
+console.log(u.subarray(2, 4).byteOffset, u.slice(2, 4).buffer === b, new Uint8Array(b, 4).length, new Uint16Array(b, 2, 2).byteLength, b.slice(-2).byteLength, Uint8Array.BYTES_PER_ELEMENT, u.BYTES_PER_ELEMENT);
+for (const g of [() => new Uint16Array(b, 1), () => new Uint8Array(b, 9), () => new Uint8Array(-1), () => Uint8Array(1), () => new DataView(b, 9), () => v.getInt8(8), () => new BigInt64Array([1]), () => new Uint8Array(new BigInt64Array(1)), () => u.set([1, 2], 7), () => new ArrayBuffer(-1), () => new DataView({}), () => new Uint8Array(Symbol())]) try { g(); console.log('ok'); } catch (e) { console.log(e.name); }
+console.log(Object.prototype.toString.call(u), u.constructor.name, Object.getPrototypeOf(Uint8Array).name, ArrayBuffer.isView(v), ArrayBuffer.isView(b), String(u.subarray(0, 3)), u.toString === Array.prototype.toString);

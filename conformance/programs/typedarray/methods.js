@@ -1,0 +1,6 @@
+const t = Int16Array.of(5, -1, 3, 100, 0);
+console.log(t.map((x) => x * 2), t.filter((x) => x > 0), t.slice().sort(), t.toSorted((a, b) => b - a), t.toReversed(), t.with(1, 9), t.at(-1), t.indexOf(3), t.includes(100), t.find((x) => x > 50), t.findLastIndex((x) => x > 0), t.reduce((a, b) => a + b), t.join('-'), t.some((x) => x < 0), t.every(Number.isInteger));
+console.log(new Float64Array([3, NaN, -0, 0, -Infinity, 1]).sort(), Uint8Array.from('123'), Uint8Array.from({ length: 3 }, (_, i) => i * i), Uint8Array.from(new Set([1, 2])), t.copyWithin(0, 3), t.fill(7, 1, 2), [...t.entries()], t.subarray(-2), new Uint8Array(t));
+const a = new Uint8Array(5); a.set([1, 2, 3]); a.set(a.subarray(0, 3), 2); console.log(a, a.reverse(), a.lastIndexOf(1), a.findLast((x) => x === 2));
+console.log(new Uint8Array([1, 2, 3]) == '1,2,3', [...new Uint16Array([1, 2]).keys()], Array.from(new Int8Array([1, 2]), (x) => -x), Array.prototype.concat.call([], new Uint8Array(2)).length, Array.prototype.map.call(new Uint8Array([1, 2]), (x) => `${x}`), Math.max(...new Uint8Array([3, 9])));
+console.log(new BigInt64Array([3n, 1n, 2n]).sort(), new BigUint64Array(2).fill(5n), new Float32Array([0.1])[0], new Float32Array([0.1]).includes(0.1), new Float64Array([NaN]).includes(NaN), new Float64Array([NaN]).indexOf(NaN));

@@ -1,0 +1,4 @@
+const s = 'a b&c=d/é?😀#%+;,:@!$\'()*~-_.'; console.log(encodeURI(s), encodeURIComponent(s), decodeURIComponent(encodeURIComponent(s)) === s, decodeURI(encodeURI(s)) === s);
+console.log(decodeURI('%2F%3f%23%41%c3%A9'), decodeURIComponent('%2F%3f%23%41%c3%A9'), decodeURIComponent('a+b'), encodeURIComponent(''), encodeURIComponent(undefined), encodeURIComponent(-1.5), encodeURI({ toString: () => 'x y' }), decodeURIComponent('%F0%9F%98%80'), encodeURI('[::1]%'));
+for (const bad of ['%', '%4', '%zz', '%c3', '%c3%28', '%ff', '%ed%a0%80', '%f4%90%80%80', '%c0%80', '%e2%82']) try { console.log(bad, decodeURIComponent(bad)); } catch (e) { console.log(bad, e.name); }
+for (const lone of ['\ud800', '\udc00', 'a\ud800b', '\udc00\ud800']) try { console.log(encodeURIComponent(lone)); } catch (e) { console.log(e.name); }

@@ -1,0 +1,48 @@
+//! Scripts that mean harm end in a value or a typed error, within their budgets, and the session answers afterwards.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it counted"
+)]
+
+use std::collections::BTreeMap;
+
+use dormouse_conformance::{hostile, known::Known};
+
+const SCRIPTS_MIN: usize = 1000;
+const THREADS: usize = 2;
+
+/// `ONLY=family/` or `ONLY=family/1.2.3` runs those scripts only.
+#[test]
+fn hostile_scripts_end_within_their_budgets_and_the_session_lives() {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let known = Known::read().unwrap();
+    let (harmful, unpolled) = (known.hostile().unwrap(), known.unpolled().unwrap());
+    let mut scripts = hostile::scripts().unwrap();
+    for name in harmful.keys().chain(unpolled.keys()) {
+        assert!(scripts.iter().any(|script| script.name == *name), "known.toml names {name}, which is not there");
+    }
+    scripts.retain(|script| script.name.starts_with(&only) && !unpolled.contains_key(script.name.as_str()));
+    assert!(!only.is_empty() || scripts.len() >= SCRIPTS_MIN, "only {} scripts", scripts.len());
+    let verdicts = hostile::run_all(&scripts, THREADS).unwrap();
+    assert_eq!(verdicts.len(), scripts.len());
+
+    let mut outcomes = BTreeMap::new();
+    let mut failures = Vec::new();
+    for verdict in &verdicts {
+        let name = verdict.script.name.as_str();
+        *outcomes.entry((name.split('/').next().unwrap(), verdict.outcome.as_str())).or_insert(0) += 1;
+        match (verdict.faults.is_empty(), harmful.contains_key(name)) {
+            (true, true) => failures.push(format!("{name} does no harm now: take it out of known.toml")),
+            (false, false) => {
+                failures.push(format!("{name} [{}] {}\n  {}", verdict.outcome, verdict.faults.join("; "), verdict.script.source));
+            }
+            _ => {}
+        }
+    }
+    let slowest = verdicts.iter().max_by_key(|verdict| verdict.cpu).unwrap();
+    println!("{} scripts: {outcomes:?}; the slowest: {} {:?}", verdicts.len(), slowest.script.name, slowest.cpu);
+    assert!(failures.is_empty(), "{} of {} scripts:\n{}", failures.len(), verdicts.len(), failures.join("\n"));
+}

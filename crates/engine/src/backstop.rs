@@ -1,0 +1,123 @@
+//! Ends turns that are over their time and do not poll, such as those inside one long builtin.
+//!
+//! One thread looks at the turns under way every [`TICK`]. A turn is registered before its code runs and taken out before anyone else may
+//! touch or free its memory; both happen under the lock under which the thread condemns.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{EngineError, fence::Fence};
+
+/// How often the turns under way are looked at.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a turn may take beyond its wall-clock budget before it is condemned: half as much again, and at least this. Code that polls ends by itself long
+/// before, unless the machine is so busy that its thread has to wait.
+const GRACE_MIN: Duration = Duration::from_millis(250);
+
+/// When the turn of one instance is over its time.
+#[derive(Default)]
+pub(crate) struct Deadline(AtomicU64);
+
+/// No code runs.
+const NEVER: u64 = 0;
+
+impl Deadline {
+    /// Code runs from now on and may run for `left` of a budget of `wall`.
+    pub(crate) fn set(&self, left: Duration, wall: Duration) {
+        let at = since_start().saturating_add(left).saturating_add((wall / 2).max(GRACE_MIN));
+        self.0.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// No code runs.
+    pub(crate) fn clear(&self) {
+        self.0.store(NEVER, Ordering::Relaxed);
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at != NEVER && now.as_nanos() > u128::from(at)
+    }
+}
+
+fn since_start() -> Duration {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    START.elapsed()
+}
+
+/// The turns under way.
+#[derive(Default)]
+pub(crate) struct Backstop {
+    turns: Mutex<Turns>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Turns {
+    running: HashMap<u64, (Arc<Fence>, Arc<Deadline>)>,
+    next: u64,
+    /// The thread waits until there is a turn.
+    parked: bool,
+}
+
+/// A turn under way. Dropping it ends the backstop's interest in it.
+pub(crate) struct Watched {
+    backstop: Arc<Backstop>,
+    turn: u64,
+}
+
+impl Backstop {
+    /// A backstop with its thread, which ends with the last reference.
+    pub(crate) fn start() -> Result<Arc<Self>, EngineError> {
+        let backstop = Arc::new(Self::default());
+        let weak = Arc::downgrade(&backstop);
+        let thread = std::thread::Builder::new().name("engine-backstop".to_owned());
+        thread.spawn(move || watch(&weak)).map_err(|error| EngineError::Load(format!("no thread for the backstop: {error}")))?;
+        Ok(backstop)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a turn until the answer is dropped. The memory of `fence` must live as long.
+    pub(crate) fn watch(self: &Arc<Self>, fence: &Arc<Fence>, deadline: &Arc<Deadline>) -> Watched {
+        let mut turns = self.lock();
+        let turn = turns.next;
+        turns.next += 1;
+        turns.running.insert(turn, (Arc::clone(fence), Arc::clone(deadline)));
+        if std::mem::take(&mut turns.parked) {
+            self.more.notify_one();
+        }
+        Watched { backstop: Arc::clone(self), turn }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.backstop.lock().running.remove(&self.turn);
+    }
+}
+
+fn watch(backstop: &Weak<Backstop>) {
+    // The reference is given up for a moment each time, so that the last engine's end is noticed.
+    while let Some(backstop) = backstop.upgrade() {
+        let mut turns = backstop.lock();
+        let now = since_start();
+        for (fence, deadline) in turns.running.values() {
+            if deadline.is_over(now) {
+                fence.condemn();
+            }
+        }
+        turns.parked = turns.running.is_empty();
+        // Parked, it still looks now and then whether anyone is left.
+        let wait = if turns.parked { TICK * 100 } else { TICK };
+        drop(backstop.more.wait_timeout(turns, wait));
+    }
+}

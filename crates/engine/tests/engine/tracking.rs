@@ -1,0 +1,115 @@
+//! Which pages a commit finds: what the page tables and the faults of an armed memory say, against every page.
+
+use std::collections::BTreeMap;
+
+use dormouse_engine::{Image, Page, Settings};
+use serde_json::json;
+
+use crate::support::{ENGINE, Session, real, restore};
+
+/// Lays deltas over each other, as a store does.
+struct Stored(Image);
+
+impl Stored {
+    fn of(session: &mut Session) -> Self {
+        let mut image = session.instance.image();
+        image.pages = BTreeMap::new();
+        let mut stored = Self(image);
+        stored.commit(session);
+        stored
+    }
+
+    fn commit(&mut self, session: &mut Session) -> usize {
+        let delta = session.instance.delta();
+        session.instance.mark_committed();
+        let pages = delta.pages.len();
+        self.0.apply(delta);
+        pages
+    }
+
+    /// The image without the pages that went back to the base.
+    fn image(&self) -> Image {
+        let differs = |page: &Page| page.iter().any(|byte| *byte != 0);
+        let pages = self.0.pages.iter().filter(|(_, page)| differs(page)).map(|(number, page)| (*number, page.clone())).collect();
+        Image { pages, ..self.0.clone() }
+    }
+}
+
+/// Large enough to be armed, with room to grow.
+const LARGE: &str = "var x = 0; var bytes = new Uint8Array(6e6).fill(7); var list = Array.from({ length: 20000 }, (_, i) => ({ i }))";
+
+#[tokio::test]
+async fn deltas_of_an_armed_memory_add_up_to_all_of_it() {
+    let mut session = Session::new(real());
+    session.cell(LARGE).await;
+    let mut stored = Stored::of(&mut session);
+    let cells = [
+        "x++",
+        "for (let i = 0; i < 6e6; i += 500000) bytes[i] = i",
+        "list[7].i = 'seven'; list.length = 10000",
+        "var more = new Uint8Array(9e6).fill(1)",
+        "bytes.fill(3)",
+        "more = null; bytes = null; list = null; x = 'small'",
+        "var again = Array.from({ length: 5000 }, (_, i) => 'string ' + i); again.length",
+    ];
+    for code in cells {
+        session.cell(code).await;
+        stored.commit(&mut session);
+        assert_eq!(stored.image(), session.instance.image(), "after {code}");
+    }
+    let mut session = Session { instance: restore(&stored.image(), &real()), ..session };
+    assert_eq!(session.value("[x, again[4999]]").await, json!(["small", "string 4999"]));
+    session.cell("again[4999] = 1").await;
+    stored.commit(&mut session);
+    assert_eq!(stored.image(), session.instance.image());
+}
+
+#[tokio::test]
+async fn one_changed_variable_in_a_large_heap_is_a_small_delta() {
+    let mut session = Session::new(real());
+    session.cell(LARGE).await;
+    let mut stored = Stored::of(&mut session);
+    session.cell("x++").await;
+    stored.commit(&mut session);
+    session.cell("x++").await;
+    let pages = stored.commit(&mut session);
+    assert!(pages <= 40, "{pages} pages");
+    assert_eq!(session.value("x").await, json!(2));
+}
+
+#[tokio::test]
+async fn more_writes_than_an_armed_memory_notes_one_by_one_are_all_found() {
+    let mut session = Session::new(Settings { heap_bytes: 128 << 20, determinism: None });
+    session.cell("var bytes = new Uint8Array(40e6).fill(1)").await;
+    let mut stored = Stored::of(&mut session);
+    // One byte in each chunk: more chunks than are opened one by one.
+    for code in ["for (let i = 0; i < 40e6; i += 65536) bytes[i] = 2", "bytes[39e6] = 9", "bytes[0] = 9"] {
+        session.cell(code).await;
+        stored.commit(&mut session);
+    }
+    assert_eq!(stored.image(), session.instance.image());
+}
+
+#[tokio::test]
+async fn a_delta_that_was_not_committed_is_found_again() {
+    let mut session = Session::new(real());
+    session.cell(LARGE).await;
+    let mut stored = Stored::of(&mut session);
+    session.cell("bytes[1000000] = 1").await;
+    session.instance.delta();
+    session.cell("bytes[5000000] = 1").await;
+    stored.commit(&mut session);
+    assert_eq!(stored.image(), session.instance.image());
+}
+
+#[tokio::test]
+async fn pages_are_differences_to_the_base_image() {
+    let mut session = Session::new(real());
+    session.cell("var x = 1").await;
+    let image = session.instance.image();
+    let changed: usize = image.pages.values().map(|page| page.iter().filter(|byte| **byte != 0).count()).sum();
+    assert!(changed * 10 < image.pages.len() * dormouse_engine::PAGE_BYTES, "{changed} bytes in {} pages", image.pages.len());
+    // A content that equals the base's differs by nothing; the base of a page beyond it is zeros.
+    let beyond = image.memory_pages;
+    assert_eq!(*ENGINE.difference(beyond, &[9; dormouse_engine::PAGE_BYTES]), [9; dormouse_engine::PAGE_BYTES]);
+}

@@ -1,0 +1,195 @@
+//! From a change to the bytes of a commit: the new head, and the objects that it names first.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+
+use crate::{
+    Change, Head, Owned, Page, SegmentRef,
+    checkpoint::{self, Mark, Subject},
+    commit::Failure,
+    head::{FORMAT, INLINE_BYTES_MAX},
+    segment,
+};
+
+/// What a commit carries beside its change.
+#[derive(Debug, Clone, Default)]
+pub struct Annex {
+    /// The change lies over the pages of this head, not of the one that is replaced: the session goes on from another state. Its segments
+    /// must be in the store, under keys of the session that commits.
+    pub base: Option<Arc<Head>>,
+    /// What to put aside.
+    pub mark: Option<Mark>,
+    /// Entries at the end of the journal.
+    pub journal: Vec<serde_json::Value>,
+}
+
+pub(crate) struct Prepared {
+    pub(crate) head: Head,
+    pub(crate) bytes: Bytes,
+    /// Objects to put before the head, with their keys.
+    pub(crate) puts: VecDeque<(String, Bytes)>,
+}
+
+/// The new head, its bytes, and what to put before it.
+pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: String) -> Result<Prepared, Failure> {
+    let session = &owned.session;
+    let before = owned.head.as_deref();
+    let base = annex.base.as_deref().or(before).filter(|_| !change.full);
+    let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
+    let version = (owned.epoch, sequence);
+    let mut puts = VecDeque::new();
+    let mut segments = base.map(|head| head.segments.clone()).unwrap_or_default();
+    let (mut inline, pages) = encode_delta(base, change.pages)?;
+    if inline.len() > INLINE_BYTES_MAX {
+        let sha256 = segment::sha256_hex(&inline);
+        let key = session.segment(owned.epoch, sequence, &sha256);
+        segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
+        puts.push_back((key, std::mem::take(&mut inline)));
+    }
+    let journal = before.map(|head| head.journal.clone()).unwrap_or_default();
+    let (journal, rolled) = journal.append(session, version, annex.journal)?;
+    puts.extend(rolled);
+    let mut head = Head {
+        format: FORMAT,
+        tenant: session.tenant.clone(),
+        uid: session.uid.clone(),
+        name: session.name.clone(),
+        epoch: owned.epoch,
+        sequence,
+        put_id,
+        engine_digest: change.engine_digest,
+        time: change.time,
+        memory_pages: change.memory_pages,
+        globals: change.globals,
+        state: change.state,
+        segments,
+        tombstone: false,
+        checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
+        journal,
+        label: None,
+        inline,
+    };
+    if let Some(mark) = annex.mark {
+        puts.extend(put_aside(owned, &mut head, mark)?);
+    }
+    let bytes = head.encode()?;
+    Ok(Prepared { head, bytes, puts })
+}
+
+/// Lists a checkpoint in `head`; answers its object. `None`: the state is listed already, or none would be kept.
+fn put_aside(owned: &Owned, head: &mut Head, mark: Mark) -> Result<Option<(String, Bytes)>, Failure> {
+    let subject = match mark.subject {
+        Subject::This => &*head,
+        Subject::Before => match owned.head.as_deref() {
+            Some(before) if !before.checkpoints.iter().any(|it| it.id == before.sequence) => before,
+            _ => return Ok(None),
+        },
+    };
+    if mark.label.is_none() && mark.keep == 0 {
+        return Ok(None);
+    }
+    let (reference, bytes) = checkpoint::aside(&owned.session, subject, mark.label, head.version())?;
+    let key = reference.key.clone();
+    head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), reference, mark.keep);
+    Ok(Some((key, bytes)))
+}
+
+/// The bytes and the number of all pages changed since the last segment: those inline in `base`, with `changed` over them.
+fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), Failure> {
+    if changed.is_empty() {
+        return Ok((base.map(|head| head.inline.clone()).unwrap_or_default(), 0));
+    }
+    let known = base.map(Head::inline_pages).transpose()?.unwrap_or_default();
+    let pages = if known.is_empty() {
+        changed
+    } else {
+        let mut union: BTreeMap<u32, Page> = known.into_iter().collect();
+        union.extend(changed);
+        union.into_iter().collect()
+    };
+    let bytes = segment::encode(&pages)?;
+    Ok((bytes, u32::try_from(pages.len()).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{PAGE_BYTES, SessionKey};
+
+    fn change(pages: std::ops::Range<u32>, full: bool) -> Change {
+        let mut noise = 1u64;
+        let mut page = || {
+            Arc::new(std::array::from_fn::<u8, PAGE_BYTES, _>(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (noise >> 56) as u8
+            }))
+        };
+        Change {
+            full,
+            pages: pages.map(|number| (number, page())).collect(),
+            memory_pages: 64,
+            globals: json!(null),
+            state: json!(null),
+            engine_digest: String::new(),
+            time: String::new(),
+        }
+    }
+
+    fn after(owned: &Owned, change: Change, annex: Annex) -> (Owned, usize) {
+        let prepared = prepare(owned, change, annex, "p".into()).unwrap();
+        let head = Head::decode(&prepared.bytes).unwrap();
+        assert_eq!(head, prepared.head);
+        (Owned { head: Some(Arc::new(head)), etag: Some("e".into()), ..owned.clone() }, prepared.puts.len())
+    }
+
+    fn fresh() -> Owned {
+        let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
+        Owned { session, epoch: 1, head: None, etag: None }
+    }
+
+    fn mark(subject: Subject) -> Option<Mark> {
+        Some(Mark { subject, label: None, keep: 20 })
+    }
+
+    #[test]
+    fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
+        let (one, puts) = after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], base: None });
+        assert_eq!(puts, 2, "a segment and a checkpoint");
+        let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2)], ..Annex::default() });
+        assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
+        let then = one.head.clone().unwrap();
+        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)] };
+        let (back, puts) = after(&two, change(0..0, false), annex);
+        let head = back.head.clone().unwrap();
+        assert_eq!((head.sequence, puts), (3, 1));
+        assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
+        assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
+        assert_eq!((head.journal.last, &head.journal.tail), (3, &vec![json!(1), json!(2), json!(3)]));
+        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), journal: vec![] });
+        assert_eq!(puts, 1, "the state that is left is put aside");
+    }
+
+    #[test]
+    fn a_state_is_put_aside_once_and_not_for_nothing() {
+        let (one, _) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::This), ..Annex::default() });
+        let (two, puts) = after(&one, change(1..2, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        assert_eq!((puts, two.head.unwrap().checkpoints.len()), (0, 1));
+        let none = Some(Mark { subject: Subject::This, label: None, keep: 0 });
+        assert_eq!(after(&one, change(1..2, false), Annex { mark: none, ..Annex::default() }).1, 0);
+        let (fresh_before, puts) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        assert_eq!((puts, fresh_before.head.unwrap().checkpoints.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_whole_image_needs_no_base() {
+        let (one, _) = after(&fresh(), change(0..40, false), Annex::default());
+        let (two, _) = after(&one, change(0..2, true), Annex { base: one.head.clone(), ..Annex::default() });
+        assert!(two.head.unwrap().segments.is_empty());
+    }
+}

@@ -1,0 +1,150 @@
+//! What is left of a session whose head does not verify: checkpoints and journal are objects of their own, and tell what they are.
+//!
+//! Nothing here is done by itself. It lets a person read what is left, and name the state to go on from.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use crate::{
+    Head, SessionKey, checkpoint,
+    journal::{self, JournalRef},
+    keys::{self, Kind},
+    segment::sha256_hex,
+};
+
+/// How far the sequence jumps: further than a session ever went without putting anything beside its head.
+pub const SEQUENCE_GAP: u64 = 1 << 20;
+
+/// How far the journal's numbers jump, for entries that were only in the lost head.
+pub const JOURNAL_GAP: u64 = 1 << 16;
+
+/// The keys, of all that are listed, that [`recover`] wants to see.
+#[must_use]
+pub fn wanted(listed: &[String]) -> Vec<&str> {
+    let kind = |key: &&String| keys::parse_object(key).is_some_and(|(kind, _)| kind != Kind::Segment);
+    listed.iter().filter(kind).map(String::as_str).collect()
+}
+
+/// A head that stands in for the lost one: no pages, but every checkpoint whose objects are all listed, the journal as far as it had rolled
+/// over, and a version above all that is stored up to `epoch`. `objects` are those of [`wanted`] that could be read, with their keys.
+#[must_use]
+pub fn recover(session: &SessionKey, epoch: u64, listed: &[String], objects: &[(String, Bytes)]) -> Head {
+    let known: HashSet<&str> = listed.iter().map(String::as_str).collect();
+    let versions = listed.iter().filter_map(|key| keys::parse_object(key)).map(|(_, version)| version).filter(|version| version.0 <= epoch);
+    let (last_epoch, _) = versions.clone().max().unwrap_or((epoch, 0));
+    let last_sequence = versions.map(|(_, sequence)| sequence).max().unwrap_or(0);
+    let mut head = Head {
+        epoch: last_epoch,
+        sequence: last_sequence.saturating_add(SEQUENCE_GAP),
+        put_id: String::new(),
+        tombstone: false,
+        ..crate::sweep::empty(session)
+    };
+    let mut sorted: Vec<_> = objects.iter().filter_map(|(key, bytes)| Some((keys::parse_object(key)?, key, bytes))).collect();
+    sorted.sort_by_key(|((_, version), key, _)| (*version, key.as_str()));
+    for ((kind, _), key, bytes) in sorted {
+        match kind {
+            Kind::Segment => {}
+            Kind::Checkpoint => {
+                let Some(state) = Head::decode(bytes).ok().filter(|state| state.belongs_to(session)) else { continue };
+                let listed = checkpoint::listed(&state, key.clone(), bytes);
+                if listed.segments.iter().all(|key| known.contains(key.as_str())) {
+                    head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
+                }
+            }
+            Kind::Journal => {
+                let Ok(entries) = journal::decode(bytes) else { continue };
+                // What an attempt left behind that came to nothing overlaps with what came after it.
+                head.journal.segments.retain(|segment| segment.first < entries.first);
+                head.journal.last = entries.first.saturating_add(entries.entries.len() as u64).saturating_sub(1);
+                let reference = JournalRef { key: key.clone(), bytes: bytes.len() as u64, sha256: sha256_hex(bytes), first: entries.first };
+                head.journal.segments.push(reference);
+            }
+        }
+    }
+    head.journal.last = head.journal.last.saturating_add(JOURNAL_GAP);
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        Annex, Change, Commit, Owned, PAGE_BYTES, Reply, Step,
+        checkpoint::{Mark, Subject},
+    };
+
+    fn session() -> SessionKey {
+        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+    }
+
+    /// Commits without a fault; every object that was put goes to `store`.
+    fn commit(owned: &Owned, annex: Annex, store: &mut Vec<(String, Bytes)>) -> Owned {
+        let change = Change {
+            full: false,
+            pages: vec![(1, Arc::new([7; PAGE_BYTES]))],
+            memory_pages: 1,
+            globals: json!(null),
+            state: json!(null),
+            engine_digest: String::new(),
+            time: String::new(),
+        };
+        let (mut machine, mut step) = Commit::begin_with(owned, change, annex, "p");
+        loop {
+            step = match step {
+                Step::PutSegment { key, bytes } => {
+                    store.push((key, bytes));
+                    machine.on(Reply::Stored { etag: String::new() })
+                }
+                Step::PutHead { .. } => machine.on(Reply::Stored { etag: "e".into() }),
+                Step::Committed(owned) => return owned,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn checkpoints_and_journal_are_found_without_the_head() {
+        let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None };
+        let mut store = Vec::new();
+        let entry = json!("x".repeat(9000));
+        for sequence in 1..=6 {
+            let mark =
+                (sequence % 2 == 0).then_some(Mark { subject: Subject::This, label: (sequence == 4).then(|| "four".into()), keep: 20 });
+            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], base: None }, &mut store);
+        }
+        let known = owned.head.unwrap();
+        let mut listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
+        listed.push(session().segment(9, 1, "ab"));
+        assert_eq!(wanted(&listed).len(), store.len());
+        let found = recover(&session(), 3, &listed, &store);
+        assert_eq!(found.checkpoints, known.checkpoints);
+        assert_eq!(found.journal.segments, known.journal.segments);
+        assert!(found.version() > known.version() && found.epoch == 3, "a later epoch's litter does not count");
+        assert!(found.journal.last > known.journal.last, "numbers that only the lost head knew are not given again");
+        assert!(found.segments.is_empty() && !found.tombstone);
+    }
+
+    #[test]
+    fn a_checkpoint_without_its_segments_and_foreign_bytes_are_left_out() {
+        let owned = Owned { session: session(), epoch: 1, head: None, etag: None };
+        let mut store = Vec::new();
+        let mark = Some(Mark { subject: Subject::This, label: None, keep: 20 });
+        let head = commit(&owned, Annex { mark, ..Annex::default() }, &mut store).head.unwrap();
+        let mut torn = (*head).clone();
+        torn.segments = vec![crate::SegmentRef { key: session().segment(1, 1, "cd"), bytes: 1, sha256: String::new(), pages: 1 }];
+        let torn_bytes = torn.encode().unwrap();
+        store.push((session().checkpoint(1, 2, "ab"), torn_bytes));
+        store.push((session().checkpoint(1, 3, "ab"), Bytes::from_static(b"noise")));
+        store.push((session().journal(1, 3, "ab"), Bytes::from_static(b"noise")));
+        let listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
+        let found = recover(&session(), 1, &listed, &store);
+        assert_eq!(found.checkpoints, head.checkpoints);
+        assert!(found.journal.segments.is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! Protocols that are wrong in one place. Each must be caught: else a checker, or the chaos, is worth nothing.
+
+/// What is done wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A result is acked when the cell has run.
+    AcksBeforeCommit,
+    /// A PUT whose reply was lost counts as done.
+    AcksUnknownOutcomes,
+    /// A writer that meets a later epoch acks all the same.
+    AcksAsZombie,
+    /// Heads are put without a condition.
+    IgnoresEtag,
+    /// A put id names the version and not the attempt.
+    ReusesPutIds,
+    /// An unknown outcome is followed by a new commit of the same cell, not by the same bytes.
+    ResendsUnderNewPutId,
+    /// A writer that was overtaken puts its own bytes over what it has not seen.
+    RebasesOverSupersession,
+    /// A head of a later epoch is restored and continued.
+    AcquireIgnoresEpoch,
+    /// After a commit of unknown outcome was given up, its instance runs on.
+    KeepsInstanceAfterTimeout,
+    /// What a session has answered is not restored.
+    ForgetsAnswers,
+    /// A session remembers the key of its last answer only.
+    RemembersOneAnswer,
+    /// A whole image lacks a page.
+    CompactionDropsPage,
+    /// The pages inside the head are not laid back.
+    RestoreIgnoresInline,
+    /// A call leaves when the cell has run.
+    EffectsBeforeCommit,
+    /// The broker does not compare epochs.
+    EffectsUnfenced,
+    /// The broker does not compare call numbers.
+    CallsNotJournaled,
+    /// Everything that the head does not name goes.
+    GcIgnoresVersion,
+    /// Only epochs are compared.
+    GcComparesEpochOnly,
+    /// What predecessors left is not looked at.
+    GcSparesOlderEpochs,
+    /// What the head names is not looked at.
+    GcIgnoresNames,
+    /// What the next head will not name goes before that head is there.
+    SweepsBeforeCommit,
+    /// Deletion removes the head first.
+    TombstoneRemovedFirst,
+    /// Deletion writes no tombstone.
+    DeletesWithoutTombstone,
+    /// Gateways patch status without the version that they read.
+    StatusWithoutCas,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::AcksBeforeCommit,
+        Self::AcksUnknownOutcomes,
+        Self::AcksAsZombie,
+        Self::IgnoresEtag,
+        Self::ReusesPutIds,
+        Self::ResendsUnderNewPutId,
+        Self::RebasesOverSupersession,
+        Self::AcquireIgnoresEpoch,
+        Self::KeepsInstanceAfterTimeout,
+        Self::ForgetsAnswers,
+        Self::RemembersOneAnswer,
+        Self::CompactionDropsPage,
+        Self::RestoreIgnoresInline,
+        Self::EffectsBeforeCommit,
+        Self::EffectsUnfenced,
+        Self::CallsNotJournaled,
+        Self::GcIgnoresVersion,
+        Self::GcComparesEpochOnly,
+        Self::GcSparesOlderEpochs,
+        Self::GcIgnoresNames,
+        Self::SweepsBeforeCommit,
+        Self::TombstoneRemovedFirst,
+        Self::DeletesWithoutTombstone,
+        Self::StatusWithoutCas,
+    ];
+}
+
+/// How a store lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It does not look at conditions.
+    IgnoresConditions,
+    /// It forgets some of what it has acknowledged.
+    AcksWithoutStoring,
+    /// It checks the condition first and writes some time later.
+    ChecksThenWrites,
+    /// Some reads answer what was there before.
+    ReadsStale,
+}
+
+impl Lie {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::IgnoresConditions, Self::AcksWithoutStoring, Self::ChecksThenWrites, Self::ReadsStale];
+}

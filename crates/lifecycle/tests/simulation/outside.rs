@@ -1,0 +1,158 @@
+//! Everything around a kernel process: the store, the broker, the client, and who watches.
+
+use std::collections::BTreeMap;
+
+use dormouse_lifecycle::SessionKey;
+
+use crate::{
+    check::{Checks, Violation},
+    heap::Cells,
+    mutant::{Lie, Mutant},
+    random::Random,
+    store::Store,
+    sweeper::Sweep,
+};
+
+/// The one session of a run.
+pub fn session() -> SessionKey {
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+}
+
+/// A cell to run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request {
+    pub cell: u64,
+    /// A request with a key is sent until it is answered; one without is sent once.
+    pub key: Option<u64>,
+}
+
+/// One client: it begins a cell when the last one is answered or given up.
+#[derive(Default)]
+pub struct Client {
+    next: u64,
+    current: Option<Request>,
+    sent: bool,
+}
+
+impl Client {
+    /// A client that goes on where `other` was, with nothing under way.
+    pub fn after(other: &Self) -> Self {
+        Self { next: other.next, current: None, sent: false }
+    }
+
+    /// What to send now, if anything.
+    pub fn sends(&mut self, random: &mut Random) -> Option<Request> {
+        match self.current {
+            Some(request) if request.key.is_some() => Some(request),
+            // Sent once: after a while, whoever waits goes on to something else.
+            Some(_) if self.sent => {
+                self.current = self.current.filter(|_| !random.one_in(4));
+                None
+            }
+            _ => {
+                self.next += 1;
+                let key = (!random.one_in(4)).then_some(self.next);
+                let request = Request { cell: self.next, key };
+                (self.current, self.sent) = (Some(request), true);
+                Some(request)
+            }
+        }
+    }
+
+    /// An answer has arrived.
+    pub fn hears(&mut self, request: Request, ok: bool) {
+        if self.current == Some(request) && (ok || request.key.is_none()) {
+            self.current = None;
+        }
+    }
+}
+
+/// Carries out calls: once by number, and never for an epoch that is over.
+#[derive(Default)]
+pub struct Broker {
+    journal: BTreeMap<u64, u64>,
+    epoch: u64,
+    /// Calls under way: (epoch, call, cell).
+    pub arriving: Vec<(u64, u64, u64)>,
+}
+
+impl Broker {
+    /// Whether a call has its answer.
+    pub fn has_answered(&self, call: u64) -> bool {
+        self.journal.contains_key(&call)
+    }
+}
+
+/// See the module.
+pub struct Outside {
+    pub random: Random,
+    pub store: Store,
+    pub checks: Checks,
+    pub cells: Cells,
+    pub client: Client,
+    pub broker: Broker,
+    pub sweeps: Vec<Sweep>,
+    /// Sweeps that listed, and keys that they deleted.
+    pub swept: (u64, u64),
+    pub mutant: Option<Mutant>,
+    /// Steps that a crash has cut off.
+    pub cut: std::collections::BTreeSet<&'static str>,
+    puts: u64,
+}
+
+impl Outside {
+    pub fn new(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Self {
+        Self {
+            random: Random::new(seed),
+            store: Store::new(lie),
+            checks: Checks::default(),
+            cells: Cells::new(seed),
+            client: Client::default(),
+            broker: Broker::default(),
+            sweeps: Vec::new(),
+            swept: (0, 0),
+            mutant,
+            cut: std::collections::BTreeSet::new(),
+            puts: 0,
+        }
+    }
+
+    /// Whether the protocol is wrong in this way.
+    pub fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// An id that no other attempt has.
+    pub fn put_id(&mut self) -> String {
+        self.puts += 1;
+        self.puts.to_string()
+    }
+
+    /// A process answers. The answer may be lost.
+    pub fn answer(&mut self, request: Request, ok: bool) {
+        if ok {
+            self.checks.ack(request.cell);
+        }
+        if !self.store.faults || !self.random.one_in(8) {
+            self.client.hears(request, ok);
+        }
+    }
+
+    /// A call that is under way arrives at the broker.
+    pub fn deliver_call(&mut self) -> Result<(), Violation> {
+        if self.broker.arriving.is_empty() {
+            return Ok(());
+        }
+        let at = self.random.below(self.broker.arriving.len());
+        let (epoch, call, cell) = self.broker.arriving.swap_remove(at);
+        if epoch < self.broker.epoch && !self.is(Mutant::EffectsUnfenced) {
+            return Ok(());
+        }
+        self.broker.epoch = self.broker.epoch.max(epoch);
+        if self.broker.journal.contains_key(&call) && !self.is(Mutant::CallsNotJournaled) {
+            return self.checks.repeated(call, cell);
+        }
+        self.broker.journal.insert(call, cell);
+        self.checks.effect(epoch, call, cell)
+    }
+}

@@ -1,0 +1,339 @@
+//! A kernel process with the session: its mailbox, its restore, its commits. It drives the product's own machines.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, assemble, commit};
+
+use crate::{
+    check::{Checks, Violation, must},
+    heap::{Heap, Record},
+    mutant::Mutant,
+    outside::{Outside, Request, session},
+    sweeper::Sweep,
+};
+
+/// Instances that are restored, run and commit.
+pub struct Process {
+    /// Which process this is; no other ever has this number.
+    pub boot: u64,
+    /// The newest assignment.
+    pub epoch: u64,
+    /// What has arrived and was not looked at.
+    pub mailbox: VecDeque<(Request, u64)>,
+    queue: VecDeque<(Request, u64)>,
+    verify: bool,
+    pub phase: Phase,
+}
+
+/// What it does.
+pub enum Phase {
+    Asleep,
+    /// The head was read; `missing` is the ETag under which a segment was not there.
+    Restoring {
+        owned: Owned,
+        missing: Option<String>,
+    },
+    Live(Box<Live>),
+}
+
+/// An instance.
+pub struct Live {
+    pub owned: Owned,
+    heap: Heap,
+    dirty: BTreeSet<u32>,
+    /// Whether something was committed since the restore.
+    swept: bool,
+    pub running: Option<Running>,
+}
+
+/// A commit under way, and what it will ack.
+pub struct Running {
+    machine: Commit,
+    pub step: Step,
+    request: Request,
+}
+
+/// How a step ended.
+pub enum End {
+    Goes,
+    /// The session is not here any more.
+    Leaves,
+}
+
+impl Process {
+    pub fn new(boot: u64, epoch: u64) -> Self {
+        Self { boot, epoch, mailbox: VecDeque::new(), queue: VecDeque::new(), verify: false, phase: Phase::Asleep }
+    }
+
+    /// What a crash at this point cuts off.
+    pub fn step_name(&self) -> &'static str {
+        match &self.phase {
+            Phase::Asleep => "before the restore",
+            Phase::Restoring { .. } => "between head and segments",
+            Phase::Live(live) => match live.running.as_ref().map(|running| &running.step) {
+                None => "before a cell",
+                Some(Step::PutSegment { .. }) => "before the segment",
+                Some(Step::PutHead { .. }) => "before the head",
+                Some(Step::GetHead { .. }) => "before a refusal is resolved",
+                Some(_) => "elsewhere",
+            },
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_idle(&self) -> bool {
+        let busy = matches!(&self.phase, Phase::Live(live) if live.running.is_some());
+        !busy && self.mailbox.is_empty() && self.queue.is_empty()
+    }
+
+    /// One step.
+    pub fn step(&mut self, out: &mut Outside) -> Result<End, Violation> {
+        if let Phase::Live(live) = &mut self.phase
+            && let Some(running) = live.running.take()
+        {
+            return self.advance(out, running);
+        }
+        self.read_mail(out);
+        if self.queue.is_empty() {
+            return Ok(End::Goes);
+        }
+        match std::mem::replace(&mut self.phase, Phase::Asleep) {
+            Phase::Asleep => self.read_head(out, None),
+            Phase::Restoring { owned, missing } => self.read_segments(out, owned, missing.as_deref()),
+            Phase::Live(live) if self.verify => self.verify_owned(out, live),
+            Phase::Live(live) => self.run_next(out, live),
+        }
+    }
+
+    fn read_mail(&mut self, out: &mut Outside) {
+        while let Some((request, epoch)) = self.mailbox.pop_front() {
+            if epoch < self.epoch {
+                out.answer(request, false);
+                continue;
+            }
+            if epoch > self.epoch {
+                self.epoch = epoch;
+                self.verify = true;
+            }
+            if !self.queue.iter().any(|(known, _)| request.key.is_some() && known.key == request.key) {
+                self.queue.push_back((request, epoch));
+            }
+        }
+    }
+
+    fn leave(&mut self, out: &mut Outside) -> End {
+        for (request, _) in self.mailbox.drain(..).chain(self.queue.drain(..)) {
+            out.answer(request, false);
+        }
+        End::Leaves
+    }
+
+    fn read_head(&mut self, out: &mut Outside, missing: Option<String>) -> Result<End, Violation> {
+        if out.store.is_silent(&mut out.random) {
+            return Ok(End::Goes);
+        }
+        self.verify = false;
+        let found = out.store.head(&mut out.random, &session().head());
+        let copy = found.clone();
+        let owned = match acquire::acquire(session(), self.epoch, found.map(|(head, etag)| (Ok(head), etag))) {
+            Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
+            Acquire::Stale { .. } if out.is(Mutant::AcquireIgnoresEpoch) => {
+                let (head, etag) = copy.expect("a stale epoch was read");
+                Owned { session: session(), epoch: self.epoch, head: Some(head.into()), etag: Some(etag) }
+            }
+            Acquire::Stale { .. } | Acquire::Deleted => return Ok(self.leave(out)),
+            Acquire::Corrupt(error) => return Err(Violation { checker: "what is stored verifies", what: error.to_string() }),
+        };
+        // A restore is as new as its head: what is acked from here on by somebody else meets this process in its next commit.
+        let record = owned.head.as_ref().map(|head| serde_json::from_value::<Record>(head.state.clone()).expect("what the model wrote"));
+        out.checks.holds(&record.unwrap_or_default().cells)?;
+        self.phase = Phase::Restoring { owned, missing };
+        Ok(End::Goes)
+    }
+
+    fn read_segments(&mut self, out: &mut Outside, owned: Owned, missing: Option<&str>) -> Result<End, Violation> {
+        let heap = match &owned.head {
+            None => Heap::default(),
+            Some(head) => {
+                let found: Option<Vec<Bytes>> =
+                    head.segments.iter().map(|s| out.store.objects.get(&s.key).map(|(bytes, _)| bytes.clone())).collect();
+                let Some(segments) = found else {
+                    // A commit or the deletion may have come between. The same head twice is damage.
+                    let again = owned.etag.as_deref() == missing;
+                    must(!again, "what a head names is there", || format!("{:?} lacks a segment", head.version()))?;
+                    return self.read_head(out, owned.etag.clone());
+                };
+                self.lay(out, head, &segments)?
+            }
+        };
+        Checks::is_restored(&mut out.cells, &heap)?;
+        for (call, cell) in &heap.record.pending {
+            out.broker.arriving.push((self.epoch, *call, *cell));
+        }
+        self.phase = Phase::Live(Box::new(Live { owned, heap, dirty: BTreeSet::new(), swept: false, running: None }));
+        Ok(End::Goes)
+    }
+
+    fn lay(&self, out: &Outside, head: &Head, segments: &[Bytes]) -> Result<Heap, Violation> {
+        let mut head = head.clone();
+        if out.is(Mutant::RestoreIgnoresInline) {
+            head.inline = Bytes::new();
+        }
+        let wrong = |what: String| Violation { checker: "what is stored verifies", what };
+        let pages = assemble(&head, segments).map_err(|error| wrong(error.to_string()))?;
+        let mut record: Record = serde_json::from_value(head.state).map_err(|error| wrong(error.to_string()))?;
+        if out.is(Mutant::ForgetsAnswers) {
+            record.keys.clear();
+        }
+        Ok(Heap { record, pages })
+    }
+
+    fn verify_owned(&mut self, out: &mut Outside, live: Box<Live>) -> Result<End, Violation> {
+        if out.store.is_silent(&mut out.random) {
+            self.phase = Phase::Live(live);
+            return Ok(End::Goes);
+        }
+        self.verify = false;
+        let stored = out.store.head(&mut out.random, &session().head());
+        if stored.map(|(_, etag)| etag) == live.owned.etag {
+            self.phase = Phase::Live(live);
+        }
+        Ok(End::Goes)
+    }
+
+    fn run_next(&mut self, out: &mut Outside, mut live: Box<Live>) -> Result<End, Violation> {
+        let Some((request, _)) = self.queue.pop_front() else { return Ok(End::Goes) };
+        let known = request.key.is_some_and(|key| live.heap.record.keys.contains(&key));
+        let known = known && !(out.is(Mutant::RemembersOneAnswer) && live.heap.record.keys.last() != request.key.as_ref());
+        if known {
+            out.answer(request, true);
+            self.phase = Phase::Live(live);
+            return Ok(End::Goes);
+        }
+        let answered = |call: &(u64, u64)| out.broker.has_answered(call.0);
+        live.heap.record.pending.retain(|call| !answered(call));
+        let changed = live.heap.run(&mut out.cells, request.cell, request.key);
+        live.dirty.extend(changed);
+        if out.is(Mutant::AcksBeforeCommit) {
+            out.answer(request, true);
+        }
+        if out.is(Mutant::EffectsBeforeCommit) {
+            self.release(out, &live);
+        }
+        self.begin(out, &mut live, request);
+        self.phase = Phase::Live(live);
+        Ok(End::Goes)
+    }
+
+    fn begin(&self, out: &mut Outside, live: &mut Live, request: Request) {
+        live.owned.epoch = self.epoch;
+        let full = commit::wants_full_image(&live.owned);
+        let mut pages: Vec<_> =
+            live.heap.pages.iter().filter(|(n, _)| full || live.dirty.contains(n)).map(|(n, p)| (*n, p.clone())).collect();
+        if full && out.is(Mutant::CompactionDropsPage) {
+            pages.pop();
+        }
+        let change = Change {
+            full,
+            pages,
+            memory_pages: 2,
+            globals: serde_json::Value::Null,
+            state: serde_json::to_value(&live.heap.record).expect("a record is JSON"),
+            engine_digest: String::new(),
+            time: String::new(),
+        };
+        let put_id = if out.is(Mutant::ReusesPutIds) {
+            format!("{}-{}", self.epoch, live.owned.head.as_ref().map_or(0, |head| head.sequence))
+        } else {
+            out.put_id()
+        };
+        if full && out.is(Mutant::SweepsBeforeCommit) {
+            let named = live.owned.head.iter().flat_map(|head| &head.segments);
+            named.for_each(|s| drop(out.store.objects.remove(&s.key)));
+        }
+        let (machine, step) = Commit::begin(&live.owned, change, put_id);
+        live.running = Some(Running { machine, step, request });
+    }
+
+    fn advance(&mut self, out: &mut Outside, running: Running) -> Result<End, Violation> {
+        let Running { mut machine, step, request } = running;
+        let (next, unknown) = crate::driver::perform(out, self.boot, &mut machine, &step)?;
+        let Phase::Live(live) = &mut self.phase else { return Ok(End::Goes) };
+        match next {
+            Step::Resend if unknown && out.store.faults && out.random.one_in(3) => {
+                // Given up: the instance goes, for nobody knows what the store holds.
+                out.answer(request, false);
+                if !out.is(Mutant::KeepsInstanceAfterTimeout) {
+                    self.phase = Phase::Asleep;
+                }
+            }
+            Step::Resend if out.is(Mutant::ResendsUnderNewPutId) => {
+                let mut live = std::mem::replace(&mut self.phase, Phase::Asleep);
+                if let Phase::Live(live) = &mut live {
+                    self.begin(out, live, request);
+                }
+                self.phase = live;
+            }
+            Step::Resend => live.running = Some(Running { machine, step, request }),
+            Step::Committed(owned) => self.committed(out, owned, request)?,
+            Step::Zombie { epoch } => {
+                must(epoch > live.owned.epoch, "a zombie has a successor", || epoch.to_string())?;
+                if out.is(Mutant::AcksAsZombie) {
+                    out.answer(request, true);
+                }
+                out.answer(request, false);
+                return Ok(self.leave(out));
+            }
+            Step::Superseded { head, etag } if out.is(Mutant::RebasesOverSupersession) => {
+                let mut live = std::mem::replace(&mut self.phase, Phase::Asleep);
+                if let Phase::Live(live) = &mut live {
+                    live.owned = Owned { head: Some(head), etag: Some(etag), ..live.owned.clone() };
+                    self.begin(out, live, request);
+                }
+                self.phase = live;
+            }
+            Step::Superseded { .. } => {
+                self.queue.push_front((request, self.epoch));
+                self.phase = Phase::Asleep;
+            }
+            Step::Deleted => {
+                out.answer(request, false);
+                return Ok(self.leave(out));
+            }
+            // A first commit that arrives after the end leaves a head that is older than what its own writer knows. It is litter.
+            Step::Failed(_) if out.checks.is_erased() => return Ok(self.leave(out)),
+            Step::Failed(failure) => {
+                return Err(Violation { checker: "a commit does not fail without a cause", what: failure.to_string() });
+            }
+            step => live.running = Some(Running { machine, step, request }),
+        }
+        Ok(End::Goes)
+    }
+
+    fn committed(&mut self, out: &mut Outside, owned: Owned, request: Request) -> Result<(), Violation> {
+        let Phase::Live(live) = &mut self.phase else { return Ok(()) };
+        let head = owned.head.clone().expect("a commit has a head");
+        out.checks.is_committed(&head)?;
+        out.checks.holds(&live.heap.record.cells)?;
+        let dropped = live.owned.head.iter().flat_map(|before| &before.segments).any(|s| !head.segments.contains(s));
+        live.owned = owned;
+        live.dirty.clear();
+        // The first commit after a restore sweeps what predecessors left; a compaction sweeps what it replaced.
+        if dropped || !live.swept {
+            live.swept = true;
+            out.sweeps.push(Sweep::new((*head).clone()));
+        }
+        out.answer(request, true);
+        if let Phase::Live(live) = &self.phase {
+            self.release(out, live);
+        }
+        Ok(())
+    }
+
+    fn release(&self, out: &mut Outside, live: &Live) {
+        for (call, cell) in &live.heap.record.pending {
+            out.broker.arriving.push((self.epoch, *call, *cell));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One run: who acts next is drawn, and nobody knows what the others know.
+
+use crate::{
+    check::{Violation, must},
+    mutant::{Lie, Mutant},
+    outside::{Outside, Request},
+    process::{End, Process},
+    sweeper::{Eraser, Sweep},
+};
+
+/// Processes alive at most.
+const PROCESSES_MAX: usize = 4;
+
+/// Sweeps under way at most.
+const SWEEPS_MAX: usize = 3;
+
+/// Gateways, each with its own, older or newer, copy of the status.
+const GATEWAYS: usize = 3;
+
+/// Actions under faults.
+const ACTIONS: usize = 260;
+
+/// Steps within which everything must come to rest once faults have stopped.
+const QUIET_STEPS_MAX: usize = 2_000;
+
+/// The record that routes: which process, under which epoch.
+#[derive(Clone, Copy, Default)]
+struct Status {
+    version: u64,
+    epoch: u64,
+    boot: Option<u64>,
+}
+
+/// What a run came to.
+#[derive(Debug, Default, Clone)]
+pub struct Summary {
+    pub acked: usize,
+    pub effects: usize,
+    pub swept: (u64, u64),
+    pub epochs: u64,
+    pub segments: usize,
+    pub erased: bool,
+    pub cut: std::collections::BTreeSet<&'static str>,
+    pub version: (u64, u64),
+}
+
+struct World {
+    out: Outside,
+    status: Status,
+    gateways: [Status; GATEWAYS],
+    processes: Vec<Process>,
+    boots: u64,
+    eraser: Option<Eraser>,
+}
+
+/// Runs one seed.
+pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summary, Violation> {
+    let mut world = World {
+        out: Outside::new(seed, mutant, lie),
+        status: Status::default(),
+        gateways: [Status::default(); GATEWAYS],
+        processes: Vec::new(),
+        boots: 0,
+        eraser: None,
+    };
+    let deletes = seed.is_multiple_of(4);
+    for action in 0..ACTIONS {
+        if deletes && action == ACTIONS * 2 / 3 {
+            world.eraser = Some(Eraser::default());
+        }
+        world.act()?;
+    }
+    world.come_to_rest()?;
+    Ok(world.summary())
+}
+
+impl World {
+    fn act(&mut self) -> Result<(), Violation> {
+        match self.out.random.below(40) {
+            0 => self.crash(),
+            1 => drop(self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)?),
+            2 => {
+                let gateway = self.out.random.below(GATEWAYS);
+                self.gateways[gateway] = self.status;
+            }
+            3 | 4 => self.sweep()?,
+            5 => self.out.deliver_call()?,
+            6 | 7 => self.erase()?,
+            8..=14 => self.ask(),
+            _ => self.step_process()?,
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self) {
+        if !self.processes.is_empty() {
+            let at = self.out.random.below(self.processes.len());
+            let process = self.processes.swap_remove(at);
+            self.out.cut.insert(process.step_name());
+        }
+    }
+
+    /// The client sends something through some gateway.
+    fn ask(&mut self) {
+        if self.out.checks.is_erased() {
+            // Its object is gone.
+            return;
+        }
+        if let Some(request) = self.out.client.sends(&mut self.out.random) {
+            let gateway = self.out.random.below(GATEWAYS);
+            self.route(gateway, request);
+        }
+    }
+
+    fn route(&mut self, gateway: usize, request: Request) {
+        let known = self.gateways[gateway];
+        let believed_lost = self.out.store.faults && self.out.random.one_in(12);
+        let at = self.processes.iter().position(|p| Some(p.boot) == known.boot).filter(|_| !believed_lost);
+        if let Some(at) = at {
+            self.processes[at].mailbox.push_back((request, known.epoch));
+            return;
+        }
+        if self.status.version != known.version && !self.out.is(Mutant::StatusWithoutCas) {
+            // Somebody else was first: follow, and let the client ask again.
+            self.gateways[gateway] = self.status;
+            return;
+        }
+        let boot = self.place();
+        let patched = Status { version: self.status.version + 1, epoch: known.epoch + 1, boot: Some(boot) };
+        self.status = patched;
+        self.gateways[gateway] = patched;
+        if let Some(process) = self.processes.iter_mut().find(|p| p.boot == boot) {
+            if process.is_idle() && matches!(process.phase, crate::process::Phase::Asleep) {
+                process.epoch = process.epoch.max(patched.epoch);
+            }
+            process.mailbox.push_back((request, patched.epoch));
+        }
+    }
+
+    /// A process for the session: a new one, or one that had it before.
+    fn place(&mut self) -> u64 {
+        if self.processes.len() >= 2 && self.out.random.one_in(3) {
+            let at = self.out.random.below(self.processes.len());
+            return self.processes[at].boot;
+        }
+        if self.processes.len() >= PROCESSES_MAX {
+            self.crash();
+        }
+        self.boots += 1;
+        self.processes.push(Process::new(self.boots, 0));
+        self.boots
+    }
+
+    fn step_process(&mut self) -> Result<(), Violation> {
+        if self.processes.is_empty() {
+            return Ok(());
+        }
+        let at = self.out.random.below(self.processes.len());
+        self.step_at(at)
+    }
+
+    fn step_at(&mut self, at: usize) -> Result<(), Violation> {
+        let process = &mut self.processes[at];
+        if let End::Leaves = process.step(&mut self.out)? {
+            // The process lives on without the session; asked again, it begins anew.
+            let (boot, epoch) = (process.boot, process.epoch);
+            self.processes[at] = Process::new(boot, epoch);
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> Result<(), Violation> {
+        if self.out.sweeps.len() < SWEEPS_MAX && self.out.random.one_in(6) {
+            let sweep = Sweep::read(&mut self.out);
+            self.out.sweeps.extend(sweep);
+        }
+        if self.out.sweeps.is_empty() {
+            return Ok(());
+        }
+        let at = self.out.random.below(self.out.sweeps.len());
+        let mut sweep = self.out.sweeps.swap_remove(at);
+        if sweep.step(&mut self.out)? {
+            self.out.sweeps.push(sweep);
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self) -> Result<(), Violation> {
+        let Some(mut eraser) = self.eraser.take() else { return Ok(()) };
+        if self.out.store.faults && self.out.random.one_in(12) {
+            self.out.cut.insert(eraser.step_name());
+            eraser = Eraser::default();
+        }
+        eraser.step(&mut self.out)?;
+        self.eraser = (!matches!(eraser, Eraser::Done)).then_some(eraser);
+        Ok(())
+    }
+
+    /// Faults stop: whatever is under way ends, a last owner finds everything, and nothing else is left.
+    fn come_to_rest(&mut self) -> Result<(), Violation> {
+        self.out.store.faults = false;
+        while self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)? {}
+        self.settle()?;
+        while !self.out.broker.arriving.is_empty() {
+            self.out.deliver_call()?;
+        }
+        if self.out.checks.is_erased() {
+            return Ok(());
+        }
+        self.processes.clear();
+        self.gateways[0] = self.status;
+        let before = self.out.checks.acked();
+        self.out.client = crate::outside::Client::after(&self.out.client);
+        self.ask_until_acked(before)?;
+        self.settle()?;
+        self.out.checks.nothing_is_left_over(&self.out.store.objects)
+    }
+
+    fn ask_until_acked(&mut self, before: usize) -> Result<(), Violation> {
+        for _ in 0..QUIET_STEPS_MAX {
+            if self.out.checks.acked() > before {
+                return Ok(());
+            }
+            if let Some(request) = self.out.client.sends(&mut self.out.random) {
+                self.route(0, request);
+            }
+            self.settle()?;
+        }
+        must(false, "every session runs when faults stop", || "no cell is answered".to_owned())
+    }
+
+    /// Until nobody has anything to do.
+    fn settle(&mut self) -> Result<(), Violation> {
+        for _ in 0..QUIET_STEPS_MAX {
+            let busy = self.processes.iter().position(|p| !p.is_idle());
+            match busy {
+                Some(at) => self.step_at(at)?,
+                None if !self.out.sweeps.is_empty() => self.sweep()?,
+                None if self.eraser.is_some() => self.erase()?,
+                None => return Ok(()),
+            }
+        }
+        must(false, "everything comes to rest when faults stop", || "somebody is still busy".to_owned())
+    }
+
+    fn summary(self) -> Summary {
+        let head = self.out.store.objects.get(&crate::outside::session().head());
+        let head = head.and_then(|(bytes, _)| dormouse_lifecycle::Head::decode(bytes).ok());
+        Summary {
+            acked: self.out.checks.acked(),
+            effects: self.out.checks.effects(),
+            swept: self.out.swept,
+            epochs: self.status.epoch,
+            segments: head.as_ref().map_or(0, |head| head.segments.len()),
+            erased: self.out.checks.is_erased(),
+            cut: self.out.cut,
+            version: head.map_or((0, 0), |head| head.version()),
+        }
+    }
+}

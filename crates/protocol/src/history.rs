@@ -1,0 +1,200 @@
+//! What a session was: checkpoints, forks of them, and the journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ErrorCode;
+
+/// An earlier state of a session that can be restored or forked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// Names it in `restore` and `fork`, as its label does: the sequence of the commit that it is.
+    pub id: String,
+    /// Its label; automatic ones have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The sequence of the commit that it is.
+    pub sequence: u64,
+    /// When that was, RFC 3339.
+    pub time: String,
+    /// Bytes of its snapshot. What it shares with the session and with other checkpoints is stored once and counted in each.
+    pub bytes: u64,
+}
+
+/// Answer of `GET …/{name}/checkpoints`, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointList {
+    /// The checkpoints.
+    pub items: Vec<Checkpoint>,
+    /// Why this may not be all: what is stored of the session does not verify.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// Body of `POST …/{name}/checkpoints`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MakeCheckpoint {
+    /// Its label: 1 to 63 of A-Z, a-z, 0-9, '-', '_' and '.', not digits alone. A label that is in use moves to the new one.
+    pub label: String,
+}
+
+/// Body of `POST …/{name}/restore`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RestoreSession {
+    /// Id or label of a checkpoint.
+    pub checkpoint: String,
+}
+
+/// Body of `POST …/{name}/fork`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForkSession {
+    /// Name of the new session, a DNS label.
+    pub name: String,
+    /// Id or label of a checkpoint; the last commit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+}
+
+/// What happened, as the journal tells it. What a tool was sent and answered, and what a cell answered, is told by its digest only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum JournalBody {
+    /// A cell began.
+    #[serde(rename_all = "camelCase")]
+    Cell {
+        /// Its number.
+        cell: u64,
+        /// Its source, cut when it is long.
+        source: String,
+        /// Bytes of the whole source.
+        source_bytes: u64,
+        /// Hex sha256 of the whole source.
+        source_digest: String,
+        /// The key under which it was sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// A cell ended.
+    #[serde(rename_all = "camelCase")]
+    Result {
+        /// Its number.
+        cell: u64,
+        /// Whether it ended well.
+        ok: bool,
+        /// Hex sha256 of its value as JSON, or of its preview when it has no value.
+        digest: String,
+        /// How it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<ErrorCode>)]
+        error: Option<ErrorCode>,
+        /// The error's message, cut when it is long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// A cell called a tool.
+    #[serde(rename_all = "camelCase")]
+    ToolCall {
+        /// The call's number in the session.
+        call: u64,
+        /// The tool.
+        tool: String,
+        /// Hex sha256 of the arguments as JSON.
+        digest: String,
+    },
+    /// A tool's answer reached the session.
+    #[serde(rename_all = "camelCase")]
+    ToolResult {
+        /// The call's number in the session.
+        call: u64,
+        /// Whether it is a result and not an error.
+        ok: bool,
+        /// Hex sha256 of the result as JSON, or of the error's message.
+        digest: String,
+    },
+    /// It went to sleep.
+    Hibernated,
+    /// It woke.
+    #[serde(rename_all = "camelCase")]
+    Woke {
+        /// Where its heap came from.
+        from: crate::eval::Woke,
+    },
+    /// A checkpoint was made.
+    #[serde(rename_all = "camelCase")]
+    Checkpoint {
+        /// Its id.
+        id: String,
+        /// Its label.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+    },
+    /// It went back: from here on it continues what it was then.
+    #[serde(rename_all = "camelCase")]
+    Restored {
+        /// Id of the checkpoint.
+        checkpoint: String,
+    },
+    /// It began as what another session was.
+    #[serde(rename_all = "camelCase")]
+    Forked {
+        /// Public id of the parent.
+        parent: String,
+        /// The sequence of the parent's commit that it was.
+        sequence: u64,
+    },
+}
+
+/// An entry without its number, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalRecord {
+    /// RFC 3339, from the clock of the pod.
+    pub time: String,
+    /// The assignment under which it happened.
+    pub epoch: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: JournalBody,
+}
+
+/// An entry of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalEntry {
+    /// Its number, which grows by one with each entry of the session's life.
+    pub seq: u64,
+    /// RFC 3339, from the clock of the pod.
+    pub time: String,
+    /// The assignment under which it happened.
+    pub epoch: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: JournalBody,
+}
+
+/// Answer of `GET …/{name}/journal`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JournalPage {
+    /// Entries in order.
+    pub entries: Vec<JournalEntry>,
+    /// The `after` of the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+    /// Why this may not be all: what is stored of the session does not verify.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+impl JournalEntry {
+    /// The record `record` as the entry of this number.
+    #[must_use]
+    pub fn new(seq: u64, record: JournalRecord) -> Self {
+        let JournalRecord { time, epoch, body } = record;
+        Self { seq, time, epoch, body }
+    }
+}

@@ -1,0 +1,112 @@
+//! Checkpoints, time travel, forks and the journal: each function is one verb of the API, free of HTTP.
+
+use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage},
+    kernel::{CheckpointCall, JournalCall, RestoreCall, StoredCall},
+    session::{CreateSession, Session},
+};
+
+use crate::{
+    directory::{KernelPod, Key, Record},
+    kernels::KernelError,
+    metrics::Source as Origin,
+    router::{Asleep, Router, means_elsewhere},
+    service::{self, Created, Existing},
+};
+
+/// Entries of the journal on a page, unless the client says otherwise.
+pub const JOURNAL_PAGE_DEFAULT: usize = 1_000;
+/// Most entries of the journal on a page.
+pub const JOURNAL_PAGE_MAX: usize = 10_000;
+/// Pods that are asked for what is stored before the request fails.
+const READERS_MAX: usize = 3;
+
+/// The checkpoints of a session.
+pub async fn checkpoints(router: &Router, key: &Key) -> Result<CheckpointList, ApiError> {
+    let call = stored(&*router.find(key).await?);
+    ask(router, key, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_checkpoints(&pod, call).await }
+    })
+    .await
+}
+
+/// Entries of a session's journal behind `after`.
+pub async fn journal(router: &Router, key: &Key, after: u64, limit: Option<usize>) -> Result<JournalPage, ApiError> {
+    let limit = limit.unwrap_or(JOURNAL_PAGE_DEFAULT).clamp(1, JOURNAL_PAGE_MAX);
+    let call = JournalCall { session: stored(&*router.find(key).await?), after, limit };
+    ask(router, key, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_journal(&pod, call).await }
+    })
+    .await
+}
+
+/// Puts a session's present state aside under `label`.
+pub async fn checkpoint(router: &Router, key: &Key, label: &str) -> Result<Checkpoint, ApiError> {
+    let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
+        router.kernels().checkpoint(&pod, &CheckpointCall { assignment, label: label.to_owned() }).await
+    });
+    Ok(sent.await?.0)
+}
+
+/// Takes a session back to a checkpoint; answers when it is so.
+pub async fn restore(router: &Router, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
+    let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
+        router.kernels().restore(&pod, &RestoreCall { assignment, checkpoint: checkpoint.to_owned() }).await
+    });
+    let (report, route) = sent.await?;
+    Ok(service::reported(&route.record, &report))
+}
+
+/// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing.
+pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Session, ApiError> {
+    let parent = router.find(key).await?;
+    let source = Source { session: key.name.clone(), checkpoint: body.checkpoint };
+    let operating_mode = match parent.spec.operating_mode {
+        OperatingMode::Hibernated => OperatingMode::Auto,
+        mode => mode,
+    };
+    let spec = KernelSessionSpec { source: Some(source), operating_mode, ..parent.spec.clone() };
+    let child = Key::new(&key.namespace, &body.name);
+    let new = CreateSession { name: Some(body.name), spec, ..CreateSession::default() };
+    match service::create(router, &key.namespace, new, Existing::Refuse).await? {
+        Created::New(_) => {}
+        Created::Old(_) => return Err(ApiError::new(ErrorCode::Internal, "an existing session was answered where it was to be refused")),
+    }
+    match service::wake(router, &child).await {
+        Ok(session) => Ok(session),
+        Err(error) => {
+            if let Err(left) = service::delete(router, &child).await {
+                tracing::warn!(session = %child, error = %left, "a fork that could not begin is left behind");
+            }
+            Err(error)
+        }
+    }
+}
+
+fn stored(record: &Record) -> StoredCall {
+    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone() }
+}
+
+/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.
+async fn ask<T, F>(router: &Router, key: &Key, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<T, KernelError>>,
+{
+    let record = router.find(key).await?;
+    let own = router.placed(&record, 0).map(|route| route.pod);
+    let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
+    pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
+    for pod in pods.into_iter().take(READERS_MAX) {
+        match call(pod.clone()).await {
+            Ok(answer) => return Ok(answer),
+            Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),
+            Err(error) => tracing::info!(session = %key, pod = pod.pod, %error, "a kernel pod did not tell what is stored; asking another"),
+        }
+    }
+    let message = format!("no kernel pod of pool `{}` in namespace `{}` answers: try later", record.spec.pool, record.key.namespace);
+    Err(ApiError::new(ErrorCode::CapacityExhausted, message))
+}

@@ -1,0 +1,103 @@
+//! Checkpoints, forks and the journal of a session.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use dormouse_protocol::{
+    ErrorBody,
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, RestoreSession},
+    session::Session,
+};
+use serde::Deserialize;
+
+use super::{
+    App,
+    body::{Body, Params, SessionPath},
+};
+use crate::{
+    auth::{Caller, Verb},
+    history,
+    problem::Problem,
+};
+
+/// Query of a journal.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct JournalParams {
+    /// Only entries with a greater `seq`.
+    after: u64,
+    /// Entries on a page: 1 to 10000.
+    limit: Option<usize>,
+}
+
+/// Lists a session's checkpoints, oldest first. Does not wake it.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 200, body = CheckpointList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn checkpoints(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+) -> Result<Json<CheckpointList>, Problem> {
+    app.allow_session(&caller, Verb::Get, &key).await?;
+    Ok(Json(history::checkpoints(&app.router, &key).await?))
+}
+
+/// Puts a session's present state aside under a label; a label that is in use moves to it.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = MakeCheckpoint,
+    responses((status = 201, body = Checkpoint), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn make_checkpoint(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<MakeCheckpoint>,
+) -> Result<(StatusCode, Json<Checkpoint>), Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    Ok((StatusCode::CREATED, Json(history::checkpoint(&app.router, &key, &body.label).await?)))
+}
+
+/// Takes a session back to a checkpoint; answers when it is so. Cells that wait end with `Interrupted`.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/restore", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = RestoreSession,
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn restore(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<RestoreSession>,
+) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    Ok(Json(history::restore(&app.router, &key, &body.checkpoint).await?))
+}
+
+/// Makes a session that begins as what this one is, or was at a checkpoint.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/fork", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ForkSession,
+    responses((status = 201, body = Session), (status = 409, description = "the name is taken, or nothing is stored yet", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn fork(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<ForkSession>,
+) -> Result<Response, Problem> {
+    app.allow(&caller, Verb::Create, &key.namespace, None, false).await?;
+    // The child holds what the parent's cells made: for those who may run cells there.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    let session = history::fork(&app.router, &key, body).await?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response())
+}
+
+/// Reads a session's journal. Does not wake it, and also tells what is left of a damaged one.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/journal", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), JournalParams),
+    responses((status = 200, body = JournalPage), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn journal(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Params(params): Params<JournalParams>,
+) -> Result<Json<JournalPage>, Problem> {
+    // Sources of cells are for those who may run cells, not for all who may see that the session exists.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    Ok(Json(history::journal(&app.router, &key, params.after, params.limit).await?))
+}

@@ -1,0 +1,78 @@
+//! Checkpoints, forks and the journal on their way through the gateway.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use dormouse_gateway::{Directory as _, directory::Key};
+use dormouse_protocol::ErrorCode;
+use serde_json::json;
+use support::{Trust, directory, serve};
+
+const SESSIONS: &str = "/v1/namespaces/default/sessions";
+
+#[tokio::test]
+async fn a_fork_tells_its_pod_whose_child_it_is() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    let parent = json!({"name": "parent", "spec": {"idleSeconds": 17, "operatingMode": "Hibernated"}});
+    assert_eq!(client.json("POST", SESSIONS, parent).await.0, 201);
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/parent/fork"), json!({"name": "child", "checkpoint": "7"})).await;
+    assert_eq!((status, body["name"].as_str(), body["state"].as_str()), (201, Some("child"), Some("Idle")), "{body}");
+    assert_eq!(body["spec"]["source"], json!({"session": "parent", "checkpoint": "7"}));
+    assert_eq!((body["spec"]["idleSeconds"].as_u64(), body["spec"]["operatingMode"].as_str()), (Some(17), Some("Auto")));
+    let uid = directory.get(&Key::new("default", "parent")).unwrap().uid.clone();
+    let told = pod.wakes.lock().unwrap()[0].clone();
+    assert_eq!((told.name.as_str(), told.source_uid), ("child", Some(uid)));
+
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/parent/fork"), json!({"name": "child"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (409, Some("Conflict")), "{body}");
+    let (status, _) = client.json("POST", &format!("{SESSIONS}/nobody/fork"), json!({"name": "other"})).await;
+    assert_eq!(status, 404);
+    let (status, body) = client.json("PATCH", &format!("{SESSIONS}/child"), json!({"spec": {"source": null}})).await;
+    assert_eq!((status, body["error"]["details"]["path"].as_str()), (400, Some("spec.source")), "{body}");
+}
+
+#[tokio::test]
+async fn a_fork_that_cannot_begin_leaves_nothing() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    client.json("POST", SESSIONS, json!({"name": "parent"})).await;
+    pod.wake_refusals.lock().unwrap().push_back(ErrorCode::InvalidRequest);
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/parent/fork"), json!({"name": "child", "checkpoint": "none"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{body}");
+    assert_eq!(client.get(&format!("{SESSIONS}/child")).await.0, 404);
+}
+
+#[tokio::test]
+async fn what_is_stored_is_told_without_a_wake() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    client.json("POST", SESSIONS, json!({"name": "a", "spec": {"operatingMode": "Hibernated"}})).await;
+    let (status, body) = client.get(&format!("{SESSIONS}/a/checkpoints")).await;
+    assert_eq!((status, &body["items"][0]["label"]), (200, &json!("a")), "{body}");
+    let (status, body) = client.get(&format!("{SESSIONS}/a/journal?after=41&limit=5")).await;
+    assert_eq!((status, &body["entries"][0]), (200, &json!({"seq": 42, "time": "t", "epoch": 5, "kind": "hibernated"})), "{body}");
+    assert!(directory.get(&Key::new("default", "a")).unwrap().status.placement.is_none() && pod.wakes.lock().unwrap().is_empty());
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/a/restore"), json!({"checkpoint": "7"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (409, Some("Conflict")), "its user has put it to sleep: {body}");
+    client.json("PATCH", &format!("{SESSIONS}/a"), json!({"spec": {"operatingMode": "Auto"}})).await;
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/a/restore"), json!({"checkpoint": "7"})).await;
+    assert_eq!((status, body["state"].as_str()), (200, Some("Idle")), "{body}");
+    assert_eq!(pod.restores.lock().unwrap()[0].checkpoint, "7");
+}
+
+#[tokio::test]
+async fn without_a_pod_nothing_stored_can_be_read() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let client = serve(&trust, directory).await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    let (status, body) = client.get(&format!("{SESSIONS}/a/journal")).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (503, Some("CapacityExhausted")), "{body}");
+}

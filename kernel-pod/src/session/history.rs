@@ -1,0 +1,217 @@
+//! Checkpoints on request, time travel, and beginning as what another session was.
+
+use std::sync::Arc;
+
+use dormouse_engine as engine;
+use dormouse_lifecycle::acquire::acquire;
+use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
+use dormouse_lifecycle::fork::fork;
+use dormouse_lifecycle::{Acquire, Annex, Head, Owned, SessionKey};
+use dormouse_protocol::eval::Woke;
+use dormouse_protocol::history::{Checkpoint, JournalBody};
+use dormouse_protocol::{ApiError, ErrorCode};
+
+use super::actor::{Actor, Poison};
+use super::state::SessionState;
+use super::wake::{corrupt, gone_from_head, image};
+use super::{Fault, gone};
+use crate::events::RESTORE_SEQ_GAP;
+use crate::metrics::WakeSource;
+use crate::slots::Slot;
+use crate::stored;
+
+/// Times that a parent's state is read before what it names and is not there is believed to be lost: it may commit meanwhile.
+const FORK_ATTEMPTS_MAX: u32 = 5;
+
+/// What waiting cells are told when their session goes back.
+const RESTORED: &str = "the session was restored to a checkpoint while this cell waited; nothing of the cell is left";
+
+/// A session as the store has it, taken in hand to go on from another state.
+struct InHand {
+    owned: Owned,
+    /// Its record, if it can be read.
+    state: Option<SessionState>,
+}
+
+impl Actor {
+    /// Puts the session's present state aside under `label`.
+    pub(super) async fn make_checkpoint(&mut self, label: String) -> Result<Result<Checkpoint, ApiError>, Fault> {
+        self.ensure_live().await?;
+        let Some(live) = &mut self.live else { return Ok(Err(gone("the session has no instance"))) };
+        if let Err(error) = checkpoint::admit(live.owned.head.as_deref(), &label) {
+            return Ok(Err(refused(&error)));
+        }
+        let mark = Mark { subject: Subject::This, label: Some(label.clone()), keep: self.assignment.spec.checkpoints.keep };
+        self.commit_with(None, Some(mark)).await?;
+        let head = self.live.as_ref().and_then(|live| live.owned.head.as_deref());
+        let made = head.and_then(|head| checkpoint::find(&head.checkpoints, &label)).map(stored::view);
+        Ok(made.ok_or_else(|| ApiError::new(ErrorCode::Internal, "the checkpoint was made and is not listed")))
+    }
+
+    /// Goes back to a checkpoint. An error of the answer leaves everything as it is; a fault is the session's.
+    pub(super) async fn restore_checkpoint(&mut self, wanted: &str) -> Result<Result<(), ApiError>, Fault> {
+        if self.live.is_some() && self.verify {
+            self.verify_owned().await?;
+        }
+        let InHand { owned, state: now } = match self.take_in_hand().await {
+            Ok(in_hand) => in_hand,
+            Err(Fault::Gone(error)) => return Err(Fault::Gone(error)),
+            Err(fault) => return Ok(Err(fault.error())),
+        };
+        let restored = self.open_checkpoint(&owned, wanted).await;
+        let (base, instance, then, settings) = match restored {
+            Ok(restored) => restored,
+            Err(fault) => return Ok(Err(fault.error())),
+        };
+        let slot = match self.live.take() {
+            Some(live) => live.slot,
+            None => match self.pod.slot(&self.assignment.uid).await {
+                Ok(slot) => slot,
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
+        self.poison = Poison::default();
+        self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
+        let sequence = base.sequence;
+        let state = then.rewound().numbered_after(now.as_ref());
+        self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
+        self.lay(instance, settings, owned, state, slot);
+        if let Some(live) = &mut self.live {
+            live.journal = slept;
+            live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
+        }
+        // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
+        let keep = self.assignment.spec.checkpoints.keep;
+        let mark = now.map(|_| Mark { subject: Subject::Before, label: None, keep });
+        self.commit_with(Some(Arc::new(base)), mark).await?;
+        self.failure = None;
+        self.respec = false;
+        Ok(Ok(()))
+    }
+
+    /// What this process may replace, whether it is live, asleep or damaged.
+    async fn take_in_hand(&mut self) -> Result<InHand, Fault> {
+        if let Some(live) = &self.live {
+            return Ok(InHand { owned: live.owned.clone(), state: Some(live.state.clone()) });
+        }
+        let epoch = self.assignment.epoch;
+        self.pod.storage_ready().await.map_err(Fault::Unavailable)?;
+        let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
+        let owned = match acquire(self.key(), epoch, stored) {
+            Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
+            Acquire::Corrupt(_) => {
+                let found = stored::read(&self.pod.storage, &self.key(), epoch).await.map_err(Fault::Unavailable)?;
+                let (head, etag) = found.map(|found| (Arc::new(found.head), found.etag)).unzip();
+                Owned { session: self.key(), epoch, head, etag }
+            }
+            other => return Err(gone_from_head(&other)),
+        };
+        let state = owned.head.as_ref().and_then(|head| SessionState::decode(&head.state).ok());
+        Ok(InHand { owned, state })
+    }
+
+    /// The checkpoint as an instance that could go on, with its head and record.
+    async fn open_checkpoint(
+        &mut self,
+        owned: &Owned,
+        wanted: &str,
+    ) -> Result<(Head, engine::Instance, SessionState, engine::Settings), Fault> {
+        let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
+        let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
+        let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
+        let engine = self.engine_of(&base).await?;
+        let keys = base.segments.iter().map(|segment| segment.key.as_str());
+        let segments = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)?;
+        let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
+        let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+        let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
+        Ok((base, instance, state, settings))
+    }
+
+    /// The head that the checkpoint `wanted` of `session` is. `None`: it is listed, and its object is not there.
+    async fn checkpoint(&self, session: &SessionKey, head: Option<&Head>, wanted: &str) -> Result<Option<Head>, Fault> {
+        let listed = head.and_then(|head| checkpoint::find(&head.checkpoints, wanted)).ok_or_else(|| {
+            let message = format!("session `{}` has no checkpoint `{wanted}`: GET its checkpoints for those that it has", session.name);
+            Fault::Failed(ApiError::new(ErrorCode::InvalidRequest, message))
+        })?;
+        let Some((bytes, _)) = self.pod.storage.read(&listed.key).await.map_err(Fault::Unavailable)? else { return Ok(None) };
+        listed.open(session, &bytes).map(Some).map_err(|error| corrupt(&error))
+    }
+
+    /// Makes a new session what its parent is: copies the parent's segments, lays them into an instance, and commits that.
+    pub(super) async fn begin_as_fork(&mut self, settings: engine::Settings, owned: Owned, slot: Slot) -> Result<Woke, Fault> {
+        let failed = |code, message: String| Fault::Failed(ApiError::new(code, message));
+        let (name, wanted) = match &self.assignment.spec.source {
+            Some(source) => (source.session.clone(), source.checkpoint.clone()),
+            None => return Err(failed(ErrorCode::Internal, "the session has no source".to_owned())),
+        };
+        let Some(uid) = self.assignment.source_uid.clone() else {
+            let message = format!("spec.source.session names `{name}`, which does not exist: make this session again with another source");
+            return Err(failed(ErrorCode::SessionNotFound, message));
+        };
+        let parent = SessionKey { uid, name, ..self.key() };
+        for _ in 0..FORK_ATTEMPTS_MAX {
+            let stored = stored::read(&self.pod.storage, &parent, u64::MAX).await.map_err(Fault::Unavailable)?;
+            let Some(stored) = stored else {
+                let message = format!("session `{}` has stored nothing that could be forked: run a cell in it, or wake it", parent.name);
+                return Err(failed(ErrorCode::Conflict, message));
+            };
+            let state = match (&wanted, stored.damage) {
+                (None, Some(damage)) => {
+                    let message = format!("session `{}` does not verify: {damage}. Fork one of its checkpoints", parent.name);
+                    return Err(failed(ErrorCode::SnapshotCorrupt, message));
+                }
+                (None, None) => stored.head,
+                (Some(wanted), _) => match self.checkpoint(&parent, Some(&stored.head), wanted).await? {
+                    Some(state) => state,
+                    None => continue,
+                },
+            };
+            let engine = self.engine_of(&state).await?;
+            let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
+            // The parent may have committed since it was read, and its old segments gone with that.
+            if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
+                continue;
+            }
+            let keys = plan.base.segments.iter().map(|segment| segment.key.as_str());
+            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)? else { continue };
+            let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+            let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
+            let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
+            self.lay(instance, settings, owned, record, slot);
+            if let Some(live) = &mut self.live {
+                let parent = dormouse_protocol::session::session_id(&parent.uid);
+                live.note(JournalBody::Forked { parent, sequence: state.sequence });
+            }
+            self.commit_with(Some(Arc::new(plan.base)), None).await?;
+            self.pod.metrics.woke(WakeSource::Storage);
+            return Ok(Woke::Storage);
+        }
+        Err(failed(ErrorCode::SnapshotCorrupt, format!("session `{}` names an object that is not in the store", parent.name)))
+    }
+
+    /// What goes with the next commit without anybody asking.
+    pub(super) fn due_annex(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Annex {
+        let keep = self.assignment.spec.checkpoints.keep;
+        let Some(live) = &mut self.live else { return Annex::default() };
+        let head = live.owned.head.clone();
+        let due = checkpoint::due(head.as_deref(), keep) && live.state.running.is_none();
+        let mark = mark.or_else(|| due.then_some(Mark { subject: Subject::This, label: None, keep }));
+        if let Some(Mark { subject: Subject::This, label, .. }) = &mark {
+            let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
+            live.note(JournalBody::Checkpoint { id, label: label.clone() });
+        }
+        Annex { base, mark, journal: std::mem::take(&mut live.journal) }
+    }
+}
+
+fn refused(error: &CheckpointError) -> ApiError {
+    let code = if matches!(error, CheckpointError::TooMany) { ErrorCode::QuotaExceeded } else { ErrorCode::InvalidRequest };
+    ApiError::new(code, error.to_string())
+}
+
+fn lost(wanted: &str) -> ApiError {
+    let message = format!("checkpoint `{wanted}` names an object that is not in the store: restore another one");
+    ApiError::new(ErrorCode::SnapshotCorrupt, message)
+}

@@ -1,0 +1,43 @@
+//! From a live instance to a copy and a free slot.
+
+use dormouse_protocol::ApiError;
+use dormouse_protocol::history::JournalBody;
+
+use super::actor::Actor;
+use super::cells::Scripts;
+use super::{Fault, gone};
+use crate::cache::Copy;
+
+impl Actor {
+    /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
+    /// to ask again.
+    pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        live.note(JournalBody::Hibernated);
+        if live.dirty || live.owned.head.is_none() {
+            self.commit().await?;
+        }
+        let Some(mut live) = self.live.take() else { return Ok(()) };
+        self.remember(&live);
+        let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state, journal: live.journal };
+        self.pod.cache.put(&self.assignment.uid, copy);
+        self.scripts = Scripts::default();
+        self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
+        Ok(())
+    }
+
+    pub(super) async fn sleep_on_request(&mut self) -> Result<(), Fault> {
+        // A session that this process knows nothing of may have no head yet.
+        if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
+            self.ensure_live().await?;
+        }
+        self.hibernate().await
+    }
+
+    /// Answers every cell that runs or waits to run.
+    pub(super) fn end_waiting(&mut self, error: &ApiError) {
+        for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
+            job.answer(Err(error.clone()));
+        }
+    }
+}

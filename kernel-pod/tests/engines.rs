@@ -1,0 +1,114 @@
+//! Sessions of earlier engines and formats, and cells that nothing but the backstop ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{World, assign, assign_spec, eval, spec, try_eval, value};
+use dormouse_crds::session::KernelSessionSpec;
+use dormouse_engine::{Engine, EngineOptions, Engines};
+use dormouse_lifecycle::{Head, segment};
+use dormouse_protocol::ErrorCode;
+use dormouse_store::{Condition, SnapshotStore as _};
+use serde_json::json;
+
+const HEAD: &str = "p/t/team/s/u1/head";
+
+const COUNTER: &str = "let n = 40; const next = () => ++n; next()";
+
+fn engines() -> Engines {
+    Engines::new(EngineOptions::default()).unwrap()
+}
+
+fn earlier() -> Engine {
+    let engines = engines();
+    let digest = engines.earlier().next().expect("an earlier engine is kept");
+    engines.get(&digest).unwrap()
+}
+
+async fn stored(world: &World) -> Head {
+    Head::decode(&world.store.get(HEAD).await.unwrap().expect("the head is stored").bytes).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_upgrade_a_session_keeps_its_engine_and_new_ones_get_the_new() {
+    let world = World::default();
+    let earlier = earlier();
+    let old = world.pod_of("old", 10, earlier.clone());
+    value(&old, &assign(&old, "u1", 1), COUNTER).await;
+    old.drain().await;
+
+    let new = world.pod("new");
+    let session = assign(&new, "u1", 2);
+    assert_eq!(value(&new, &session, "next()").await, json!(42));
+    assert_eq!(stored(&world).await.engine_digest, earlier.digest().as_str());
+    new.hibernate(session.clone()).await.unwrap();
+    assert_eq!(value(&new, &session, "next()").await, json!(43));
+
+    eval(&new, &assign(&new, "u2", 1), "1").await;
+    let head = world.store.get("p/t/team/s/u2/head").await.unwrap().unwrap();
+    assert_eq!(Head::decode(&head.bytes).unwrap().engine_digest, new.info().engine_digest);
+    assert_ne!(new.info().engine_digest, earlier.digest().as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_an_engine_that_is_not_here_is_a_typed_error() {
+    let world = World::default();
+    let pod = world.pod("a");
+    eval(&pod, &assign(&pod, "u1", 1), COUNTER).await;
+    pod.drain().await;
+    let head = Head { engine_digest: "0".repeat(64), ..stored(&world).await };
+    world.store.put(HEAD, head.encode().unwrap(), Condition::None).await.unwrap();
+    let pod = world.pod("b");
+    let refused = try_eval(&pod, &assign(&pod, "u1", 2), "1").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::EngineMismatch);
+    assert!(refused.message.contains(&"0".repeat(64)), "{}", refused.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_whose_pages_are_contents_is_read_and_written_anew() {
+    let world = World::default();
+    let pod = world.pod("a");
+    value(&pod, &assign(&pod, "u1", 1), COUNTER).await;
+    pod.drain().await;
+
+    let mut head = stored(&world).await;
+    let engine = engines().get(&head.engine_digest).unwrap();
+    // The difference of a difference is the content.
+    let contents: Vec<_> = head.inline_pages().unwrap().into_iter().map(|(n, page)| (n, engine.difference(n, &page))).collect();
+    assert!(!contents.is_empty());
+    head.inline = segment::encode(&contents[..contents.len().min(10)]).unwrap();
+    let rest = segment::encode(&contents[contents.len().min(10)..]).unwrap();
+    let key = "p/t/team/s/u1/1-1-contents".to_owned();
+    head.segments = vec![dormouse_lifecycle::SegmentRef {
+        key: key.clone(),
+        bytes: rest.len() as u64,
+        sha256: segment::sha256_hex(&rest),
+        pages: u32::try_from(contents.len()).unwrap(),
+    }];
+    head.globals.as_object_mut().unwrap().remove("differences");
+    world.store.put(&key, rest, Condition::None).await.unwrap();
+    world.store.put(HEAD, head.encode().unwrap(), Condition::None).await.unwrap();
+
+    let pod = world.pod("b");
+    assert_eq!(value(&pod, &assign(&pod, "u1", 2), "next()").await, json!(42));
+    let head = stored(&world).await;
+    assert_eq!(head.globals.get("differences"), Some(&json!(true)));
+    assert!(head.segments.iter().all(|segment| segment.key != key), "the contents are named no more");
+    pod.drain().await;
+    let pod = world.pod("c");
+    assert_eq!(value(&pod, &assign(&pod, "u1", 3), "next()").await, json!(43));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_builtin_that_never_polls_ends_with_a_timeout_and_the_last_commit_is_there() {
+    let pod = World::default().pod("a");
+    let mut limited = KernelSessionSpec { idle_seconds: 3600, ..spec() };
+    limited.limits.eval_timeout_ms = 600;
+    let session = assign_spec(&pod, "u1", 1, limited);
+    value(&pod, &session, COUNTER).await;
+    let began = std::time::Instant::now();
+    let stopped = try_eval(&pod, &session, "n = 1000; new Array(4e9).join('')").await.unwrap_err();
+    assert_eq!(stopped.code, ErrorCode::TimeoutError, "{stopped}");
+    assert!(began.elapsed() < std::time::Duration::from_millis(2 * 600), "{:?}", began.elapsed());
+    assert_eq!(value(&pod, &session, "next()").await, json!(42));
+}

@@ -1,0 +1,109 @@
+//! The tests that can run for as long as one likes, with their whole counts, one after the other.
+//!
+//! What they came to is in the lines that begin with `soak:`; `docs/reliability.md` holds those of one run.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{tools, workspace};
+
+/// How long one part may take. A part that takes longer has failed.
+const PART_SECONDS_MAX: u64 = 3_600;
+/// Tests in a soak say what they did in lines that begin so.
+const MARK: &str = "soak: ";
+/// Tells tests to run their whole counts.
+const SOAK_ENV: &str = "DORMOUSE_SOAK";
+
+/// One binary of tests.
+struct Part {
+    name: &'static str,
+    package: &'static str,
+    test: &'static str,
+    env: (&'static str, &'static str),
+}
+
+const PARTS: [Part; 6] = [
+    Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
+    Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
+    Part { name: "full-disk", package: "dormouse-store", test: "full_disk", env: (SOAK_ENV, "1") },
+    Part { name: "network", package: "dormouse-kernel", test: "storage_faults", env: (SOAK_ENV, "1") },
+    Part { name: "processes", package: "dormouse-kernel", test: "processes", env: (SOAK_ENV, "1") },
+    Part { name: "claimants", package: "dormouse-gateway", test: "apiserver", env: (SOAK_ENV, "1") },
+];
+
+/// Flags of `soak`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only these parts: simulation, damage, full-disk, network, processes, claimants.
+    parts: Vec<String>,
+}
+
+/// Runs the parts and prints what they said.
+pub fn run(args: &Args) -> Result<()> {
+    for wanted in &args.parts {
+        ensure!(PARTS.iter().any(|part| part.name == wanted), "there is no part {wanted}");
+    }
+    tools::build()?;
+    let mut said = Vec::new();
+    for part in PARTS.iter().filter(|part| args.parts.is_empty() || args.parts.iter().any(|wanted| wanted == part.name)) {
+        build(part)?;
+        let began = Instant::now();
+        let lines = run_part(part).with_context(|| format!("the soak of {}", part.name))?;
+        said.extend(lines.into_iter().map(|line| format!("{}: {line}", part.name)));
+        said.push(format!("{}: {} s", part.name, began.elapsed().as_secs()));
+    }
+    let mut out = std::io::stdout();
+    for line in said {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn build(part: &Part) -> Result<()> {
+    workspace::run(command(part).arg("--no-run"))
+}
+
+fn command(part: &Part) -> Command {
+    let mut command = workspace::cargo();
+    command.args(["test", "--release", "--package", part.package, "--test", part.test]);
+    command
+}
+
+fn run_part(part: &Part) -> Result<Vec<String>> {
+    let mut command = command(part);
+    command.args(["--", "--nocapture"]).env(tools::DIR_ENV, tools::home()?.join("bin")).env(part.env.0, part.env.1);
+    eprintln!("xtask: {}", workspace::show(&command));
+    let mut child = command.stderr(Stdio::piped()).spawn().context("start cargo test")?;
+    let errors = BufReader::new(child.stderr.take().context("cargo's output")?);
+    let (tell, lines) = mpsc::channel();
+    // Ends with the child, which holds the other end.
+    std::thread::spawn(move || {
+        for line in errors.lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            if let Some(said) = line.strip_prefix(MARK) {
+                let _ = tell.send(said.to_owned());
+            }
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(PART_SECONDS_MAX);
+    let mut said = Vec::new();
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => said.push(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                bail!("it was not done after {PART_SECONDS_MAX} s");
+            }
+        }
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "{status}");
+    Ok(said)
+}
