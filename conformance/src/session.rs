@@ -39,7 +39,7 @@ pub fn settings() -> Settings {
 /// # Errors
 /// When the source is no cell; the message names line and column.
 pub fn compile(source: &str) -> anyhow::Result<Script> {
-    let options = Options { language: Language::Javascript, filename: FILENAME.to_owned() };
+    let options = Options { language: Language::Javascript, filename: FILENAME.to_owned(), ..Options::default() };
     dormouse_cells::compile(source, &options).map_err(|error| anyhow::anyhow!("{}:{}: {}", error.line, error.column, error.message))
 }
 

@@ -55,13 +55,13 @@ fn apply(image: &mut Image, damage: &Damage) {
         }
         Damage::NoGlobals => image.globals.clear(),
         Damage::Page(number, byte) => {
-            image.pages.insert(*number, Page::new(vec![*byte; PAGE_BYTES].into()).unwrap());
+            image.pages.insert(*number, Page::new([*byte; PAGE_BYTES]));
         }
         Damage::FlipBit(page, bit) if !numbers.is_empty() => {
             let number = page.get(&numbers);
-            let mut bytes = image.pages[number].as_bytes().to_vec();
+            let mut bytes = *image.pages[number];
             bytes[bit / 8] ^= 1 << (bit % 8);
-            image.pages.insert(*number, Page::new(bytes.into()).unwrap());
+            image.pages.insert(*number, Page::new(bytes));
         }
         Damage::DropPage(page) if !numbers.is_empty() => {
             image.pages.remove(page.get(&numbers));

@@ -142,7 +142,7 @@ async fn of_many_claimants_each_epoch_has_one_owner(directory: &Arc<KubernetesDi
         assert_eq!(now.status.last_epoch, Some(epochs), "no epoch was left out");
     }
     soak::report(&format!(
-        "claimants: {claimants} on {sessions} sessions, {} epochs given out in {} claims, 0 with two owners",
+        "{claimants} claimants on {sessions} sessions, {} epochs given out in {} claims, 0 with two owners",
         won.len(),
         claimants * sessions
     ));

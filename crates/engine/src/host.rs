@@ -62,7 +62,7 @@ pub enum Output<'a> {
 }
 
 /// Sees output when it is written. Must not block: the code waits.
-pub type Outlet = Box<dyn FnMut(Output<'_>) + Send>;
+pub type Outlet = Box<dyn FnMut(Output<'_>) + Send + Sync>;
 
 /// Why running code must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

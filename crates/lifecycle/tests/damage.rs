@@ -145,5 +145,5 @@ fn damage_is_refused_and_never_read_as_something_else() {
             Ok(())
         })
         .unwrap();
-    let _ = writeln!(std::io::stderr(), "soak: damage: {cases} flips, cuts, swaps and losses of stored bytes, 0 believed, 0 panics");
+    let _ = writeln!(std::io::stderr(), "soak: {cases} flips, cuts, swaps and losses of stored bytes, 0 believed, 0 panics");
 }

@@ -91,7 +91,7 @@ async fn fill_again_and_again(disk: &Path) {
         }
         stored = Some(commit(&store, stored, content(round, 0, HEAD_BYTES)).await.expect("room that was made is used"));
     }
-    soak::report(&format!("full disk: a disk of {DISK_MIB} MiB was filled {rounds} times, {refused} heads did not fit, 0 were damaged"));
+    soak::report(&format!("a disk of {DISK_MIB} MiB was filled {rounds} times, {refused} heads did not fit, 0 were damaged"));
 }
 
 /// Puts a head over the last one. `None` when it does not fit.

@@ -14,7 +14,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use super::actor::{Actor, Poison};
 use super::state::SessionState;
 use super::wake::{corrupt, gone_from_head, image};
-use super::{Fault, gone};
+use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
@@ -52,6 +52,10 @@ impl Actor {
     pub(super) async fn restore_checkpoint(&mut self, wanted: &str) -> Result<Result<(), ApiError>, Fault> {
         if self.live.is_some() && self.verify {
             self.verify_owned().await?;
+        }
+        // What was answered ahead of its commit is set aside with the rest.
+        if self.live.as_ref().is_some_and(|live| live.dirty) {
+            self.commit().await?;
         }
         let InHand { owned, state: now } = match self.take_in_hand().await {
             Ok(in_hand) => in_hand,
@@ -120,7 +124,7 @@ impl Actor {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
-        let engine = self.engine_of(&base).await?;
+        let engine = engines::of(&self.pod, &base).await?;
         let keys = base.segments.iter().map(|segment| segment.key.as_str());
         let segments = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
@@ -168,7 +172,7 @@ impl Actor {
                     None => continue,
                 },
             };
-            let engine = self.engine_of(&state).await?;
+            let engine = engines::of(&self.pod, &state).await?;
             let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
             // The parent may have committed since it was read, and its old segments gone with that.
             if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {

@@ -7,6 +7,7 @@ mod actor;
 mod budget;
 mod cells;
 mod commit;
+mod engines;
 mod history;
 mod journal;
 mod lag;

@@ -223,6 +223,7 @@ impl SessionState {
         }
         self.running = None;
         self.last = None;
+        self.answered.clear();
         self
     }
 
@@ -234,6 +235,9 @@ impl SessionState {
                 self.cells = self.cells.max(now.cells);
                 self.calls = self.calls.max(now.calls);
                 self.event_seq = self.event_seq.max(now.event_seq);
+                // A late retry of a cell that was left behind must not run it in the state that is gone back to.
+                self.last.clone_from(&now.last);
+                self.answered.clone_from(&now.answered);
             }
             None => {
                 self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);

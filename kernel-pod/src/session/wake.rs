@@ -15,7 +15,7 @@ use super::actor::{Actor, Live};
 use super::ops::{Caller, InFlight};
 use super::run::BOOTSTRAP_CELL;
 use super::state::SessionState;
-use super::{EvalJob, Fault, budget, gone};
+use super::{EvalJob, Fault, budget, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
@@ -79,7 +79,7 @@ impl Actor {
         let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
         self.verify = false;
         if let Some(copy) = copy {
-            match self.restore(copy.owned.head.as_deref(), &copy.image, &settings).await {
+            match engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings).await {
                 Ok(instance) => {
                     self.pod.metrics.woke(WakeSource::Cache);
                     self.lay(instance, settings, copy.owned, copy.state, slot);
@@ -127,7 +127,7 @@ impl Actor {
                 other => return Err(gone_from_head(&other)),
             };
             let Some(head) = owned.head.clone() else { continue };
-            let engine = self.engine_of(&head).await?;
+            let engine = engines::of(&self.pod, &head).await?;
             let keys = head.segments.iter().map(|segment| segment.key.as_str());
             let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else {
                 // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
@@ -150,42 +150,6 @@ impl Actor {
         }
         let message = "another pod commits faster than this one can read; send the request again";
         Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
-    }
-
-    /// Lays a memory back in the engine that its head names.
-    async fn restore(
-        &self,
-        head: Option<&Head>,
-        image: &engine::Image,
-        settings: &engine::Settings,
-    ) -> Result<engine::Instance, engine::EngineError> {
-        let engine = match head {
-            Some(head) => self.engine(&head.engine_digest).await?,
-            None => self.pod.engines.current().clone(),
-        };
-        engine.restore(image, settings)
-    }
-
-    /// The engine of this digest; compiled aside when it is an earlier one that no session has needed yet.
-    async fn engine(&self, digest: &str) -> Result<engine::Engine, engine::EngineError> {
-        if let Some(engine) = self.pod.engines.loaded(digest) {
-            return Ok(engine);
-        }
-        let (engines, wanted) = (self.pod.engines.clone(), digest.to_owned());
-        let compiled = tokio::task::spawn_blocking(move || engines.get(&wanted)).await;
-        compiled.map_err(|error| engine::EngineError::Load(error.to_string()))?
-    }
-
-    /// The engine that a head names.
-    pub(super) async fn engine_of(&self, head: &Head) -> Result<engine::Engine, Fault> {
-        self.engine(&head.engine_digest).await.map_err(|error| match error {
-            engine::EngineError::UnknownEngine { digest } => {
-                let message =
-                    format!("the snapshot was made by engine {digest}, which this pod does not have; run a kernel pod image that has it");
-                Fault::Failed(ApiError::new(ErrorCode::EngineMismatch, message))
-            }
-            error => Fault::Unavailable(internal(&error)),
-        })
     }
 
     /// Takes a restored instance into use: what was under way goes on.
@@ -324,6 +288,6 @@ pub(super) fn gone_from_head(acquired: &Acquire) -> Fault {
     }
 }
 
-fn internal(error: &dyn std::fmt::Display) -> ApiError {
+pub(super) fn internal(error: &dyn std::fmt::Display) -> ApiError {
     ApiError::new(ErrorCode::Internal, format!("no instance can be made: {error}"))
 }

@@ -1,50 +1,23 @@
-//! Checkpoints, time travel, forks and the journal: by seed, under crashes, takeovers, lost and late replies and garbage collection.
-//!
-//! Checked at every head that is written: everything it names is there. Checked at every look: each listed checkpoint opens to exactly the pages of
-//! its cells, the journal has no gap and tells every acknowledged commit once, whatever was acknowledged last is what a restore finds. The
-//! checkers are checked by processes that do it wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+//! Sessions, the processes that run them, and what is checked.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use bytes::Bytes;
 use dormouse_lifecycle::{
-    Acquire, Annex, Change, Commit, Condition, Head, Owned, PAGE_BYTES, Page, Reply, SessionKey, Step, acquire, assemble,
+    Acquire, Annex, Change, Commit, Condition, Head, Owned, Page, Reply, SessionKey, Step, acquire,
     checkpoint::{self, Mark, Subject},
     commit, fork, keys, sweep,
 };
 use serde_json::{Value, json};
 
-const SEEDS: u64 = 60;
-const ACTIONS: usize = 500;
+use crate::store::{Heap, Put, Random, Store, Violation};
+
 const OWNERS_MAX: usize = 2;
 const SESSIONS_MAX: usize = 4;
-const PAGES: u64 = 48;
 const KEEP: u32 = 3;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 16) % n
-    }
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// What a process does wrong.
 #[derive(Clone, Copy, PartialEq)]
-enum Mutant {
+pub enum Mutant {
     None,
     /// Garbage collection looks at the chain of segments only.
     CollectsCheckpoints,
@@ -54,117 +27,6 @@ enum Mutant {
     RestoresWholeHead,
     /// The journal's object is taken for put when its reply was lost.
     DropsAside,
-}
-
-type Violation = String;
-
-#[derive(Clone)]
-struct Put {
-    key: String,
-    bytes: Bytes,
-    condition: Condition,
-}
-
-#[derive(Default)]
-struct Store {
-    objects: BTreeMap<String, (Bytes, String)>,
-    late: VecDeque<Put>,
-    writes: u64,
-    versions: BTreeMap<String, (u64, u64)>,
-}
-
-impl Store {
-    fn put(&mut self, put: &Put) -> Result<Reply, Violation> {
-        let now = self.objects.get(&put.key).map(|(_, etag)| etag);
-        let holds = match &put.condition {
-            Condition::Absent => now.is_none(),
-            Condition::Matches(etag) => now == Some(etag),
-        };
-        if !holds {
-            return Ok(Reply::Refused);
-        }
-        if keys::is_head(&put.key) {
-            let head = Head::decode(&put.bytes).map_err(|e| e.to_string())?;
-            let known = self.versions.entry(put.key.clone()).or_default();
-            if head.version() <= *known {
-                return Err(format!("version went from {known:?} to {:?}", head.version()));
-            }
-            *known = head.version();
-            if let Some(missing) = head.named_keys().find(|key| !self.objects.contains_key(*key)) {
-                return Err(format!("{missing} is named by {:?} and not there", head.version()));
-            }
-        }
-        self.writes += 1;
-        let etag = self.writes.to_string();
-        self.objects.insert(put.key.clone(), (put.bytes.clone(), etag.clone()));
-        Ok(Reply::Stored { etag })
-    }
-
-    fn head(&self, session: &SessionKey) -> Option<(Head, String)> {
-        self.objects.get(&session.head()).map(|(bytes, etag)| (Head::decode(bytes).unwrap(), etag.clone()))
-    }
-
-    fn bytes(&self, key: &str) -> Result<Bytes, Violation> {
-        self.objects.get(key).map(|(bytes, _)| bytes.clone()).ok_or_else(|| format!("{key} is gone"))
-    }
-
-    /// The heap that `head` is.
-    fn heap(&self, head: &Head) -> Result<Heap, Violation> {
-        let segments: Vec<Bytes> = head.segments.iter().map(|segment| self.bytes(&segment.key)).collect::<Result<_, _>>()?;
-        let pages = assemble(head, &segments).map_err(|e| e.to_string())?;
-        let cells: Vec<u64> = serde_json::from_value(head.state.clone()).map_err(|e| e.to_string())?;
-        if Heap::replay(&cells).pages != pages {
-            return Err(format!("pages of {:?} are not those of its cells", head.version()));
-        }
-        Ok(Heap { cells, pages })
-    }
-
-    /// Every entry that `head` still tells, and whether the oldest are gone by design.
-    fn journal(&self, head: &Head) -> Result<Vec<Value>, Violation> {
-        let mut all = Vec::new();
-        let mut next = head.journal.segments.first().map_or(head.journal.tail_first(), |first| first.first);
-        for segment in &head.journal.segments {
-            let read = segment.open(&self.bytes(&segment.key)?).map_err(|e| e.to_string())?;
-            if read.first != next {
-                return Err(format!("the journal jumps from {next} to {}", read.first));
-            }
-            next += read.entries.len() as u64;
-            all.extend(read.entries);
-        }
-        if head.journal.tail_first() != next {
-            return Err(format!("the journal's tail begins at {} and not at {next}", head.journal.tail_first()));
-        }
-        all.extend(head.journal.tail.clone());
-        Ok(all)
-    }
-}
-
-#[derive(Clone, Default, PartialEq)]
-struct Heap {
-    cells: Vec<u64>,
-    pages: BTreeMap<u32, Page>,
-}
-
-impl Heap {
-    fn run(&mut self, id: u64) -> BTreeSet<u32> {
-        self.cells.push(id);
-        let mut random = Random(id.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let most = if random.one_in(6) { 30 } else { 4 };
-        let count = 1 + random.below(most);
-        let numbers: BTreeSet<u32> = (0..count).map(|_| random.below(PAGES) as u32).collect();
-        for number in &numbers {
-            self.pages.insert(*number, Arc::new(std::array::from_fn::<u8, PAGE_BYTES, _>(|_| random.next() as u8)));
-        }
-        numbers
-    }
-
-    fn replay(cells: &[u64]) -> Self {
-        let mut heap = Self::default();
-        for id in cells {
-            heap.run(*id);
-        }
-        heap
-    }
 }
 
 struct Owner {
@@ -192,22 +54,22 @@ struct Session {
 }
 
 #[derive(Default, Debug)]
-struct Count {
-    acked: u64,
-    restored: u64,
-    forked: u64,
-    replanned: u64,
-    marked: u64,
-    rolled: u64,
+pub struct Count {
+    pub acked: u64,
+    pub restored: u64,
+    pub forked: u64,
+    pub replanned: u64,
+    pub marked: u64,
+    pub rolled: u64,
 }
 
-struct World {
+pub struct World {
     random: Random,
     store: Store,
     sessions: Vec<Session>,
     next: u64,
     mutant: Mutant,
-    count: Count,
+    pub count: Count,
 }
 
 fn key(number: usize) -> SessionKey {
@@ -215,7 +77,7 @@ fn key(number: usize) -> SessionKey {
 }
 
 impl World {
-    fn new(seed: u64, mutant: Mutant) -> Self {
+    pub fn new(seed: u64, mutant: Mutant) -> Self {
         let random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut world = Self { random, store: Store::default(), sessions: Vec::new(), next: 0, mutant, count: Count::default() };
         world.add(None);
@@ -233,7 +95,7 @@ impl World {
         self.next
     }
 
-    fn act(&mut self) -> Result<(), Violation> {
+    pub fn act(&mut self) -> Result<(), Violation> {
         let at = self.random.below(self.sessions.len() as u64) as usize;
         if self.sessions[at].deleted {
             return Ok(());
@@ -281,7 +143,7 @@ impl World {
         Ok(Some(Owner { owned, heap, dirty: BTreeSet::new(), pending: None, plan: None, gone: false }))
     }
 
-    fn take_over(&mut self, at: usize) -> Result<(), Violation> {
+    pub fn take_over(&mut self, at: usize) -> Result<(), Violation> {
         self.sessions[at].epoch += 1;
         let owner = self.restore(at, self.sessions[at].epoch)?;
         let session = &mut self.sessions[at];
@@ -523,7 +385,7 @@ impl World {
     }
 
     /// When nothing is under way any more, one sweep leaves exactly what the heads name.
-    fn settle(&mut self) -> Result<(), Violation> {
+    pub fn settle(&mut self) -> Result<(), Violation> {
         self.store.late.clear();
         for at in 0..self.sessions.len() {
             if self.sessions[at].deleted {
@@ -548,39 +410,5 @@ impl World {
             self.look(at)?;
         }
         Ok(())
-    }
-}
-
-fn run(seed: u64, mutant: Mutant) -> Result<Count, Violation> {
-    let mut world = World::new(seed, mutant);
-    world.take_over(0)?;
-    for _ in 0..ACTIONS {
-        world.act()?;
-    }
-    world.settle()?;
-    Ok(world.count)
-}
-
-#[test]
-fn checkpoints_forks_and_journal_survive_every_fault() {
-    let mut all = Count::default();
-    for seed in 1..=SEEDS {
-        let count = run(seed, Mutant::None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
-        all.acked += count.acked;
-        all.restored += count.restored;
-        all.forked += count.forked;
-        all.replanned += count.replanned;
-        all.marked += count.marked;
-        all.rolled += count.rolled;
-    }
-    // The simulation is worth something only if it gets somewhere.
-    assert!(all.acked > SEEDS * 30 && all.marked > SEEDS * 20 && all.rolled > SEEDS * 5, "{all:?}");
-    assert!(all.restored > SEEDS * 2 && all.forked > SEEDS / 2 && all.replanned > 0, "{all:?}");
-}
-
-#[test]
-fn each_mutant_is_caught() {
-    for mutant in [Mutant::CollectsCheckpoints, Mutant::ForksByReference, Mutant::RestoresWholeHead, Mutant::DropsAside] {
-        assert!((1..=SEEDS).any(|seed| run(seed, mutant).is_err()), "mutant {} was not caught", mutant as u8);
     }
 }

@@ -1,0 +1,40 @@
+//! Which engine runs a session: the one that its head names, whichever is the current one.
+
+use dormouse_engine::{Engine, EngineError, Image, Instance, Settings};
+use dormouse_lifecycle::Head;
+use dormouse_protocol::{ApiError, ErrorCode};
+
+use super::Fault;
+use super::wake::internal;
+use crate::pod::Shared;
+
+/// Lays a memory back in the engine that its head names.
+pub(super) async fn restore(pod: &Shared, head: Option<&Head>, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
+    let engine = match head {
+        Some(head) => by_digest(pod, &head.engine_digest).await?,
+        None => pod.engines.current().clone(),
+    };
+    engine.restore(image, settings)
+}
+
+/// The engine that a head names.
+pub(super) async fn of(pod: &Shared, head: &Head) -> Result<Engine, Fault> {
+    by_digest(pod, &head.engine_digest).await.map_err(|error| match error {
+        EngineError::UnknownEngine { digest } => {
+            let message =
+                format!("the snapshot was made by engine {digest}, which this pod does not have; run a kernel pod image that has it");
+            Fault::Failed(ApiError::new(ErrorCode::EngineMismatch, message))
+        }
+        error => Fault::Unavailable(internal(&error)),
+    })
+}
+
+/// The engine of this digest; compiled aside when it is an earlier one that no session has needed yet.
+async fn by_digest(pod: &Shared, digest: &str) -> Result<Engine, EngineError> {
+    if let Some(engine) = pod.engines.loaded(digest) {
+        return Ok(engine);
+    }
+    let (engines, wanted) = (pod.engines.clone(), digest.to_owned());
+    let compiled = tokio::task::spawn_blocking(move || engines.get(&wanted)).await;
+    compiled.map_err(|error| EngineError::Load(error.to_string()))?
+}
