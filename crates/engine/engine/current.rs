@@ -1,1 +1,1 @@
-include_bytes!("b2b5298b9f66a33d.wasm")
+include_bytes!("08d9a86100b1ae06.wasm")

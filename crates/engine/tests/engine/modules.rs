@@ -72,6 +72,7 @@ async fn the_packages_do_their_work() {
         ("require('dayjs')('2026-01-31T00:00:00Z').add(1, 'month').toISOString().slice(0, 10)", json!("2026-02-28")),
         ("{ const dayjs = require('dayjs'); dayjs.extend(require('dayjs/plugin/utc')); dayjs.utc(0).format('YYYY') }", json!("1970")),
         ("require('ramda').pipe(require('ramda').sum, (x) => x * 2)([1, 2])", json!(6)),
+        ("var crypto = require('crypto'); crypto.randomUUID().length", json!(36)),
         ("require('uuid').validate(require('uuid').v4())", json!(true)),
         ("require('uuid').v5('a', require('uuid').NIL).length", json!(36)),
         ("require('zod').z.object({a: require('zod').z.number().min(3)}).safeParse({a: 2}).error.issues[0].code", json!("too_small")),

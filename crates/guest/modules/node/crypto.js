@@ -1,6 +1,7 @@
 // The part of Node's crypto that hashes, authenticates, derives and draws. Ciphers are in `webcrypto.subtle`.
 const { Buffer } = require('node/buffer');
-const { digest, hmac, equal, pbkdf2, hkdf, entropy } = natives;
+// Not the global: a cell's `const crypto = require('crypto')` takes its place.
+const { digest, hmac, equal, pbkdf2, hkdf, entropy, webcrypto } = natives;
 
 const HASHES = { md5: 16, sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64 };
 const NAMES = { md5: 'MD5', sha1: 'SHA-1', sha224: 'SHA-224', sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' };
@@ -134,9 +135,9 @@ module.exports = {
   Hash, Hmac, randomBytes, randomFillSync, randomFill, randomInt, timingSafeEqual, pbkdf2Sync, hkdfSync,
   pbkdf2: (password, salt, iterations, length, name, callback) => later(callback, () => pbkdf2Sync(password, salt, iterations, length, name)),
   hkdf: (name, key, salt, info, length, callback) => later(callback, () => hkdfSync(name, key, salt, info, length)),
-  randomUUID: () => crypto.randomUUID(),
-  getRandomValues: (array) => crypto.getRandomValues(array),
+  randomUUID: () => webcrypto.randomUUID(),
+  getRandomValues: (array) => webcrypto.getRandomValues(array),
   getHashes: () => Object.keys(HASHES),
-  get webcrypto() { return crypto; },
-  get subtle() { return crypto.subtle; },
+  webcrypto,
+  get subtle() { return webcrypto.subtle; },
 };

@@ -5,6 +5,7 @@ const inside = { __proto__: null, inspect, formatLine, kindOf, typedTag };
 for (const name in native.forModules) inside[name] = native.forModules[name];
 inside.classId = native.classId;
 inside.entropy = native.entropy;
+inside.webcrypto = cryptoObject;
 inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
 
