@@ -22,7 +22,7 @@ use screen::Screen;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match dormouse_kernel::runtime() {
         Ok(runtime) => runtime,
         Err(error) => return failure::report(&error.into()),
     };

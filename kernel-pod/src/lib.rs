@@ -26,6 +26,18 @@ use dormouse_service::tls::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+/// Task polls between two looks at timers and sockets. A poll of a session is a slice of its cell, a millisecond when the cell is busy: at
+/// tokio's 61, two endless loops would keep everybody's requests waiting for 61 of them.
+const EVENT_INTERVAL_POLLS: u32 = 4;
+
+/// The runtime that sessions run on, with a thread for each core.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(EVENT_INTERVAL_POLLS).build()
+}
+
 impl Pod {
     /// Serves until `shutdown` is cancelled; then stores every session and ends within a bound. Only gateways and the operator are obeyed.
     pub async fn serve(&self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {

@@ -12,8 +12,11 @@ use dormouse_service::{shutdown, telemetry};
 use dormouse_store::S3;
 use tokio::net::TcpListener;
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
+    dormouse_kernel::runtime()?.block_on(run())
+}
+
+async fn run() -> anyhow::Result<()> {
     telemetry::init("kernel");
     let args = Args::parse();
     let shutdown = shutdown::signal();

@@ -1,1 +1,1 @@
-include_bytes!("08d9a86100b1ae06.wasm")
+include_bytes!("7bf26d5b13b86a7f.wasm")

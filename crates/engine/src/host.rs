@@ -93,6 +93,8 @@ pub(crate) struct Host {
     pub(crate) stop: Option<Stop>,
     pub(crate) turn: Turn,
     pub(crate) fault: Option<String>,
+    /// The turn was stopped and left jobs that would run for ever.
+    pub(crate) unfinished: bool,
     /// When the backstop ends this instance's turn.
     pub(crate) deadline: Arc<Deadline>,
     pub(crate) outlet: Option<Outlet>,
@@ -116,6 +118,7 @@ impl Host {
             stop: None,
             turn: Turn::default(),
             fault: None,
+            unfinished: false,
             deadline: Arc::default(),
             outlet: None,
             determinism,
@@ -277,6 +280,10 @@ impl Host {
                     message::locate(error, &self.state.cell_filename);
                 }
                 self.turn.cell = Some(*cell);
+                true
+            }
+            Ok(Told::Unfinished) => {
+                self.unfinished = true;
                 true
             }
             Err(error) if kind == Kind::Operation => {

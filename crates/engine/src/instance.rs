@@ -224,7 +224,7 @@ impl Instance {
     fn end(&mut self, watched: Watched, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
         // From here on the backstop lets the memory be; if it was quicker, nobody touches the memory again.
         drop(watched);
-        if self.fence.is_condemned() {
+        if self.fence.is_condemned() || self.store.data().unfinished {
             return Err(EngineError::Overrun);
         }
         let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;

@@ -12,6 +12,7 @@ pub(crate) enum Kind {
     Display,
     Cell,
     Value,
+    Unfinished,
 }
 
 impl Kind {
@@ -22,6 +23,7 @@ impl Kind {
             2 => Self::Display,
             3 => Self::Cell,
             4 => Self::Value,
+            5 => Self::Unfinished,
             _ => return None,
         })
     }
@@ -35,6 +37,8 @@ pub(crate) enum Told {
     Cell(Box<CellEnd>),
     /// `None`: nested deeper than JSON parsers accept, so it is not shown as JSON.
     Value(Option<serde_json::Value>),
+    /// Jobs are left after the turn was stopped.
+    Unfinished,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +74,7 @@ pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> 
         }
         Kind::Display => Told::Display(serde_json::from_slice(bytes)?),
         Kind::Value => Told::Value(serde_json::from_slice(bytes).ok()),
+        Kind::Unfinished => Told::Unfinished,
         Kind::Cell => {
             let raw: RawCell = serde_json::from_slice(bytes)?;
             let error = raw.error.map(|error| {

@@ -22,6 +22,8 @@ extern "C" {
 
 /// Kind of message: how a cell ended, as JSON.
 pub const CELL: i32 = 3;
+/// Kind of message: jobs are left though the host has said stop, so the turn cannot end.
+pub const UNFINISHED: i32 = 5;
 /// The bytecode of a module, while the engine is built.
 pub const BYTECODE: i32 = 100;
 

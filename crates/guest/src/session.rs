@@ -23,7 +23,8 @@ const PRELUDE: &str = concat!(
     "})"
 );
 
-/// Jobs that may still run after the host has said stop: enough to let a chain of promises settle, few enough to end.
+/// Jobs that may still run after the host has said stop: enough to let a chain of promises settle, few enough to end. A session with more
+/// would never be rid of them: the next turn would begin with them.
 const JOBS_AFTER_STOP_MAX: u32 = 10_000;
 
 /// Rejections that one turn reports.
@@ -217,6 +218,7 @@ impl Session {
             if boundary::stopped() {
                 left -= 1;
                 if left == 0 {
+                    boundary::emit(boundary::UNFINISHED, &[]);
                     return;
                 }
             }

@@ -183,7 +183,7 @@ pub(crate) enum Fault {
     Superseded,
     /// The instance is lost; the last commit is not.
     Poisoned(String),
-    /// The instance is lost because its turn did not end within its time; the last commit is not.
+    /// The instance is lost because its turn could not be ended within its budgets; the last commit is not.
     Overrun,
     /// It cannot be done now: no slot, no storage.
     Unavailable(ApiError),
@@ -207,8 +207,8 @@ impl Fault {
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
             Self::Overrun => ApiError::new(
                 ErrorCode::TimeoutError,
-                "the cell ran longer than its time budget inside one operation that cannot be interrupted; the session goes on from before it. \
-                 Split the work, or raise timeoutMs or limits.evalTimeoutMs",
+                "the cell was over its budget and could not be interrupted (one long operation, or promises without end); the session goes on from \
+                 before it. Split the work, or raise timeoutMs or limits.evalTimeoutMs",
             ),
             Self::Poisoned(_) => ApiError::new(
                 ErrorCode::Internal,
