@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Walls after which a builtin must have been stopped. The backstop acts at one and a half; the rest is for a machine that is busy.
-const STOPPED_WITHIN: u32 = 10;
-
 use dormouse_engine::{Budget, EngineError, EngineErrorCode as Code};
 use serde_json::json;
 
 use crate::support::{Session, real, restore};
+
+/// Walls after which a builtin must have been stopped. The backstop acts at one and a half; the rest is for a machine that is busy.
+const STOPPED_WITHIN: u32 = 10;
 
 async fn fails_with(session: &mut Session, code: &str, expected: Code) {
     let cell = session.cell(code).await;
