@@ -35,8 +35,12 @@ enum Part {
     Gateway,
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
+    // The one that sessions run on.
+    dormouse_kernel::runtime()?.block_on(run())
+}
+
+async fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);

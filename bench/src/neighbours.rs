@@ -9,10 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use dormouse_conformance::{
-    hostile::{self, Script},
-    known::Known,
-};
+use dormouse_conformance::hostile::{self, Script};
 use dormouse_engine::{Budget, CellSource, Engine, EngineOptions};
 use tokio::task::JoinSet;
 
@@ -32,10 +29,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The row: a neighbour beside hostile scripts, and alone.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let engine = Engine::new(EngineOptions::default())?;
-    let known = Known::read()?;
-    let unpolled = known.unpolled()?;
     let mut scripts = hostile::scripts()?;
-    scripts.retain(|script| FAMILIES.iter().any(|family| script.name.starts_with(family)) && !unpolled.contains_key(script.name.as_str()));
+    scripts.retain(|script| FAMILIES.iter().any(|family| script.name.starts_with(family)));
     let quiet = neighbour(&engine).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut attackers = JoinSet::new();

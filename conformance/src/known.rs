@@ -18,8 +18,6 @@ pub struct Known {
     difference: Vec<Difference>,
     #[serde(default)]
     hostile: Vec<Entry>,
-    #[serde(default)]
-    unpolled: Vec<Entry>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -46,7 +44,7 @@ impl Known {
     /// When it cannot be read, or an entry has no reason.
     pub fn read() -> anyhow::Result<Self> {
         let known: Self = toml::from_str(&fs::read_to_string(FILE)?).context(FILE)?;
-        let scripts = known.hostile.iter().chain(&known.unpolled).map(|entry| &entry.reason);
+        let scripts = known.hostile.iter().map(|entry| &entry.reason);
         for reason in known.difference.iter().map(|entry| &entry.reason).chain(scripts) {
             ensure!(reason.len() >= REASON_CHARS_MIN, "{reason:?} is no reason");
         }
@@ -67,14 +65,6 @@ impl Known {
     /// When one is named twice.
     pub fn hostile(&self) -> anyhow::Result<BTreeMap<&str, &str>> {
         by_name(scripts(&self.hostile))
-    }
-
-    /// Hostile scripts that only a limit from outside of the engine's loop can stop: they are not run.
-    ///
-    /// # Errors
-    /// When one is named twice.
-    pub fn unpolled(&self) -> anyhow::Result<BTreeMap<&str, &str>> {
-        by_name(scripts(&self.unpolled))
     }
 }
 

@@ -138,11 +138,10 @@ async fn operations_have_a_limit_that_a_script_can_catch() {
 }
 
 #[tokio::test]
-async fn a_long_builtin_that_never_polls_is_stopped_within_twice_its_wall_budget() {
+async fn a_long_builtin_that_never_polls_is_stopped() {
     let builtins = [
-        "'a'.repeat(2e6).split('').sort().join('').length",
+        "'a'.repeat(1e7).split('').sort().join('').length",
         "new Array(4e9).join('')",
-        "(7n ** 300000n) ** 7n",
         "'x'.repeat(1e7).replaceAll('x', 'yy').length",
         "JSON.stringify(Array.from({ length: 20 }, () => 'a'.repeat(4e6)).map((s) => s.toUpperCase().normalize('NFD')).concat(new Array(1e8)))",
     ];
@@ -150,7 +149,7 @@ async fn a_long_builtin_that_never_polls_is_stopped_within_twice_its_wall_budget
         let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 1 << 30, determinism: None });
         session.cell("var before = 'kept'").await;
         let image = session.instance.image();
-        let wall = Duration::from_millis(800);
+        let wall = Duration::from_millis(200);
         session.budget.wall = wall;
         let cell = dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() };
         let began = Instant::now();
