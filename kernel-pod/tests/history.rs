@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use common::{PATIENCE, World, assign, assign_spec, call, eval, spec, try_eval, until, value};
-use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, Checkpoints, Determinism, KernelSessionSpec, Source};
+use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, Checkpoints, Determinism, Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
 use dormouse_lifecycle::checkpoint::{COMMITS_PER_CHECKPOINT, KEEP_MAX};
@@ -296,4 +296,32 @@ async fn a_damaged_segment_does_not_keep_a_session_from_going_back() {
     assert!(entries.len() >= 5, "{entries:?}");
     pod.restore(moved.clone(), "good".to_owned()).await.unwrap();
     assert_eq!(value(&pod, &moved, "n").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_sets_aside_what_was_answered_ahead_of_its_commit() {
+    let pod = World::default().pod("a");
+    let session = assign_spec(&pod, "u1", 1, KernelSessionSpec { durability: Durability::OnIdle, ..spec() });
+    value(&pod, &session, "let n = 1; n").await;
+    pod.checkpoint(session.clone(), "first".to_owned()).await.unwrap();
+    assert!(!eval(&pod, &session, "n = 2").await.durable);
+    pod.restore(session.clone(), "first".to_owned()).await.unwrap();
+    assert_eq!(value(&pod, &session, "n").await, json!(1));
+    let behind = names(&pod, &session).await.into_iter().find(|name| name != "first").unwrap();
+    pod.restore(session.clone(), behind).await.unwrap();
+    assert_eq!(value(&pod, &session, "n").await, json!(2), "going back can be undone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_retry_of_what_was_left_behind_runs_nothing() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 1; n").await;
+    pod.checkpoint(session.clone(), "first".to_owned()).await.unwrap();
+    pod.eval(call(&session, "n += 10", "the-key")).await.unwrap();
+    value(&pod, &session, "n += 100").await;
+    pod.restore(session.clone(), "first".to_owned()).await.unwrap();
+    let error = pod.eval(call(&session, "n += 10", "the-key")).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Conflict, "{error}");
+    assert_eq!(value(&pod, &session, "n").await, json!(1));
 }

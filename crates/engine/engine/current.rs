@@ -1,1 +1,1 @@
-include_bytes!("7bf26d5b13b86a7f.wasm")
+include_bytes!("a2d0bba08f20a716.wasm")

@@ -198,6 +198,8 @@ impl Session {
                 Outcome::Threw(error, code) => self.fail(error, code),
                 Outcome::Nothing => {}
             }
+            // What showing the value has enqueued (its own `toJSON`) belongs to this turn, not to the next cell's.
+            self.drain();
         }
         self.report_rejections();
     }

@@ -272,3 +272,26 @@ async fn overwritten_prototypes_do_not_break_the_engine() {
     assert_eq!(session.deliver(turn.ops[0].id, OpResult::Fired).await.console[0].text, "fired");
     assert_eq!(session.cell("throw 'x'").await.error.unwrap().message, "x");
 }
+
+#[tokio::test]
+async fn an_exception_says_through_its_getters_what_it_is() {
+    let mut session = Session::new(real());
+    for (code, name, message) in [
+        ("throw new DOMException('no way', 'NotSupportedError')", "NotSupportedError", "no way"),
+        ("class Told extends Error { get message() { return 'told' } }; throw new Told()", "Error", "told"),
+        ("class Bad extends Error { get message() { throw 1 } }; throw new Bad()", "Error", ""),
+    ] {
+        let error = session.cell(code).await.error.unwrap();
+        assert_eq!((error.name.as_str(), error.message.as_str()), (name, message), "{code}");
+    }
+    let preview = session.cell("new DOMException('stop', 'AbortError')").await.preview;
+    assert!(preview.starts_with("DOMException [AbortError]: stop"), "{preview}");
+}
+
+#[tokio::test]
+async fn what_showing_a_value_enqueues_runs_in_its_own_turn() {
+    let mut session = Session::new(real());
+    session.cell("var ran = 0; ({ toJSON() { Promise.resolve().then(() => { ran += 1 }); return 1 } })").await;
+    // Said first thing in the next cell, before any job could run.
+    assert_eq!(session.value("ran").await, json!(1));
+}

@@ -41,10 +41,16 @@ const finish = (value) => {
 
 const MESSAGE_CHARS_MAX = 16384;
 const ERRORS_TOLD_MAX = 10;
+// Whoever throws decides what is said: unlike in a preview, a getter runs.
+const said = (error, key) => {
+  const property = findProperty(error, key);
+  if (property === undefined || property.get === undefined) return property?.value;
+  try { return error[key]; } catch { return undefined; }
+};
 const describe = (error) => {
-  if (isErrorObject(error)) {
-    const name = dataProperty(error, 'name');
-    const message = dataProperty(error, 'message');
+  if (isErrorObject(error) || isDomException(error)) {
+    const name = said(error, 'name');
+    const message = said(error, 'message');
     const cause = getOwnPropertyDescriptor(error, 'cause');
     const errors = ownData(error, 'errors');
     let stack = framesOf(error);

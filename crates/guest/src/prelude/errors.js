@@ -1,5 +1,6 @@
 // Errors as text: whose head and frames, without frames of ours.
 const isErrorObject = (value) => typeof value === 'object' && value !== null && kindOf(value) === 'error';
+const isDomException = (value) => typeof value === 'object' && value !== null && kindOf(value) === 'domexception';
 const ownFrame = /dormouse:|\(native\)|\(missing\)$/;
 const bareFrame = /^ {4}at (?:<eval>|<anonymous>) \((.*)\)$/;
 const ownFrames = (stack) => {
@@ -14,7 +15,7 @@ const ownFrames = (stack) => {
 };
 // The frames that the engine recorded, without the head.
 const framesOf = (error) => {
-  const stack = isErrorObject(error) ? recordedStack(error) : undefined;
+  const stack = isErrorObject(error) ? recordedStack(error) : isDomException(error) ? ownData(error, 'stack') : undefined;
   return typeof stack === 'string' ? ownFrames(stack) : '';
 };
 const textOf = (value, otherwise) => {

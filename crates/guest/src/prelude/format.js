@@ -118,7 +118,7 @@ const keysOf = (state, object, what) => {
   for (let i = 0; i < all.length; i++) {
     const key = all[i];
     if (indexed && isIndex(key)) continue;
-    if (what === 'error' && key === 'stack') continue;
+    if ((what === 'error' || what === 'domexception') && key === 'stack') continue;
     if (state.hidden || isEnumerable(object, key)) keys[keys.length] = key;
   }
   return keys;

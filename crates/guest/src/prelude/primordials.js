@@ -113,6 +113,10 @@ sample('asyncfunction', async () => {});
 sample('asyncgenfunction', async function* () {});
 if (typeof SharedArrayBuffer === 'function') sample('sharedbuffer', new SharedArrayBuffer(0));
 for (const name in TypedArrays) sample('typed', new TypedArrays[name](0));
+// The web's own exceptions are no errors of the language.
+sample('domexception', new DOMException());
+const domName = getter(DOMException.prototype, 'name');
+const domMessage = getter(DOMException.prototype, 'message');
 const kindOf = (object) => kind[classId(object)] ?? 'object';
 const proxyClass = classId(new ProxyCtor({}, {}));
 const isProxy = (object) => classId(object) === proxyClass;

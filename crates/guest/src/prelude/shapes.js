@@ -198,6 +198,10 @@ const shapeOf = (state, object, what, name, tag, keys, inTyped) => {
     case 'map': return mapSize(object) === 0 && keys.length === 0 ? `${prefix(0)}{}` : plainShape(`${prefix(mapSize(object))}{`, '', mapEntries);
     case 'mapiterator': case 'setiterator': return iteratorShape(object, what, tag);
     case 'error': return errorShape(state, object, name, tag, keys);
+    case 'domexception': {
+      const frames = framesOf(object);
+      return based(`DOMException [${domName(object)}]: ${domMessage(object)}${frames === '' ? '' : `\n${frames}`}`);
+    }
     case 'regexp': return based(`${prefix() === 'RegExp ' ? '' : prefix()}/${regexSource(object)}/${regexFlags(object)}`);
     case 'date': {
       const time = dateGetTime(object);
