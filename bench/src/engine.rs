@@ -1,9 +1,9 @@
 //! Create, eval, resume, checkpoints and snapshot size, in one process and without a network.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use dormouse_engine::{Budget, CellSource, Engine, EngineOptions, Image, Instance, Settings};
+use dormouse_engine::{Budget, CellSource, Engine, EngineError, EngineOptions, Image, Instance, Settings};
 use dormouse_lifecycle::segment;
 
 use crate::table::{Row, Samples};
@@ -17,6 +17,8 @@ var closures = Array.from({ length: 20 }, (_, i) => { let n = i; return () => ++
 var objects = Array.from({ length: 1000 }, (_, i) => ({ i, s: 'str' + i })); 0";
 
 const RUNS: usize = 2000;
+/// Of the row whose every run takes more than a second.
+const STOPS: usize = 10;
 
 /// Runs `source`, which must end in the same turn.
 pub async fn run(instance: &mut Instance, source: &str) -> anyhow::Result<()> {
@@ -41,6 +43,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
     rows.push(resume("the same with 5 MB of heap", &engine, &large.image(), "≤ 5 ms").await?);
     rows.push(checkpoint(&engine).await?);
+    rows.push(backstop(&engine).await?);
     Ok(rows)
 }
 
@@ -83,6 +86,27 @@ async fn resume(what: &'static str, engine: &Engine, image: &Image, aim: &'stati
     let bytes: Vec<u8> = image.pages.values().flat_map(|page| page.iter().copied()).collect();
     let copy = Samples::take(RUNS / 10, || drop(std::hint::black_box(bytes.clone())));
     Ok(Row::times(what, &Samples::of(ours), "copying as many bytes to fresh memory", &copy, aim))
+}
+
+/// How long a builtin that never polls runs beyond its wall budget.
+async fn backstop(engine: &Engine) -> anyhow::Result<Row> {
+    const WALL: Duration = Duration::from_millis(800);
+    let cell = CellSource { code: "new Array(4e9).join('')".to_owned(), ..CellSource::default() };
+    let mut took = Vec::new();
+    for _ in 0..STOPS {
+        let mut instance = engine.create(&SETTINGS)?;
+        let start = Instant::now();
+        let ended = instance.eval(&cell, &Budget { wall: WALL, ..Budget::default() }).await;
+        ensure!(matches!(ended, Err(EngineError::Overrun)), "it was not stopped: {ended:?}");
+        took.push(start.elapsed());
+    }
+    Ok(Row::times(
+        "a builtin that never polls, until it is stopped",
+        &Samples::of(took),
+        "its wall budget",
+        &Samples::of([WALL]),
+        "ratio ≤ 2",
+    ))
 }
 
 /// What a commit costs the engine and the encoder, storage left out: large heap against small, one variable changed in each.

@@ -136,6 +136,8 @@ impl Journal {
             None if call.repeated && !safe => {
                 // Its number is taken from now on: an owner that was replaced may still come with the first sending.
                 session.calls.insert(call.call, Entry { fingerprint, progress: Progress::Dropped });
+                let freed = session.trim(&self.limits);
+                state.bytes = state.bytes.saturating_sub(freed);
                 Err(unknown(call.call))
             }
             None => {
@@ -340,6 +342,17 @@ mod tests {
         assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict);
         assert!(matches!(journal.claim(&call("u", 1, 4), false), Ok(Claim::Answered(_))));
         drop(running);
+    }
+
+    #[test]
+    fn a_session_keeps_a_bounded_number_of_calls_that_were_refused() {
+        let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
+        for number in 1..=4 {
+            let repeated = ToolCall { repeated: true, ..call("u", 1, number) };
+            assert_eq!(refused(&journal, &repeated), ErrorCode::Conflict);
+        }
+        assert_eq!(journal.lock().sessions["u"].calls.len(), 2);
+        assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict, "its number stays taken");
     }
 
     #[test]
