@@ -160,6 +160,8 @@ pub async fn density() -> anyhow::Result<Vec<Row>> {
         run(&mut instance, cell).await?;
         instance.delta();
         instance.mark_committed();
+        // As the kernel pod does with a session that rests.
+        instance.give_back();
         live.push(instance);
     }
     let full = private_bytes()?;
@@ -168,6 +170,7 @@ pub async fn density() -> anyhow::Result<Vec<Row>> {
         run(instance, "f()").await?;
     }
     drop(live);
+    dormouse_engine::give_back_freed();
     let after = private_bytes()?;
     let each = full.saturating_sub(before) / SESSIONS;
     let kept = after.saturating_sub(before) / SESSIONS;

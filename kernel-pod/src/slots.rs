@@ -1,14 +1,20 @@
 //! Who holds an instance: at most `slots` sessions at once.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
+
+/// Sessions that are freed before the allocator is asked to give back what they have left, some 35 KB each.
+const FREED_SESSIONS_MAX: u32 = 256;
 
 /// The slots of a pod.
 #[derive(Debug)]
 pub(crate) struct Slots {
     max: u32,
+    freed: AtomicU32,
     held: Mutex<HashMap<String, Holder>>,
 }
 
@@ -28,7 +34,7 @@ pub(crate) struct Slot {
 impl Slots {
     /// `max` slots, all free.
     pub(crate) fn new(max: u32) -> Self {
-        Self { max, held: Mutex::new(HashMap::new()) }
+        Self { max, freed: AtomicU32::new(0), held: Mutex::new(HashMap::new()) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Holder>> {
@@ -70,6 +76,12 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.lock().remove(&self.uid);
+        let freed = self.slots.freed.fetch_add(1, Ordering::Relaxed) + 1;
+        if freed.is_multiple_of(FREED_SESSIONS_MAX)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn_blocking(dormouse_engine::give_back_freed);
+        }
     }
 }
 

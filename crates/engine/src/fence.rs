@@ -16,9 +16,9 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-use rustix::mm::MprotectFlags;
+use rustix::mm::{Advice, MprotectFlags};
 
-use crate::compiled::RESERVATION_BYTES;
+use crate::{PAGE_BYTES, compiled::RESERVATION_BYTES};
 
 /// What is protected and noted as one. A page of WebAssembly, so a memory's size is a multiple of it.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
@@ -130,6 +130,21 @@ impl Fence {
         }
         let few = self.opened.fetch_add(1, Ordering::AcqRel) < OPENED_MAX;
         (few && self.protect(chunk..chunk + 1, writable)) || self.disarm()
+    }
+
+    /// Gives the memory of `pages` back to the system: what they hold is again what the mapping says, the base image or zeros. Not while code runs.
+    pub(crate) fn give_back(&self, pages: Range<usize>) {
+        if self.is_condemned() || pages.end * PAGE_BYTES > usize::try_from(RESERVATION_BYTES).unwrap_or(usize::MAX) {
+            return;
+        }
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(self.base + pages.start * PAGE_BYTES);
+        // SAFETY: the pages lie in the reservation of a memory that is still there (see `new`), which is a private mapping of the base image and of
+        // nothing. No reference into it is alive, as the caller owns the instance and no code runs.
+        #[expect(unsafe_code, reason = "giving back is advice on a mapping")]
+        let done = unsafe { rustix::mm::madvise(at.cast(), pages.len() * PAGE_BYTES, Advice::LinuxDontNeed) };
+        if let Err(error) = done {
+            tracing::debug!(%error, "pages that hold nothing are kept");
+        }
     }
 
     fn protect(&self, chunks: Range<usize>, flags: MprotectFlags) -> bool {

@@ -23,5 +23,5 @@ pub use engines::Engines;
 pub use error::EngineError;
 pub use host::{HostState, InterruptHandle, Outlet, Output};
 pub use instance::Instance;
-pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page};
+pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page, give_back_freed};
 pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};

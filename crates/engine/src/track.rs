@@ -103,6 +103,13 @@ impl Tracker {
         changed
     }
 
+    /// Those `pages` that are as the base, and were at the last commit.
+    pub(crate) fn unused(&self, base: &Base, memory: &[u8], pages: impl Iterator<Item = usize>) -> Vec<usize> {
+        let (memory, _) = memory.as_chunks();
+        let committed = |number: usize| u32::try_from(number).is_ok_and(|number| self.committed.contains_key(&number));
+        pages.filter(|number| !committed(*number) && memory.get(*number).is_some_and(|page| page == base.page(*number))).collect()
+    }
+
     /// What [`Self::changed`] saw last is committed.
     pub(crate) fn commit(&mut self) {
         for (number, now) in self.seen.take().unwrap_or_default() {

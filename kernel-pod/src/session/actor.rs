@@ -73,6 +73,8 @@ pub(super) struct Live {
     /// Entries of the journal for the next commit.
     pub(super) journal: Vec<serde_json::Value>,
     pub(super) idle_since: Instant,
+    /// Whether it has given back the memory that it does not need since it ran last.
+    pub(super) rests: bool,
 }
 
 /// What is left out of the record after a restore.
@@ -96,6 +98,7 @@ enum Step {
     Message(Option<Message>),
     Settled(Settled),
     Idle,
+    Rest,
     Store,
 }
 
@@ -142,6 +145,7 @@ impl Actor {
                     let result = self.hibernate().await;
                     self.on_result(result);
                 }
+                Step::Rest => self.rest(),
                 Step::Store => {
                     let result = self.commit().await;
                     self.on_result(result.map(drop));
@@ -154,7 +158,7 @@ impl Actor {
     async fn step(&mut self) -> Step {
         self.offer_slot();
         let idle_at = self.idle_deadline();
-        let (idle, store) = (at(idle_at), at(self.store_deadline()));
+        let (idle, rest, store) = (at(idle_at), at(self.rest_deadline()), at(self.store_deadline()));
         let settled = async {
             match &mut self.live {
                 Some(live) => live.in_flight.next(&live.state).await,
@@ -166,6 +170,7 @@ impl Actor {
             settled = settled => Step::Settled(settled),
             () = store => Step::Store,
             () = idle => Step::Idle,
+            () = rest => Step::Rest,
         }
     }
 

@@ -12,6 +12,7 @@ mod history;
 mod journal;
 mod lag;
 mod ops;
+mod rest;
 mod retries;
 mod run;
 mod sleep;

@@ -195,7 +195,7 @@ impl Actor {
         let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
-        live.idle_since = Instant::now();
+        (live.idle_since, live.rests) = (Instant::now(), false);
         if let Some(running) = &mut live.state.running {
             running.committed_bytes += committed_bytes;
         }

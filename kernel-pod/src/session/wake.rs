@@ -182,7 +182,20 @@ impl Actor {
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
-        self.live = Some(Live { instance, settings, owned, state, in_flight, slot, dirty, unstored_since, litter, journal, idle_since });
+        self.live = Some(Live {
+            instance,
+            settings,
+            owned,
+            state,
+            in_flight,
+            slot,
+            dirty,
+            unstored_since,
+            litter,
+            journal,
+            idle_since,
+            rests: false,
+        });
     }
 
     /// Who calls tools for this session, if its spec names a broker.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dormouse_engine::{Image, Page, Settings};
 use serde_json::json;
 
-use crate::support::{ENGINE, Session, real, restore};
+use crate::support::{ENGINE, Session, real, restore, seeded};
 
 /// Lays deltas over each other, as a store does.
 struct Stored(Image);
@@ -112,4 +112,29 @@ async fn pages_are_differences_to_the_base_image() {
     // A content that equals the base's differs by nothing; the base of a page beyond it is zeros.
     let beyond = image.memory_pages;
     assert_eq!(*ENGINE.difference(beyond, &[9; dormouse_engine::PAGE_BYTES]), [9; dormouse_engine::PAGE_BYTES]);
+}
+
+#[tokio::test]
+async fn memory_that_was_given_back_is_missed_by_nobody() {
+    let (mut giving, mut keeping) = (Session::new(seeded(3)), Session::new(seeded(3)));
+    let mut stored = Stored::of(&mut giving);
+    let cells = [
+        "var x = 0; function f(n) { return n ? f(n - 1) + 1 : x++ }; f(200)",
+        LARGE,
+        "bytes.fill(0); list = null; f(3)",
+        "bytes = new Uint8Array(9e6).fill(1); 0",
+        "bytes = null; f(1)",
+    ];
+    for (number, code) in cells.into_iter().enumerate() {
+        assert_eq!(giving.cell(code).await, keeping.cell(code).await, "{code}");
+        // Also when the last changes are not committed yet.
+        if number % 2 == 0 {
+            stored.commit(&mut giving);
+        }
+        assert!(giving.instance.give_back() > 0, "after {code}");
+        assert_eq!(giving.instance.give_back(), 0, "after {code}");
+        assert_eq!(giving.instance.image(), keeping.instance.image(), "after {code}");
+        stored.commit(&mut giving);
+        assert_eq!(stored.image(), giving.instance.image(), "after {code}");
+    }
 }
