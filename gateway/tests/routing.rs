@@ -5,17 +5,20 @@ mod support;
 
 use std::{collections::HashSet, sync::Arc};
 
+use async_trait::async_trait;
 use dormouse_crds::session::Placement;
 use dormouse_gateway::{
-    Directory as _,
+    Directory,
     directory::{
-        Key,
+        Change, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
         folder::{FolderDirectory, StaticPod},
     },
 };
 use dormouse_protocol::ErrorCode;
 use futures::future::join_all;
 use serde_json::json;
+use tokio::sync::broadcast;
+
 use support::{Answer, Client, Trust, directory, serve};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
@@ -194,4 +197,70 @@ async fn placements_of_a_process_that_is_gone_are_cleared_when_the_folder_is_ope
     let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["preview"].as_str()), (200, Some("new")), "{body}");
     assert_eq!(new.evals()[0].assignment.epoch, 2);
+}
+
+/// A directory that may be looked at, and must not be asked or changed.
+struct Untouched(Arc<FolderDirectory>);
+
+#[async_trait]
+impl Directory for Untouched {
+    fn get(&self, key: &Key) -> Option<Arc<Record>> {
+        self.0.get(key)
+    }
+
+    async fn read(&self, _: &Key) -> Result<Arc<Record>, DirectoryError> {
+        panic!("a wake in place read a session")
+    }
+
+    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
+        self.0.list(namespace)
+    }
+
+    async fn create(&self, _: NewSession) -> Result<Arc<Record>, DirectoryError> {
+        panic!("a wake in place made a session")
+    }
+
+    async fn patch(&self, _: &Key, _: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
+        panic!("a wake in place changed a session")
+    }
+
+    async fn delete(&self, _: &Key) -> Result<(), DirectoryError> {
+        panic!("a wake in place deleted a session")
+    }
+
+    async fn assign(&self, _: &Record, _: Placement) -> Result<Arc<Record>, DirectoryError> {
+        panic!("a wake in place placed a session")
+    }
+
+    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
+        self.0.pods(namespace, pool)
+    }
+
+    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
+        self.0.pod(namespace, placement)
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.0.changes()
+    }
+
+    fn pending(&self) -> Vec<&'static str> {
+        self.0.pending()
+    }
+}
+
+#[tokio::test]
+async fn a_wake_in_place_makes_no_request_to_the_directory() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    client.json("POST", EVAL, json!({"code": "1"})).await;
+    let (status, body) = client.json("POST", "/v1/namespaces/default/sessions/a/hibernate", json!({})).await;
+    assert_eq!(status, 200, "{body}");
+    let other = serve(&trust, Arc::new(Untouched(directory))).await;
+    let (status, body) = other.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
+    assert_eq!(pod.evals().iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 1]);
 }

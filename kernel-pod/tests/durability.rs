@@ -3,9 +3,12 @@
 
 mod common;
 
+use std::sync::atomic::Ordering;
+
 use common::{World, assign_spec, eval, spec, until, value};
 use dormouse_crds::session::{Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
+use dormouse_protocol::eval::Woke;
 use serde_json::json;
 
 fn lagging(durability: Durability) -> KernelSessionSpec {
@@ -62,4 +65,20 @@ async fn a_call_leaves_only_after_a_commit_whatever_the_durability() {
     let moved = assign_spec(&other, "u1", 2, lagging(Durability::OnIdle));
     world.tools.open();
     assert_eq!(value(&other, &moved, "[alone, (await answer).id]").await, json!([1, 5]));
+}
+
+/// On one thread, so that what the first commit set going in the background is over when the session sleeps.
+#[tokio::test]
+async fn a_wake_in_place_asks_storage_nothing() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign_spec(&pod, "u1", 1, lagging(Durability::OnIdle));
+    eval(&pod, &session, "let n = 1").await;
+    pod.hibernate(session.clone()).await.unwrap();
+    let before = world.store.requests.load(Ordering::SeqCst);
+    let result = eval(&pod, &session, "++n").await;
+    assert_eq!((result.value, result.stats.woke, result.durable), (Some(json!(2)), Woke::Cache, false));
+    assert_eq!(world.store.requests.load(Ordering::SeqCst), before, "a wake in place made a storage request");
+    pod.hibernate(session.clone()).await.unwrap();
+    assert!(world.store.requests.load(Ordering::SeqCst) > before, "sleep stores what the cell did");
 }

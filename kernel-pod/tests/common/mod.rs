@@ -40,10 +40,13 @@ pub struct Faulty {
     pub ignore_conditions: AtomicBool,
     /// Nothing answers.
     pub down: AtomicBool,
+    /// Requests of any kind so far.
+    pub requests: AtomicUsize,
 }
 
 impl Faulty {
     fn check(&self) -> Result<(), StoreError> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
         if self.down.load(Ordering::SeqCst) {
             return Err(StoreError::Unavailable { operation: "reach", endpoint: "test".to_owned(), reason: "it is down".to_owned() });
         }
@@ -70,10 +73,12 @@ impl SnapshotStore for Faulty {
     }
 
     async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
         self.inner.delete(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
         self.inner.list(prefix).await
     }
 }
