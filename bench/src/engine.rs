@@ -16,6 +16,9 @@ pub const TYPICAL: &str = "for (let i = 0; i < 50; i++) globalThis['v' + i] = { 
 var closures = Array.from({ length: 20 }, (_, i) => { let n = i; return () => ++n });
 var objects = Array.from({ length: 1000 }, (_, i) => ({ i, s: 'str' + i })); 0";
 
+/// The session of the size rows for a heap of some megabytes: lodash evaluated, and 10,000 objects.
+const LARGE: &str = "var lodash = require('lodash'); var many = Array.from({ length: 10000 }, (_, i) => ({ i, s: 'str' + i })); 0";
+
 const RUNS: usize = 2000;
 /// Of the row whose every run takes more than a second.
 const STOPS: usize = 10;
@@ -39,6 +42,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let image = typical.image();
     rows.push(resume("resume from the pod's own copy, and `1+1`", &engine, &image, "≤ 0.5 ms").await?);
     rows.extend(sizes(&mut typical, &image).await?);
+    rows.extend(fixture_two(&engine).await?);
     let mut large = engine.create(&SETTINGS)?;
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
     rows.push(resume("the same with 5 MB of heap", &engine, &large.image(), "≤ 5 ms").await?);
@@ -72,6 +76,37 @@ async fn eval(engine: &Engine) -> anyhow::Result<Row> {
         let _: rquickjs::Result<i32> = context.with(|ctx| ctx.eval("1+1"));
     });
     Ok(Row::times("`1+1` in the engine, with its preview", &Samples::of(ours), "native QuickJS eval, no preview", &native, "≤ 10 µs"))
+}
+
+/// Stored bytes of the larger fixture, and how long they take to become a session again.
+async fn fixture_two(engine: &Engine) -> anyhow::Result<[Row; 2]> {
+    let mut instance = engine.create(&SETTINGS)?;
+    run(&mut instance, LARGE).await?;
+    let image = instance.image();
+    let pages: Vec<_> = image.pages.clone().into_iter().collect();
+    let stored = segment::encode(&pages)?;
+    let raw = pages.len() * dormouse_engine::PAGE_BYTES;
+    let (mut ours, mut zeros) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS / 10 {
+        let start = Instant::now();
+        let pages = segment::decode(&stored)?.into_iter().collect();
+        let restored = engine.restore(&Image { pages, ..image.clone() }, &SETTINGS)?;
+        ours.push(start.elapsed());
+        drop(restored);
+        let start = Instant::now();
+        drop(std::hint::black_box(vec![1u8; raw]));
+        zeros.push(start.elapsed());
+    }
+    Ok([
+        Row::sizes("snapshot: lodash evaluated, 10,000 objects", stored.len(), "its pages, raw", raw, "≤ 0.4 MB"),
+        Row::times(
+            "restore of that from its stored bytes",
+            &Samples::of(ours),
+            "writing as many bytes to fresh memory",
+            &Samples::of(zeros),
+            "≤ 1 ms",
+        ),
+    ])
 }
 
 async fn resume(what: &'static str, engine: &Engine, image: &Image, aim: &'static str) -> anyhow::Result<Row> {

@@ -3,6 +3,7 @@
 
 mod engine;
 mod gateway;
+mod moves;
 mod neighbours;
 mod programs;
 mod storage;
@@ -31,6 +32,8 @@ enum Part {
     Neighbours,
     /// Commit and resume against a real S3 server.
     Storage,
+    /// Wakes on another pod with a real API server and a real S3 server.
+    Moves,
     /// Whole requests against a real `dormouse dev`.
     Gateway,
 }
@@ -59,6 +62,9 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
+    }
+    if wanted(Part::Moves) {
+        rows.extend(moves::rows().await.context("moves")?);
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);

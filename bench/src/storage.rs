@@ -28,7 +28,7 @@ const RUNS: usize = 200;
 const HEAD: &str = "t/bench/s/u/head";
 
 /// The cells that are measured call no tool.
-struct NoTools;
+pub struct NoTools;
 
 #[async_trait]
 impl Tools for NoTools {
@@ -59,14 +59,24 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
 
     let mut etag = put(&store, Condition::None).await?.2;
     let (mut gets, mut puts, mut evals, mut resumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let (get, put, next) = put(&store, Condition::Matches(etag)).await?;
-        etag = next;
-        evals.push(eval(&pod, &session, "closures[0]()", Woke::No).await?);
+    let (mut eval_cpu, mut put_cpu) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        // In pairs, and in turns, so that whatever else the machine does meets both.
+        for floor in [run % 2 == 0, run % 2 == 1] {
+            let before = cpu();
+            if floor {
+                let (get, put, next) = put(&store, Condition::Matches(etag.clone())).await?;
+                etag = next;
+                gets.push(get + put);
+                puts.push(put);
+                put_cpu.push(cpu().saturating_sub(before));
+            } else {
+                evals.push(eval(&pod, &session, "closures[0]()", Woke::No).await?);
+                eval_cpu.push(cpu().saturating_sub(before));
+            }
+        }
         pod.forget(session.clone()).await?;
         resumes.push(eval(&pod, &session, "closures[0]()", Woke::Storage).await?);
-        gets.push(get + put);
-        puts.push(put);
     }
     Ok(vec![
         Row::times(
@@ -77,6 +87,13 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
             "≤ 1.1",
         ),
         Row::times(
+            "the same, CPU of the pod's process",
+            &Samples::of(eval_cpu),
+            "CPU of a GET and a conditional PUT of a head of this size",
+            &Samples::of(put_cpu),
+            "–",
+        ),
+        Row::times(
             "resume from storage, one cell, commit",
             &Samples::of(resumes),
             "GET and conditional PUT of a head of this size",
@@ -84,6 +101,12 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
             "≤ 1.3",
         ),
     ])
+}
+
+/// CPU time of all threads of this process so far.
+pub fn cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {

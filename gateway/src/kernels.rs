@@ -16,7 +16,10 @@ use futures::{Stream, StreamExt as _, stream::BoxStream};
 use reqwest::{Method, RequestBuilder, Response, header::ACCEPT};
 use serde::de::DeserializeOwned;
 
-use crate::directory::{KernelPod, Record};
+use crate::{
+    claim::{Unwritten, send_with},
+    directory::{KernelPod, Record},
+};
 
 /// How long `GET /v1/info` may take: a pod that needs longer takes no new session.
 pub const INFO_TIMEOUT: Duration = Duration::from_secs(2);
@@ -92,14 +95,15 @@ impl Kernels {
     }
 
     /// Runs a cell. The bytes are an `EvalResult` in JSON.
-    pub async fn eval(&self, pod: &KernelPod, call: &EvalCall) -> Result<Bytes, KernelError> {
-        let response = checked(self.request(pod, Method::POST, "/v1/eval").json(call).send().await?).await?;
+    pub async fn eval(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Bytes, KernelError> {
+        let request = send_with(self.request(pod, Method::POST, "/v1/eval"), call, unwritten);
+        let response = checked(request.send().await?).await?;
         Ok(response.bytes().await?)
     }
 
     /// Runs a cell and streams its events; the last line is `final`.
-    pub async fn eval_events(&self, pod: &KernelPod, call: &EvalCall) -> Result<Lines, KernelError> {
-        let request = self.request(pod, Method::POST, "/v1/eval").header(ACCEPT, NDJSON).json(call);
+    pub async fn eval_events(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Lines, KernelError> {
+        let request = send_with(self.request(pod, Method::POST, "/v1/eval").header(ACCEPT, NDJSON), call, unwritten);
         Ok(lines(checked(request.send().await?).await?))
     }
 
@@ -109,8 +113,9 @@ impl Kernels {
     }
 
     /// Makes the session live, or gives a live one its new spec.
-    pub async fn wake(&self, pod: &KernelPod, assignment: &Assignment) -> Result<SessionReport, KernelError> {
-        json(self.order(pod, "/v1/wake", assignment).send().await?).await
+    pub async fn wake(&self, pod: &KernelPod, assignment: &Assignment, unwritten: Option<Unwritten>) -> Result<SessionReport, KernelError> {
+        let request = self.request(pod, Method::POST, "/v1/wake").timeout(ORDER_TIMEOUT);
+        json(send_with(request, assignment, unwritten).send().await?).await
     }
 
     /// Puts the session to sleep; answers once its head is stored.

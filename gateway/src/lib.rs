@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub mod auth;
+mod claim;
 pub mod desires;
 pub mod directory;
 pub mod history;

@@ -2,6 +2,8 @@
 //!
 //! Status says where a session should be; a pod says whether it is so. When they disagree, or the pod is gone, the router names another pod
 //! by compare-and-swap with the next epoch and sends the same call again. That is safe because storage, not this, decides who may commit.
+//!
+//! A call that makes a session live does not wait for that write: it leaves beside it, and the pod answers once the write is confirmed.
 
 use std::{
     future::Future,
@@ -19,7 +21,7 @@ use crate::{
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement,
     problem::{chain, of_directory},
-    single_flight::SingleFlight,
+    single_flight::{Flight, SingleFlight},
 };
 
 /// Times that one request is sent to a pod, the first included.
@@ -75,6 +77,14 @@ impl Route {
     }
 }
 
+/// Where a session is, or where it could be.
+pub(crate) enum Place {
+    /// Status has it.
+    Found(Route),
+    /// Status does not have it yet. Nobody else in this process writes it meanwhile.
+    Free(Route, Flight<String>),
+}
+
 /// What is known about a request that is under way.
 pub struct Journey {
     asleep: Asleep,
@@ -85,6 +95,8 @@ pub struct Journey {
     gone_epoch: u64,
     attempts: u32,
     placing_until: Instant,
+    /// Whether places were looked for since it was last sent.
+    looked: bool,
 }
 
 impl Journey {
@@ -92,7 +104,7 @@ impl Journey {
     #[must_use]
     pub fn new(asleep: Asleep, source: Source) -> Self {
         let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, lost_epoch: 0, gone_epoch: 0, attempts: 0, placing_until: Instant::now() + patience }
+        Self { asleep, source, lost_epoch: 0, gone_epoch: 0, attempts: 0, placing_until: Instant::now() + patience, looked: false }
     }
 
     /// Placements of this epoch and below have failed this request.
@@ -113,6 +125,11 @@ impl Router {
     #[must_use]
     pub fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
+    }
+
+    /// Notes that a pod has answered a request.
+    pub(crate) fn answered(&self) {
+        self.metrics.attempt(AttemptOutcome::Answered);
     }
 
     /// The client of pods.
@@ -149,7 +166,7 @@ impl Router {
             let route = self.place(key, journey).await?;
             match call(route.pod.clone(), route.assignment()).await {
                 Ok(answer) => {
-                    self.metrics.attempt(AttemptOutcome::Answered);
+                    self.answered();
                     return Ok((answer, route));
                 }
                 Err(error) => self.failed(journey, &route, error).await?,
@@ -212,14 +229,25 @@ impl Router {
 
     /// Where the session is, or where it shall be from now on.
     pub async fn place(&self, key: &Key, journey: &mut Journey) -> Result<Route, ApiError> {
+        loop {
+            match self.find_place(key, journey).await? {
+                Place::Found(route) => return Ok(route),
+                Place::Free(route, _flight) => drop(self.write(&route, journey).await?),
+            }
+        }
+    }
+
+    /// Where the session is, or where it could be.
+    pub(crate) async fn find_place(&self, key: &Key, journey: &mut Journey) -> Result<Place, ApiError> {
         let record = self.find(key).await?;
         admit(&record, journey.asleep)?;
         if let Some(route) = self.placed(&record, journey.lost_epoch) {
-            return Ok(route);
+            journey.looked = false;
+            return Ok(Place::Found(route));
         }
-        let _flight = self.flights.enter(record.uid.clone()).await;
+        let flight = self.flights.enter(record.uid.clone()).await;
         let mut changes = self.directory.changes();
-        let (mut finalizer_until, mut looked) = (None, false);
+        let mut finalizer_until = None;
         loop {
             let record = self.find(key).await?;
             admit(&record, journey.asleep)?;
@@ -229,25 +257,34 @@ impl Router {
                 continue;
             }
             if let Some(route) = self.placed(&record, journey.lost_epoch) {
-                return Ok(route);
+                journey.looked = false;
+                return Ok(Place::Found(route));
             }
-            if looked && Instant::now() >= journey.placing_until {
+            if journey.looked && Instant::now() >= journey.placing_until {
                 return Err(no_room(&record));
             }
-            looked = true;
-            match placement::next(&self.directory, &self.kernels, &record).await {
-                Some(placement) => match self.assign(&record, placement, journey.source).await {
-                    // Whether it was written is not known: the next look tells.
-                    Err(DirectoryError::Unavailable(error)) => {
-                        tracing::warn!(session = %key, error = %chain(&*error), "a placement could not be written; it is tried again");
-                        changed(&mut changes, journey.placing_until, || of_directory(DirectoryError::Unavailable(error), key)).await?;
-                        // An answer here is in the cache; a failure shows again at the next try.
-                        let _ = self.directory.read(key).await;
-                    }
-                    outcome => outcome.map_err(|error| of_directory(error, key))?,
-                },
+            journey.looked = true;
+            let next = placement::next(&self.directory, &self.kernels, &record).await;
+            match next.and_then(|placement| self.route(&record, placement)) {
+                Some(route) => return Ok(Place::Free(route, flight)),
                 None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
             }
+        }
+    }
+
+    /// Writes the place of a session into status. `None`: somebody else was first, or nobody knows; the next look tells.
+    pub(crate) async fn write(&self, route: &Route, journey: &Journey) -> Result<Option<Arc<Record>>, ApiError> {
+        let key = &route.record.key;
+        let mut changes = self.directory.changes();
+        match self.assign(&route.record, route.placement.clone(), journey.source).await {
+            Err(DirectoryError::Unavailable(error)) => {
+                tracing::warn!(session = %key, error = %chain(&*error), "a placement could not be written; it is tried again");
+                changed(&mut changes, journey.placing_until, || of_directory(DirectoryError::Unavailable(error), key)).await?;
+                // An answer here is in the cache; a failure shows again at the next try.
+                let _ = self.directory.read(key).await;
+                Ok(None)
+            }
+            outcome => outcome.map_err(|error| of_directory(error, key)),
         }
     }
 
@@ -263,7 +300,11 @@ impl Router {
     /// The process that status names, if its pod exists and its epoch is above `lost_epoch`.
     #[must_use]
     pub fn placed(&self, record: &Arc<Record>, lost_epoch: u64) -> Option<Route> {
-        let placement = record.status.placement.clone().filter(|placement| placement.epoch > lost_epoch)?;
+        self.route(record, record.status.placement.clone().filter(|placement| placement.epoch > lost_epoch)?)
+    }
+
+    /// The way to a process, if its pod exists.
+    fn route(&self, record: &Arc<Record>, placement: Placement) -> Option<Route> {
         let pod = self.directory.pod(&record.key.namespace, &placement)?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
         let source_uid = source.filter(|source| !source.deleting).map(|source| source.uid.clone());
@@ -271,15 +312,15 @@ impl Router {
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
-    async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<(), DirectoryError> {
+    async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<Option<Arc<Record>>, DirectoryError> {
         let (pod, epoch) = (placement.pod.clone(), placement.epoch);
         match self.directory.assign(record, placement).await {
-            Ok(_) => {
+            Ok(record) => {
                 self.metrics.placed(source);
                 tracing::info!(session = %record.key, pod, epoch, source = source.label(), "placed");
-                Ok(())
+                Ok(Some(record))
             }
-            Err(DirectoryError::Conflict) => self.directory.read(&record.key).await.map(drop),
+            Err(DirectoryError::Conflict) => self.directory.read(&record.key).await.map(|_| None),
             Err(error) => Err(error),
         }
     }

@@ -128,9 +128,7 @@ pub async fn delete(router: &Router, key: &Key) -> Result<(), ApiError> {
 
 /// Makes a session live; answers when it is so.
 pub async fn wake(router: &Router, key: &Key) -> Result<Session, ApiError> {
-    let sent =
-        router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move { router.kernels().wake(&pod, &assignment).await });
-    let (report, route) = sent.await?;
+    let (report, route) = router.wake(key, Source::Request).await?;
     Ok(reported(&route.record, &report))
 }
 

@@ -125,9 +125,9 @@ struct Cell {
 
 impl Cell {
     async fn open(&self, journey: &mut Journey) -> Result<(Lines, Route), ApiError> {
-        let opened = self.router.send_on(journey, &self.key, |pod, assignment| async move {
+        let opened = self.router.send_claiming(journey, &self.key, |pod, assignment, unwritten| async move {
             let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone() };
-            self.router.kernels().eval_events(&pod, &call).await
+            self.router.kernels().eval_events(&pod, &call, unwritten).await
         });
         opened.await
     }

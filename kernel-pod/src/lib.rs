@@ -6,6 +6,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod cache;
+mod claim;
+mod claimed;
 pub mod config;
 mod events;
 mod metrics;
@@ -19,6 +21,7 @@ mod storage;
 mod stored;
 mod tools;
 
+pub use claim::Claim;
 pub use pod::{Pod, PodConfig, Running};
 pub use tools::{BrokerTools, Tools};
 

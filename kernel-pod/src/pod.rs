@@ -19,7 +19,7 @@ use crate::cache::Cache;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
-use crate::session::{EvalJob, Handle, Message, Reply, Undelivered, Waiter, gone};
+use crate::session::{Handle, Message, Reply, Undelivered, gone};
 use crate::slots::{Slot, Slots};
 use crate::storage::Storage;
 use crate::tools::Tools;
@@ -35,9 +35,6 @@ const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long all sessions together may take to commit when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
-
-/// The longest idempotency key, in bytes.
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 
 /// What a pod is told about itself.
 #[derive(Debug, Clone)]
@@ -57,7 +54,7 @@ pub struct PodConfig {
 /// A kernel pod. Clones are the same pod.
 #[derive(Clone)]
 pub struct Pod {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the sessions share.
@@ -140,37 +137,7 @@ impl Pod {
     /// # Errors
     /// The service's own; a script's error is in the answer.
     pub async fn eval(&self, call: EvalCall) -> Result<EvalResult, ApiError> {
-        let (reply, answer) = oneshot::channel();
-        self.send_eval(call, Waiter { reply, stream: None })?;
-        answer.await.map_err(|_| ended())?
-    }
-
-    /// Runs a cell whose events are wanted as they come.
-    ///
-    /// # Errors
-    /// The session is not here, or takes nothing more.
-    pub fn eval_streaming(&self, call: EvalCall) -> Result<Running, ApiError> {
-        let (reply, answer) = oneshot::channel();
-        let (stream, events) = mpsc::unbounded_channel();
-        self.send_eval(call, Waiter { reply, stream: Some(stream) })?;
-        Ok(Running { events, answer })
-    }
-
-    fn send_eval(&self, call: EvalCall, waiter: Waiter) -> Result<(), ApiError> {
-        let key_bytes = call.eval.idempotency_key.as_ref().map_or(0, String::len);
-        if key_bytes > IDEMPOTENCY_KEY_BYTES_MAX {
-            let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-        }
-        let assignment = call.assignment.clone();
-        let job = EvalJob {
-            request: call.eval,
-            assignment: call.assignment,
-            waiters: vec![waiter],
-            attempts: 0,
-            woke: dormouse_protocol::eval::Woke::No,
-        };
-        self.send(&assignment, Message::Eval(Box::new(job)))
+        self.eval_claimed(call, None).await
     }
 
     /// Makes the session live, under the assignment's spec.
@@ -178,7 +145,7 @@ impl Pod {
     /// # Errors
     /// It is not here, or cannot run.
     pub async fn wake(&self, assignment: Assignment) -> Result<SessionReport, ApiError> {
-        self.ask(&assignment, |reply| Message::Wake(Box::new(assignment.clone()), reply)).await
+        self.wake_claimed(assignment, None).await
     }
 
     /// Commits the session and frees its slot.
@@ -245,6 +212,7 @@ impl Pod {
     pub fn events(&self, call: &EventsCall) -> Result<impl Stream<Item = Event> + Send + use<>, ApiError> {
         self.admit(&call.assignment)?;
         let known = self.shared.registry.get(&call.assignment.uid);
+        known.iter().for_each(|handle| handle.control.assigned(call.assignment.epoch));
         let handle = match known {
             Some(handle) => handle,
             None if !call.follow => return Ok(futures::stream::empty().left_stream()),
@@ -297,7 +265,7 @@ impl Pod {
         &self.shared
     }
 
-    fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
         if assignment.boot != self.shared.boot {
             return Err(gone("this is another process than the one that the session was placed on"));
         }
@@ -318,10 +286,11 @@ impl Pod {
     }
 
     /// Puts a message into the session's mailbox, starting the session if it is not here.
-    fn send(&self, assignment: &Assignment, mut message: Message) -> Result<(), ApiError> {
+    pub(crate) fn send(&self, assignment: &Assignment, mut message: Message) -> Result<(), ApiError> {
         self.admit(assignment)?;
         for _ in 0..SEND_ATTEMPTS_MAX {
             let handle = self.shared.registry.get_or_start(&self.shared, assignment);
+            handle.control.assigned(assignment.epoch);
             match handle.send(message) {
                 Ok(()) => return Ok(()),
                 Err(Undelivered::Full) => {
@@ -345,11 +314,16 @@ async fn drain_one(handle: Handle) {
 }
 
 /// The session's task is gone without an answer, which is a fault of ours; the store has what was acked.
-fn ended() -> ApiError {
+pub(crate) fn ended() -> ApiError {
     ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
 }
 
 impl Shared {
+    /// The random name of this process.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
     pub(crate) fn info(&self) -> PodInfo {
         PodInfo {
             pod: self.config.pod.clone(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_protocol::kernel::Assignment;
 
+use crate::claim::Claim;
 use crate::pod::Shared;
 use crate::session::Handle;
 
@@ -30,9 +31,20 @@ impl Registry {
         if let Some(handle) = sessions.get(&assignment.uid) {
             return handle.clone();
         }
-        let handle = Handle::spawn(Arc::clone(pod), assignment.clone());
+        let handle = Handle::spawn(Arc::clone(pod), assignment.clone(), None);
         sessions.insert(assignment.uid.clone(), handle.clone());
         handle
+    }
+
+    /// Starts the session's task under an assignment that is only claimed. `None` when there is a task already: it must not hear of a claim.
+    pub(crate) fn start_claimed(&self, pod: &Arc<Shared>, assignment: &Assignment, claim: Claim) -> Option<Handle> {
+        let mut sessions = self.lock();
+        if sessions.contains_key(&assignment.uid) {
+            return None;
+        }
+        let handle = Handle::spawn(Arc::clone(pod), assignment.clone(), Some(claim));
+        sessions.insert(assignment.uid.clone(), handle.clone());
+        Some(handle)
     }
 
     /// Takes a task out, unless another has come in its place.

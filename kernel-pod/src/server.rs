@@ -25,10 +25,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::claimed::Claimed;
 use crate::pod::{Pod, Running};
 
 /// The largest request body, in bytes: a cell's source and a spec.
-const BODY_BYTES_MAX: usize = 8 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// How long answers may take to leave after every session is stored.
 const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
@@ -84,14 +85,14 @@ async fn info(State(app): State<App>) -> Json<PodInfo> {
     Json(app.pod.info())
 }
 
-async fn eval(State(app): State<App>, headers: HeaderMap, ApiJson(call): ApiJson<EvalCall>) -> ApiResult<Response> {
+async fn eval(State(app): State<App>, headers: HeaderMap, Claimed(call, claim): Claimed<EvalCall>) -> ApiResult<Response> {
     let wants_events = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains(NDJSON));
     tracing::debug!(request_id = %call.request_id, session = %call.assignment.name, "eval");
     if !wants_events {
-        return Ok(Json(app.pod.eval(call).await?).into_response());
+        return Ok(Json(app.pod.eval_claimed(call, claim).await?).into_response());
     }
     let id = session_id(&call.assignment.uid);
-    let mut running = app.pod.eval_streaming(call)?;
+    let mut running = app.pod.eval_streaming(call, claim).await?;
     // Before the first event the answer can still be an HTTP error.
     match running.events.recv().await {
         Some(first) => Ok(lines(app.stop, cell_events(id, first, running))),
@@ -140,8 +141,8 @@ fn broken() -> ApiError {
     ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
 }
 
-async fn wake(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<Json<SessionReport>> {
-    Ok(Json(app.pod.wake(assignment).await?))
+async fn wake(State(app): State<App>, Claimed(assignment, claim): Claimed<Assignment>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.wake_claimed(assignment, claim).await?))
 }
 
 async fn hibernate(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<Json<SessionReport>> {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use common::{World, assign, call};
 use dormouse_kernel::Pod;
 use dormouse_protocol::event::{Event, EventBody};
-use dormouse_protocol::kernel::{PodInfo, ReportLine};
+use dormouse_protocol::kernel::{CLAIM_HEADER, PodInfo, ReportLine};
 use dormouse_protocol::{ErrorBody, ErrorCode};
 use dormouse_service::ca::{Ca, LEAF_VALIDITY};
 use dormouse_service::tls::{Identity, PeerClient, Process, TlsFiles};
@@ -113,4 +113,35 @@ async fn stopping_stores_every_session_and_ends_the_streams() {
     served.serving.await.unwrap();
     let other = world.pod("b");
     assert_eq!(common::value(&other, &assign(&other, "u1", 2), "n").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_body_confirms_a_claim_and_a_cut_withdraws_it() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let served = Served::start(&pod).await;
+    let send = |key: &str, session: &dormouse_protocol::kernel::Assignment| {
+        let (chunks, body) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(4);
+        let mut json = serde_json::to_vec(&call(session, "6 * 7", key)).unwrap();
+        json.push(b'\n');
+        chunks.try_send(Ok(json)).unwrap();
+        let body = futures::stream::unfold(body, |mut body| async move { Some((body.recv().await?, body)) });
+        let request = served.request(Process::Gateway, Method::POST, "/v1/eval").header(CLAIM_HEADER, "1");
+        (chunks, tokio::spawn(request.body(reqwest::Body::wrap_stream(body)).send()))
+    };
+    let session = assign(&pod, "u1", 1);
+    let (open, cut) = send("k1", &session);
+    // The pod has the call: another claim has to wait for what becomes of this one.
+    while pod.info().used == 0 {
+        tokio::task::yield_now().await;
+    }
+    open.send(Err(std::io::ErrorKind::ConnectionAborted.into())).await.unwrap();
+    assert!(cut.await.unwrap().is_err());
+    while pod.info().used > 0 {
+        tokio::task::yield_now().await;
+    }
+    let (open, whole) = send("k2", &session);
+    drop(open);
+    let answer: serde_json::Value = whole.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!((&answer["value"], &answer["cell"]), (&json!(42), &json!(1)), "the first cell never was");
 }

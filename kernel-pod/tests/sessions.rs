@@ -154,7 +154,8 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
 async fn output_leaves_while_the_cell_runs() {
     let pod = World::default().pod("a");
     let session = assign(&pod, "u1", 1);
-    let mut running = pod.eval_streaming(call(&session, "console.log('first'); display.html('<b>'); for (;;) {}", "k")).unwrap();
+    let mut running =
+        pod.eval_streaming(call(&session, "console.log('first'); display.html('<b>'); for (;;) {}", "k"), None).await.unwrap();
     let mut seen = Vec::new();
     while seen.len() < 2 {
         match running.events.recv().await.unwrap().body {
@@ -190,7 +191,7 @@ async fn a_constant_stays_one_in_later_cells_until_it_is_declared_again() {
 async fn events_are_numbered_and_end_in_the_answer() {
     let pod = World::default().pod("a");
     let session = assign(&pod, "u1", 1);
-    let mut running = pod.eval_streaming(call(&session, "console.log('one'); console.log('two'); 3", "k")).unwrap();
+    let mut running = pod.eval_streaming(call(&session, "console.log('one'); console.log('two'); 3", "k"), None).await.unwrap();
     let mut events = Vec::new();
     while let Some(event) = running.events.recv().await {
         events.push(event);

@@ -1,1 +1,1 @@
-include_bytes!("a2d0bba08f20a716.wasm")
+include_bytes!("ca73ba05b9b9645a.wasm")

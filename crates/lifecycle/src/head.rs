@@ -1,7 +1,7 @@
 //! The head: the one object whose replacement is a commit.
 //!
-//! `magic (8) ‖ compressed manifest bytes (u32 LE) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ zstd(manifest, JSON) ‖ inline (a segment,
-//! or nothing) ‖ sha256 of all before (32)`. The last byte of the magic is the format.
+//! `magic (8) ‖ compressed manifest bytes (u32 LE) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ zstd(manifest, JSON) ‖ inline (layers,
+//! [`inline`]) ‖ sha256 of all before (32)`. The last byte of the magic is the format.
 //! The manifest names everything else: the segments, oldest first, over which the inline pages lie, the checkpoints, the journal, and what the
 //! kernel pod needs to rebuild the session and its object.
 //!
@@ -12,12 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    SessionKey,
-    checkpoint::CheckpointRef,
-    journal::Journal,
-    segment::{self, SegmentError},
-};
+use crate::{SessionKey, checkpoint::CheckpointRef, inline, journal::Journal, segment::SegmentError};
 
 /// Format of the manifest that this code writes. It reads the one before, too.
 pub const FORMAT: u16 = 2;
@@ -96,7 +91,7 @@ pub struct Head {
     /// The label of the checkpoint that these bytes are; `None` in a head and in an automatic checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The pages changed since the last segment, in [`segment`] form; empty for none. Travels after the manifest, not in it.
+    /// The pages changed since the last segment, in the form of [`inline`]; empty for none. Travels after the manifest, not in it.
     #[serde(skip)]
     pub inline: Bytes,
 }
@@ -246,7 +241,7 @@ impl Head {
     /// # Errors
     /// When they do not verify.
     pub fn inline_pages(&self) -> Result<Vec<(u32, crate::Page)>, HeadError> {
-        if self.inline.is_empty() { Ok(Vec::new()) } else { segment::decode(&self.inline).map_err(HeadError::Inline) }
+        inline::pages(&self.inline).map(|pages| pages.into_iter().collect()).map_err(HeadError::Inline)
     }
 }
 
@@ -269,6 +264,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::segment;
 
     fn head(inline: &[(u32, crate::Page)]) -> Head {
         Head {
@@ -309,7 +305,7 @@ mod tests {
         let pages: [(u32, crate::Page); 2] = [(1, Arc::new([7; 4096])), (4, Arc::new([8; 4096]))];
         let read = Head::decode(written).unwrap();
         let segments = vec![SegmentRef { key: "t/team/s/u-1/3-8-ab".into(), ..head(&[]).segments[0].clone() }];
-        assert_eq!(read, Head { segments, ..head(&pages) });
+        assert_eq!(read, Head { segments, inline: read.inline.clone(), ..head(&pages) });
         assert_eq!(read.inline_pages().unwrap(), pages);
         assert_eq!(Head::decode(&read.encode().unwrap()).unwrap(), read, "and written in the newer one");
     }

@@ -7,6 +7,9 @@
 //! |---|---|
 //! | [`keys`] | where a session's objects lie |
 //! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
+//! | [`inline`] | which pages a commit compresses anew of those that ride in a head |
+//! | [`stride`] | what is taken out of a page before it is compressed |
+//! | [`claim`] | what a process may do under an assignment that status does not have yet |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
@@ -24,16 +27,19 @@
 
 pub mod acquire;
 pub mod checkpoint;
+pub mod claim;
 pub mod commit;
 pub mod fork;
 pub mod head;
 pub mod image;
+pub mod inline;
 pub mod journal;
 pub mod keys;
 pub mod placement;
 pub mod prepare;
 pub mod recover;
 pub mod segment;
+pub mod stride;
 pub mod sweep;
 
 use std::sync::Arc;

@@ -1,9 +1,6 @@
 //! From a change to the bytes of a commit: the new head, and the objects that it names first.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
@@ -12,7 +9,7 @@ use crate::{
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
-    segment,
+    inline, segment,
 };
 
 /// What a commit carries beside its change.
@@ -98,21 +95,13 @@ fn put_aside(owned: &Owned, head: &mut Head, mark: Mark) -> Result<Option<(Strin
     Ok(Some((key, bytes)))
 }
 
-/// The bytes and the number of all pages changed since the last segment: those inline in `base`, with `changed` over them.
+/// The pages changed since the last segment, those inline in `base` with `changed` over them; and how many, if they are to become a segment.
 fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), Failure> {
+    let known = base.map(|head| head.inline.clone()).unwrap_or_default();
     if changed.is_empty() {
-        return Ok((base.map(|head| head.inline.clone()).unwrap_or_default(), 0));
+        return Ok((known, 0));
     }
-    let known = base.map(Head::inline_pages).transpose()?.unwrap_or_default();
-    let pages = if known.is_empty() {
-        changed
-    } else {
-        let mut union: BTreeMap<u32, Page> = known.into_iter().collect();
-        union.extend(changed);
-        union.into_iter().collect()
-    };
-    let bytes = segment::encode(&pages)?;
-    Ok((bytes, u32::try_from(pages.len()).unwrap_or(u32::MAX)))
+    Ok(inline::push(&known, changed)?)
 }
 
 #[cfg(test)]

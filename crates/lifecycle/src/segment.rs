@@ -1,14 +1,17 @@
 //! The bytes of a set of pages.
 //!
-//! `magic (8) ‖ pages (u32 LE) ‖ compressed bytes (u32 LE) ‖ zstd(page numbers (u32 LE each) ‖ pages) ‖ sha256 of all before (32)`.
-//! Page numbers ascend strictly, so equal sets have equal bytes. A segment object and the inline part of a head have this same form.
+//! `magic (8) ‖ pages (u32 LE) ‖ compressed bytes (u32 LE) ‖ zstd(page numbers (u32 LE each) ‖ distances (u8 each) ‖ pages) ‖ sha256 of all before
+//! (32)`. The last byte of the magic is the format. Page numbers ascend strictly, so equal sets have equal bytes. What repeats in a page at its distance is
+//! taken out of it ([`crate::stride`]). A segment object and a layer of a head's inline part have this same form.
+//!
+//! Format 1 had no distances and pages as they are. It is still read, never written.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use crate::{PAGE_BYTES, Page};
+use crate::{PAGE_BYTES, Page, stride};
 
 /// The most pages in one segment: 1 GiB of memory.
 pub const SEGMENT_PAGES_MAX: usize = 262_144;
@@ -16,10 +19,12 @@ pub const SEGMENT_PAGES_MAX: usize = 262_144;
 /// Level of zstd: what memory gains from higher levels is less than what they cost on the path of every commit.
 const ZSTD_LEVEL: i32 = 1;
 
-const MAGIC: [u8; 8] = *b"DMSEG\0\0\x01";
+const MAGIC_PLAIN: [u8; 8] = *b"DMSEG\0\0\x01";
+const MAGIC: [u8; 8] = *b"DMSEG\0\0\x02";
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM_BYTES: usize = 32;
 const NUMBER_BYTES: usize = 4;
+const DISTANCE_BYTES: usize = 1;
 
 /// Why bytes are not a segment, or pages cannot become one.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +52,9 @@ pub enum SegmentError {
     /// zstd refused.
     #[error("the segment's pages cannot be (de)compressed: {0}")]
     Zstd(#[source] std::io::Error),
+    /// More in one head than [`crate::inline::LAYERS_MAX`].
+    #[error("the head has too many layers of pages")]
+    TooManyLayers,
     /// Page numbers do not ascend strictly.
     #[error("the segment's page numbers are out of order")]
     Order,
@@ -69,12 +77,17 @@ pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
     if !ascending(pages.iter().map(|(number, _)| *number)) {
         return Err(SegmentError::Order);
     }
-    let mut raw = Vec::with_capacity(pages.len() * (NUMBER_BYTES + PAGE_BYTES));
+    let mut raw = Vec::with_capacity(pages.len() * (NUMBER_BYTES + DISTANCE_BYTES + PAGE_BYTES));
     for (number, _) in pages {
         raw.extend_from_slice(&number.to_le_bytes());
     }
-    for (_, page) in pages {
-        raw.extend_from_slice(page.as_slice());
+    let distances = raw.len();
+    raw.resize(distances + pages.len(), stride::NONE);
+    for (at, (_, page)) in pages.iter().enumerate() {
+        let distance = stride::take_out(page, &mut raw);
+        if let Some(to) = raw.get_mut(distances + at) {
+            *to = distance;
+        }
     }
     let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(SegmentError::Zstd)?;
     let length = u32::try_from(compressed.len()).map_err(|_| SegmentError::TooManyPages { pages: pages.len() })?;
@@ -96,9 +109,11 @@ pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
 pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     let short = || SegmentError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-    if *magic != MAGIC {
-        return Err(SegmentError::Magic);
-    }
+    let distance_bytes = match *magic {
+        MAGIC => DISTANCE_BYTES,
+        MAGIC_PLAIN => 0,
+        _ => return Err(SegmentError::Magic),
+    };
     let (count, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let (compressed, checksum) = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
@@ -114,18 +129,35 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     if Sha256::digest(body).as_slice() != checksum {
         return Err(SegmentError::Checksum);
     }
-    let raw_bytes = count * (NUMBER_BYTES + PAGE_BYTES);
+    let raw_bytes = count * (NUMBER_BYTES + distance_bytes + PAGE_BYTES);
     let raw = zstd::bulk::decompress(compressed, raw_bytes).map_err(SegmentError::Zstd)?;
-    let (numbers, contents) =
-        raw.split_at_checked(count * NUMBER_BYTES).ok_or(SegmentError::Length { expected: raw_bytes, actual: raw.len() })?;
+    let other_length = || SegmentError::Length { expected: raw_bytes, actual: raw.len() };
+    let (numbers, rest) = raw.split_at_checked(count * NUMBER_BYTES).ok_or_else(other_length)?;
+    let (distances, contents) = rest.split_at_checked(count * distance_bytes).ok_or_else(other_length)?;
     if contents.len() != count * PAGE_BYTES {
-        return Err(SegmentError::Length { expected: raw_bytes, actual: raw.len() });
+        return Err(other_length());
     }
     let (numbers, _) = numbers.as_chunks::<NUMBER_BYTES>();
     let (contents, _) = contents.as_chunks::<PAGE_BYTES>();
+    let distances = distances.iter().copied().chain(std::iter::repeat(stride::NONE));
+    let pages = numbers.iter().zip(distances).zip(contents);
     let pages: Vec<(u32, Page)> =
-        numbers.iter().zip(contents).map(|(number, page)| (u32::from_le_bytes(*number), Arc::new(*page))).collect();
+        pages.map(|((number, distance), page)| (u32::from_le_bytes(*number), Arc::new(stride::put_back(page, distance)))).collect();
     if ascending(pages.iter().map(|(number, _)| *number)) { Ok(pages) } else { Err(SegmentError::Order) }
+}
+
+/// The segment at the front of `bytes`, by the length that it gives itself, and what follows. It is not verified.
+pub(crate) fn split_first(bytes: &[u8]) -> Result<(&[u8], &[u8]), SegmentError> {
+    let length = bytes.get(MAGIC.len() + 4..HEADER_BYTES).and_then(|length| length.first_chunk::<4>());
+    let body = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
+    let expected = HEADER_BYTES + body + CHECKSUM_BYTES;
+    bytes.split_at_checked(expected).ok_or(SegmentError::Length { expected, actual: bytes.len() })
+}
+
+/// Pages in a segment, as it says itself.
+pub(crate) fn count(segment: &[u8]) -> usize {
+    let count = segment.get(MAGIC.len()..).and_then(|rest| rest.first_chunk::<4>());
+    count.map_or(0, |count| u32::from_le_bytes(*count) as usize)
 }
 
 fn ascending(numbers: impl Iterator<Item = u32>) -> bool {
@@ -147,6 +179,23 @@ mod tests {
 
     fn page(fill: u8) -> Page {
         Arc::new([fill; PAGE_BYTES])
+    }
+
+    /// Two pages, as the code that wrote format 1 wrote them.
+    #[test]
+    fn a_segment_of_the_format_before_is_still_read() {
+        let pages = vec![(3, page(7)), (9, page(0))];
+        let mut raw = [3u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
+        pages.iter().for_each(|(_, page): &(u32, Page)| raw.extend_from_slice(page.as_slice()));
+        let compressed = zstd::bulk::compress(&raw, 1).unwrap();
+        let mut out = MAGIC_PLAIN.to_vec();
+        out.extend_from_slice(&2u32.to_le_bytes());
+        out.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_le_bytes());
+        out.extend_from_slice(&compressed);
+        out.extend_from_slice(&Sha256::digest(&out));
+        assert_eq!(decode(&out).unwrap(), pages);
+        out[7] = 3;
+        assert!(matches!(decode(&out), Err(SegmentError::Magic)));
     }
 
     #[test]

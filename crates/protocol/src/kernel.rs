@@ -16,6 +16,10 @@
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
 //!
+//! `eval` and `wake` with the header [`CLAIM_HEADER`] come under an assignment that the gateway is still writing into status. Their body is the JSON and a
+//! newline, and it *ends* when status has the assignment: the pod begins at once, and neither answers nor lets an effect leave before that end.
+//! A body that is cut off, by a gateway that lost or died, withdraws the claim. A pod that does not know the header waits for the end by itself.
+//!
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
 //! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
 
@@ -23,6 +27,9 @@ use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{eval::EvalRequest, session::State};
+
+/// Header of a call under an assignment that status does not have yet. Its value does not matter.
+pub const CLAIM_HEADER: &str = "dormouse-claim";
 
 /// Port of a kernel pod's mTLS server.
 pub const KERNEL_PORT: u16 = 7443;

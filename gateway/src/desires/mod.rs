@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     directory::{Change, Key, Record},
     metrics::{GatewayMetrics, Source},
-    router::{Asleep, Router},
+    router::Router,
     service::hibernate_once,
     state::is_live,
 };
@@ -214,8 +214,7 @@ impl Desires {
 }
 
 async fn wake(router: &Router, key: &Key, source: Source) -> Result<(), ApiError> {
-    let woken = router.send(key, Asleep::Refuse, source, |pod, assignment| async move { router.kernels().wake(&pod, &assignment).await });
-    woken.await.map(drop)
+    router.wake(key, source).await.map(drop)
 }
 
 /// The generation of a live session's spec at its pod, where no order of ours has told: what the status says. Too low a number costs one order

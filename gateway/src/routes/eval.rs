@@ -23,7 +23,7 @@ use crate::{
     kernels::NDJSON,
     metrics::Source,
     problem::{Problem, RequestId},
-    router::Asleep,
+    router::{Asleep, Journey},
     stream::{self, Frames},
 };
 
@@ -55,8 +55,10 @@ pub(crate) async fn eval(
         return Ok(streamed(frames, NDJSON));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
-    let sent = router.send(&key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
-        router.kernels().eval(&pod, &EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone() }).await
+    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+    let sent = router.send_claiming(&mut journey, &key, |pod, assignment, unwritten| async move {
+        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone() };
+        router.kernels().eval(&pod, &call, unwritten).await
     });
     let (result, _) = sent.await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], result).into_response())

@@ -30,7 +30,7 @@ use dormouse_protocol::{
     eval::EvalResult,
     event::{Event, EventBody, PROTOCOL_VERSION},
     history::{Checkpoint, CheckpointList, JournalBody, JournalEntry, JournalPage},
-    kernel::{Assignment, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
+    kernel::{Assignment, CLAIM_HEADER, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -66,6 +66,10 @@ pub struct FakePod {
     pub wake_refusals: Mutex<VecDeque<ErrorCode>>,
     pub restores: Mutex<Vec<RestoreCall>>,
     pub address: SocketAddr,
+    /// Cells whose assignment was still being written when they came.
+    pub claims: tokio::sync::watch::Sender<usize>,
+    /// Of those, the ones whose assignment never came to be.
+    pub withdrawn: tokio::sync::watch::Sender<usize>,
 }
 
 impl FakePod {
@@ -112,6 +116,8 @@ impl Trust {
             wake_refusals: Mutex::default(),
             restores: Mutex::default(),
             address: listener.local_addr().unwrap(),
+            claims: tokio::sync::watch::Sender::new(0),
+            withdrawn: tokio::sync::watch::Sender::new(0),
         });
         let gateway = Router::new()
             .route("/v1/info", get(info))
@@ -167,7 +173,31 @@ fn event(call: &EvalCall, seq: u64, body: EventBody) -> String {
     serde_json::to_string(&Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }).unwrap() + "\n"
 }
 
-async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, Json(call): Json<EvalCall>) -> Response {
+/// The whole body; of a claim that is not withdrawn, if it was one.
+async fn whole(pod: &Arc<FakePod>, headers: &HeaderMap, body: Body) -> Option<Vec<u8>> {
+    let claimed = headers.contains_key(CLAIM_HEADER);
+    let (mut chunks, mut bytes) = (body.into_data_stream(), Vec::new());
+    while let Some(chunk) = chunks.next().await {
+        match chunk {
+            Ok(chunk) => bytes.extend_from_slice(&chunk),
+            Err(_) => {
+                pod.withdrawn.send_modify(|withdrawn| *withdrawn += 1);
+                return None;
+            }
+        }
+        if claimed && bytes.ends_with(b"\n") {
+            pod.claims.send_modify(|claims| *claims += 1);
+        }
+    }
+    Some(bytes)
+}
+
+async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -> Response {
+    // In a task of its own: a handler whose caller has gone is dropped.
+    let (reader, sent) = (Arc::clone(&pod), headers.clone());
+    let body = tokio::spawn(async move { whole(&reader, &sent, body).await }).await.unwrap();
+    let Some(body) = body else { return refuse(ErrorCode::SessionGone) };
+    let call: EvalCall = serde_json::from_slice(&body).unwrap();
     pod.evals.lock().unwrap().push(call.clone());
     let answer = pod.answers.lock().unwrap().pop_front().unwrap_or(Answer::Ok);
     let streamed = headers.get(header::ACCEPT).is_some_and(|accept| accept == "application/x-ndjson");

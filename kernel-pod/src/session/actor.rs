@@ -17,6 +17,7 @@ use super::cells::Scripts;
 use super::ops::{InFlight, Settled};
 use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
+use crate::claim::Claim;
 use crate::pod::Shared;
 use crate::slots::Slot;
 
@@ -30,6 +31,8 @@ pub(crate) struct Actor {
     mailbox: mpsc::Receiver<Message>,
     /// The newest assignment.
     pub(super) assignment: Assignment,
+    /// The claim that the assignment still is, until it is confirmed.
+    pub(super) claim: Option<Claim>,
     /// Evals that wait for the running one.
     pub(super) queue: VecDeque<EvalJob>,
     /// The one that runs.
@@ -88,6 +91,8 @@ pub(super) struct Poison {
 enum Leave {
     /// Nothing of it is here any more.
     Gone(ApiError),
+    /// It never was: nobody was told of it.
+    Withdrawn(ApiError),
     /// The process stops; what it told last stays true.
     Drained(Option<oneshot::Sender<()>>),
     /// It was deleted.
@@ -97,18 +102,26 @@ enum Leave {
 enum Step {
     Message(Option<Message>),
     Settled(Settled),
+    Decided,
     Idle,
     Rest,
     Store,
 }
 
 impl Actor {
-    pub(super) fn new(pod: Arc<Shared>, assignment: Assignment, handle: Handle, mailbox: mpsc::Receiver<Message>) -> Self {
+    pub(super) fn new(
+        pod: Arc<Shared>,
+        assignment: Assignment,
+        handle: Handle,
+        mailbox: mpsc::Receiver<Message>,
+        claim: Option<Claim>,
+    ) -> Self {
         Self {
             pod,
             handle,
             mailbox,
             assignment,
+            claim,
             queue: VecDeque::new(),
             current: None,
             live: None,
@@ -141,6 +154,10 @@ impl Actor {
                     let result = self.on_settled(settled).await;
                     self.on_result(result);
                 }
+                Step::Decided => {
+                    let result = self.settle_claim().await;
+                    self.on_result(result);
+                }
                 Step::Idle => {
                     let result = self.hibernate().await;
                     self.on_result(result);
@@ -167,6 +184,7 @@ impl Actor {
         };
         tokio::select! {
             message = self.mailbox.recv() => Step::Message(message),
+            () = decided(self.claim.as_ref()) => Step::Decided,
             settled = settled => Step::Settled(settled),
             () = store => Step::Store,
             () = idle => Step::Idle,
@@ -362,7 +380,8 @@ impl Actor {
                 None => {}
             },
             Fault::Gone(_) => {
-                self.leaving = Some(Leave::Gone(error.clone()));
+                let claimed = self.claim.as_ref().is_some_and(|claim| !claim.is_confirmed());
+                self.leaving = Some(if claimed { Leave::Withdrawn(error.clone()) } else { Leave::Gone(error.clone()) });
                 if let Some(job) = current {
                     job.answer(Err(error));
                 }
@@ -381,7 +400,7 @@ impl Actor {
     fn leave(mut self) {
         let uid = self.assignment.uid.clone();
         let error = match &self.leaving {
-            Some(Leave::Gone(error)) => error.clone(),
+            Some(Leave::Gone(error) | Leave::Withdrawn(error)) => error.clone(),
             Some(Leave::Forgotten(_)) => gone("the session was deleted"),
             Some(Leave::Drained(_)) | None => gone("the pod is stopping"),
         };
@@ -394,6 +413,8 @@ impl Actor {
         self.end_waiting(&error);
         match self.leaving.take() {
             Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
+            // Another process may have the same epoch by right: to say that it is not here would be taken for that one's word.
+            Some(Leave::Withdrawn(_)) => drop(self.pod.cache.take(&uid)),
             Some(Leave::Forgotten(reply)) => {
                 self.pod.cache.take(&uid);
                 self.pod.reports.forgotten(&uid, self.assignment.epoch);
@@ -404,6 +425,14 @@ impl Actor {
                 self.pod.reports.forgotten(&uid, self.assignment.epoch);
             }
         }
+    }
+}
+
+/// Ends when the claim is decided; never without one.
+async fn decided(claim: Option<&Claim>) {
+    match claim {
+        Some(claim) => drop(claim.confirmed().await),
+        None => std::future::pending().await,
     }
 }
 

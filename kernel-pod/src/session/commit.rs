@@ -12,7 +12,7 @@ use bytes::Bytes;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
-use dormouse_lifecycle::{Annex, Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, sweep};
+use dormouse_lifecycle::{Annex, Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -48,6 +48,7 @@ impl Actor {
 
     /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
     pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
+        self.settle_claim_to_commit().await?;
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
@@ -57,7 +58,8 @@ impl Actor {
         let change = change(live, base.as_deref()).map_err(Fault::Unavailable)?;
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
         let annex = self.due_annex(base, mark);
-        let (commit, step) = begin(owned, change, annex).await?;
+        let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
+        let (commit, step) = begin(owned, change, annex, put_id).await?;
         let mut written = 0;
         let outcome = drive(&pod.storage, commit, step, &mut written).await;
         let took = began.elapsed();
@@ -101,8 +103,7 @@ fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, 
     })
 }
 
-async fn begin(owned: Owned, change: Change, annex: Annex) -> Result<(Commit, Step), Fault> {
-    let put_id = uuid::Uuid::new_v4().to_string();
+async fn begin(owned: Owned, change: Change, annex: Annex, put_id: String) -> Result<(Commit, Step), Fault> {
     if change.pages.len() < BLOCKING_PAGES_MIN {
         return Ok(Commit::begin_with(&owned, change, annex, put_id));
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use dormouse_engine as engine;
-use dormouse_lifecycle::acquire::acquire;
 use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
 use dormouse_lifecycle::fork::fork;
 use dormouse_lifecycle::{Acquire, Annex, Head, Owned, SessionKey};
@@ -102,7 +101,7 @@ impl Actor {
         let epoch = self.assignment.epoch;
         self.pod.storage_ready().await.map_err(Fault::Unavailable)?;
         let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
-        let owned = match acquire(self.key(), epoch, stored) {
+        let owned = match self.acquire(stored) {
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Corrupt(_) => {
                 let found = stored::read(&self.pod.storage, &self.key(), epoch).await.map_err(Fault::Unavailable)?;
@@ -145,6 +144,8 @@ impl Actor {
 
     /// Makes a new session what its parent is: copies the parent's segments, lays them into an instance, and commits that.
     pub(super) async fn begin_as_fork(&mut self, settings: engine::Settings, owned: Owned, slot: Slot) -> Result<Woke, Fault> {
+        // Copies are made for good, too.
+        self.settle_claim().await?;
         let failed = |code, message: String| Fault::Failed(ApiError::new(code, message));
         let (name, wanted) = match &self.assignment.spec.source {
             Some(source) => (source.session.clone(), source.checkpoint.clone()),

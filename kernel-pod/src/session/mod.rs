@@ -6,6 +6,7 @@
 mod actor;
 mod budget;
 mod cells;
+mod claimed;
 mod commit;
 mod engines;
 mod history;
@@ -30,6 +31,7 @@ use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::claim::Claim;
 use crate::events::EventLog;
 use crate::pod::Shared;
 
@@ -112,6 +114,8 @@ impl EvalJob {
 pub(crate) struct Control {
     /// The event log.
     pub events: EventLog,
+    /// The claim under which the task was started, and its epoch.
+    claim: Option<(Claim, u64)>,
     executing: Mutex<Option<InterruptHandle>>,
 }
 
@@ -122,6 +126,16 @@ impl Control {
 
     fn set_executing(&self, handle: Option<InterruptHandle>) {
         *self.lock() = handle;
+    }
+
+    /// Notes that status has an assignment of this epoch to this process: whoever claimed it was right, whichever gateway wrote it. A
+    /// claim on an earlier epoch was not.
+    pub(crate) fn assigned(&self, epoch: u64) {
+        match &self.claim {
+            Some((claim, claimed)) if epoch == *claimed => claim.confirm(),
+            Some((claim, claimed)) if epoch > *claimed => claim.withdraw(),
+            _ => {}
+        }
     }
 
     /// Ends the code that runs now. False when none does.
@@ -148,12 +162,13 @@ pub(crate) enum Undelivered {
 
 impl Handle {
     /// Starts the task of a session.
-    pub(crate) fn spawn(pod: Arc<Shared>, assignment: Assignment) -> Self {
+    pub(crate) fn spawn(pod: Arc<Shared>, assignment: Assignment, claim: Option<Claim>) -> Self {
         let (mailbox, inbox) = mpsc::channel(MAILBOX_MESSAGES_MAX);
         let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
-        let control = Arc::new(Control { events, executing: Mutex::new(None) });
+        let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
+        let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None) });
         let handle = Self { mailbox, control };
-        tokio::spawn(actor::Actor::new(pod, assignment, handle.clone(), inbox).run());
+        tokio::spawn(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run());
         handle
     }
 

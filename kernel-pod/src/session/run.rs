@@ -132,6 +132,7 @@ impl Actor {
     }
 
     async fn execute(&mut self, work: Work) -> Result<Turn, Fault> {
+        self.unless_withdrawn()?;
         let budget = budget::budget(&self.assignment.spec, self.live.as_ref().and_then(|live| live.state.running.as_ref()));
         self.executing = true;
         self.tell();
@@ -193,6 +194,7 @@ impl Actor {
     async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
         let durable = self.commits_first(calls);
         let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
+        self.settle_claim().await?;
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
         (live.idle_since, live.rests) = (Instant::now(), false);

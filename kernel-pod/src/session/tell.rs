@@ -14,6 +14,10 @@ use super::actor::{Actor, Live};
 impl Actor {
     /// Tells the operator, and the session's followers if the state is a new one.
     pub(super) fn tell(&mut self) {
+        // What is only claimed is nobody's business yet.
+        if self.claim.is_some() {
+            return;
+        }
         if self.live.is_none() && self.told.is_none() && self.failure.is_none() && !self.waking {
             // A task that was started for a reader knows nothing of the session yet.
             return;

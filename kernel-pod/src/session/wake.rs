@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dormouse_engine as engine;
-use dormouse_lifecycle::acquire::acquire;
-use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, assemble};
+use dormouse_lifecycle::head::HeadError;
+use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
 use dormouse_protocol::eval::{EvalRequest, Woke};
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -109,11 +109,22 @@ impl Actor {
         }
     }
 
+    /// What the head that was read means for this process.
+    pub(super) fn acquire(&self, stored: Option<(Result<Head, HeadError>, String)>) -> Acquire {
+        let epoch = self.assignment.epoch;
+        match acquire::acquire(self.key(), epoch, stored) {
+            Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, self.pod.boot())) => {
+                Acquire::Stale { epoch }
+            }
+            acquired => acquired,
+        }
+    }
+
     async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
         let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
-            let owned = match acquire(self.key(), self.assignment.epoch, stored) {
+            let owned = match self.acquire(stored) {
                 Acquire::Fresh(owned) if self.assignment.spec.source.is_some() => {
                     return self.begin_as_fork(settings, owned, slot).await;
                 }
@@ -198,8 +209,11 @@ impl Actor {
         });
     }
 
-    /// Who calls tools for this session, if its spec names a broker.
+    /// Who calls tools for this session, if its spec names a broker. Nobody while the assignment is only claimed.
     pub(super) fn caller(&self) -> Option<Caller> {
+        if self.claim.is_some() {
+            return None;
+        }
         let broker = self.assignment.spec.tool_broker_ref.as_ref()?.name.clone();
         Some(Caller {
             tools: Arc::clone(&self.pod.tools),

@@ -35,6 +35,8 @@ pub struct Checks {
     named: BTreeSet<String>,
     stored_cells: BTreeSet<u64>,
     acked: BTreeSet<u64>,
+    /// Processes with the epochs that status had for them.
+    assigned: BTreeSet<(u64, u64)>,
     effects: BTreeMap<u64, u64>,
     effect_epoch: u64,
     tombstone: bool,
@@ -110,6 +112,11 @@ impl Checks {
         self.erased = true;
     }
 
+    /// Whether a head was put after that.
+    pub fn has_litter(&self) -> bool {
+        self.litter
+    }
+
     /// Whether it has.
     pub fn is_erased(&self) -> bool {
         self.erased
@@ -119,6 +126,16 @@ impl Checks {
     pub fn is_committed(&self, head: &Head) -> Result<(), Violation> {
         let stored = self.put_ids.get(&head.version());
         must(self.erased || stored == Some(&head.put_id), "committed means stored", || format!("{:?}", head.version()))
+    }
+
+    /// Status has this process under this epoch.
+    pub fn assign(&mut self, boot: u64, epoch: u64) {
+        self.assigned.insert((boot, epoch));
+    }
+
+    /// Something leaves a process that runs the session under this epoch.
+    pub fn leaves(&self, boot: u64, epoch: u64) -> Result<(), Violation> {
+        must(self.assigned.contains(&(boot, epoch)), "nothing leaves before status has the assignment", || format!("{boot} under {epoch}"))
     }
 
     /// A result leaves.

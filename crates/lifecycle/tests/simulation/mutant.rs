@@ -51,11 +51,17 @@ pub enum Mutant {
     DeletesWithoutTombstone,
     /// Gateways patch status without the version that they read.
     StatusWithoutCas,
+    /// A result is acked when its commit is stored, though status does not have the assignment yet.
+    AcksUnconfirmed,
+    /// Calls that a restored heap awaits are sent again, though status does not have the assignment yet.
+    EffectsUnconfirmed,
+    /// A head of the own epoch is restored, whoever wrote it.
+    SharesAnEpoch,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -80,6 +86,9 @@ impl Mutant {
         Self::TombstoneRemovedFirst,
         Self::DeletesWithoutTombstone,
         Self::StatusWithoutCas,
+        Self::AcksUnconfirmed,
+        Self::EffectsUnconfirmed,
+        Self::SharesAnEpoch,
     ];
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, assemble, commit};
+use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, assemble, claim, commit};
 
 use crate::{
     check::{Checks, Violation, must},
@@ -23,6 +23,11 @@ pub struct Process {
     pub mailbox: VecDeque<(Request, u64)>,
     queue: VecDeque<(Request, u64)>,
     verify: bool,
+    /// The last epoch under which it has said that the session is not here.
+    pub gone: u64,
+    /// The epoch that is only claimed so far, and what waits for status to have it.
+    pub claim: Option<u64>,
+    held: Option<Request>,
     pub phase: Phase,
 }
 
@@ -63,7 +68,48 @@ pub enum End {
 
 impl Process {
     pub fn new(boot: u64, epoch: u64) -> Self {
-        Self { boot, epoch, mailbox: VecDeque::new(), queue: VecDeque::new(), verify: false, phase: Phase::Asleep }
+        let (mailbox, queue) = (VecDeque::new(), VecDeque::new());
+        Self { boot, epoch, mailbox, queue, verify: false, gone: 0, claim: None, held: None, phase: Phase::Asleep }
+    }
+
+    /// Whether a claim may start the session here: there is nothing of it.
+    pub fn may_claim(&self, epoch: u64) -> bool {
+        self.is_idle() && self.claim.is_none() && self.epoch <= epoch && matches!(self.phase, Phase::Asleep)
+    }
+
+    /// Status has this process under this epoch.
+    pub fn confirm(&mut self, out: &mut Outside, epoch: u64) -> Result<(), Violation> {
+        match self.claim {
+            Some(claimed) if claimed == epoch => self.claim = None,
+            // Status has gone past it.
+            Some(claimed) if claimed < epoch => return Ok(self.withdraw(out, claimed)),
+            _ => return Ok(()),
+        }
+        if let Some(request) = self.held.take() {
+            self.ack(out, request)?;
+        }
+        if let Phase::Live(live) = &self.phase
+            && live.running.is_none()
+        {
+            self.release(out, live)?;
+        }
+        Ok(())
+    }
+
+    /// It never will have, or whoever would say so is gone.
+    pub fn withdraw(&mut self, out: &mut Outside, epoch: u64) {
+        if self.claim == Some(epoch) {
+            let held = self.held.take();
+            held.into_iter().for_each(|request| out.answer(request, false));
+            self.leave(out);
+            *self = Self::new(self.boot, self.epoch);
+        }
+    }
+
+    /// Whether nothing more can be done before the claim is decided.
+    fn waits(&self) -> bool {
+        let first = matches!(&self.phase, Phase::Live(live) if !claim::may_commit(&live.owned));
+        self.claim.is_some() && (first || self.held.is_some())
     }
 
     /// What a crash at this point cuts off.
@@ -84,11 +130,14 @@ impl Process {
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         let busy = matches!(&self.phase, Phase::Live(live) if live.running.is_some());
-        !busy && self.mailbox.is_empty() && self.queue.is_empty()
+        self.waits() || !busy && self.mailbox.is_empty() && self.queue.is_empty()
     }
 
     /// One step.
     pub fn step(&mut self, out: &mut Outside) -> Result<End, Violation> {
+        if self.waits() {
+            return Ok(End::Goes);
+        }
         if let Phase::Live(live) = &mut self.phase
             && let Some(running) = live.running.take()
         {
@@ -137,6 +186,7 @@ impl Process {
         let found = out.store.head(&mut out.random, &session().head());
         let copy = found.clone();
         let owned = match acquire::acquire(session(), self.epoch, found.map(|(head, etag)| (Ok(head), etag))) {
+            Acquire::Restore(owned) if self.is_taken(out, &owned) => return Ok(self.leave(out)),
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Stale { .. } if out.is(Mutant::AcquireIgnoresEpoch) => {
                 let (head, etag) = copy.expect("a stale epoch was read");
@@ -150,6 +200,11 @@ impl Process {
         out.checks.holds(&record.unwrap_or_default().cells)?;
         self.phase = Phase::Restoring { owned, missing };
         Ok(End::Goes)
+    }
+
+    fn is_taken(&self, out: &Outside, owned: &Owned) -> bool {
+        let taken = owned.head.as_ref().is_some_and(|head| claim::taken(head, self.epoch, &self.boot.to_string()));
+        taken && !out.is(Mutant::SharesAnEpoch)
     }
 
     fn read_segments(&mut self, out: &mut Outside, owned: Owned, missing: Option<&str>) -> Result<End, Violation> {
@@ -168,10 +223,11 @@ impl Process {
             }
         };
         Checks::is_restored(&mut out.cells, &heap)?;
-        for (call, cell) in &heap.record.pending {
-            out.broker.arriving.push((self.epoch, *call, *cell));
+        let live = Box::new(Live { owned, heap, dirty: BTreeSet::new(), swept: false, running: None });
+        if self.claim.is_none() || out.is(Mutant::EffectsUnconfirmed) {
+            self.release(out, &live)?;
         }
-        self.phase = Phase::Live(Box::new(Live { owned, heap, dirty: BTreeSet::new(), swept: false, running: None }));
+        self.phase = Phase::Live(live);
         Ok(End::Goes)
     }
 
@@ -207,8 +263,8 @@ impl Process {
         let known = request.key.is_some_and(|key| live.heap.record.keys.contains(&key));
         let known = known && !(out.is(Mutant::RemembersOneAnswer) && live.heap.record.keys.last() != request.key.as_ref());
         if known {
-            out.answer(request, true);
             self.phase = Phase::Live(live);
+            self.ack_or_hold(out, request)?;
             return Ok(End::Goes);
         }
         let answered = |call: &(u64, u64)| out.broker.has_answered(call.0);
@@ -218,8 +274,8 @@ impl Process {
         if out.is(Mutant::AcksBeforeCommit) {
             out.answer(request, true);
         }
-        if out.is(Mutant::EffectsBeforeCommit) {
-            self.release(out, &live);
+        if out.is(Mutant::EffectsBeforeCommit) && self.claim.is_none() {
+            self.release(out, &live)?;
         }
         self.begin(out, &mut live, request);
         self.phase = Phase::Live(live);
@@ -246,7 +302,7 @@ impl Process {
         let put_id = if out.is(Mutant::ReusesPutIds) {
             format!("{}-{}", self.epoch, live.owned.head.as_ref().map_or(0, |head| head.sequence))
         } else {
-            out.put_id()
+            claim::put_id(&self.boot.to_string(), &out.put_id())
         };
         if full && out.is(Mutant::SweepsBeforeCommit) {
             let named = live.owned.head.iter().flat_map(|head| &head.segments);
@@ -324,16 +380,34 @@ impl Process {
             live.swept = true;
             out.sweeps.push(Sweep::new((*head).clone()));
         }
-        out.answer(request, true);
-        if let Phase::Live(live) = &self.phase {
-            self.release(out, live);
+        self.ack_or_hold(out, request)?;
+        if let Phase::Live(live) = &self.phase
+            && self.claim.is_none()
+        {
+            self.release(out, live)?;
         }
         Ok(())
     }
 
-    fn release(&self, out: &mut Outside, live: &Live) {
+    fn ack_or_hold(&mut self, out: &mut Outside, request: Request) -> Result<(), Violation> {
+        if self.claim.is_some() && !out.is(Mutant::AcksUnconfirmed) {
+            self.held = Some(request);
+            return Ok(());
+        }
+        self.ack(out, request)
+    }
+
+    fn ack(&self, out: &mut Outside, request: Request) -> Result<(), Violation> {
+        out.checks.leaves(self.boot, self.epoch)?;
+        out.answer(request, true);
+        Ok(())
+    }
+
+    fn release(&self, out: &mut Outside, live: &Live) -> Result<(), Violation> {
         for (call, cell) in &live.heap.record.pending {
+            out.checks.leaves(self.boot, self.epoch)?;
             out.broker.arriving.push((self.epoch, *call, *cell));
         }
+        Ok(())
     }
 }

@@ -31,6 +31,17 @@ struct Status {
     boot: Option<u64>,
 }
 
+/// A write of status under way. Its request may have left already.
+struct Patch {
+    gateway: usize,
+    /// What the gateway had read.
+    seen: Status,
+    boot: u64,
+    request: Request,
+    /// Whether the process began under the claim.
+    claimed: bool,
+}
+
 /// What a run came to.
 #[derive(Debug, Default, Clone)]
 pub struct Summary {
@@ -40,6 +51,9 @@ pub struct Summary {
     pub epochs: u64,
     pub segments: usize,
     pub erased: bool,
+    pub litter: bool,
+    /// Claims that were confirmed and withdrawn.
+    pub claims: (u64, u64),
     pub cut: std::collections::BTreeSet<&'static str>,
     pub version: (u64, u64),
 }
@@ -49,6 +63,8 @@ struct World {
     status: Status,
     gateways: [Status; GATEWAYS],
     processes: Vec<Process>,
+    patches: Vec<Patch>,
+    claims: (u64, u64),
     boots: u64,
     eraser: Option<Eraser>,
 }
@@ -60,6 +76,8 @@ pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summar
         status: Status::default(),
         gateways: [Status::default(); GATEWAYS],
         processes: Vec::new(),
+        patches: Vec::new(),
+        claims: (0, 0),
         boots: 0,
         eraser: None,
     };
@@ -86,7 +104,8 @@ impl World {
             3 | 4 => self.sweep()?,
             5 => self.out.deliver_call()?,
             6 | 7 => self.erase()?,
-            8..=14 => self.ask(),
+            8..=14 => self.ask()?,
+            15..=17 => self.patch()?,
             _ => self.step_process()?,
         }
         Ok(())
@@ -101,40 +120,81 @@ impl World {
     }
 
     /// The client sends something through some gateway.
-    fn ask(&mut self) {
+    fn ask(&mut self) -> Result<(), Violation> {
         if self.out.checks.is_erased() {
             // Its object is gone.
-            return;
+            return Ok(());
         }
         if let Some(request) = self.out.client.sends(&mut self.out.random) {
             let gateway = self.out.random.below(GATEWAYS);
-            self.route(gateway, request);
+            self.route(gateway, request)?;
         }
+        Ok(())
     }
 
-    fn route(&mut self, gateway: usize, request: Request) {
+    fn route(&mut self, gateway: usize, request: Request) -> Result<(), Violation> {
         let known = self.gateways[gateway];
         let believed_lost = self.out.store.faults && self.out.random.one_in(12);
-        let at = self.processes.iter().position(|p| Some(p.boot) == known.boot).filter(|_| !believed_lost);
+        // Who has said that the session is not there is not asked again under the same epoch.
+        let here = |p: &Process| Some(p.boot) == known.boot && p.gone < known.epoch;
+        let at = self.processes.iter().position(here).filter(|_| !believed_lost);
         if let Some(at) = at {
             self.processes[at].mailbox.push_back((request, known.epoch));
-            return;
+            // Whichever gateway wrote it, it is what was claimed.
+            return self.processes[at].confirm(&mut self.out, known.epoch);
         }
-        if self.status.version != known.version && !self.out.is(Mutant::StatusWithoutCas) {
-            // Somebody else was first: follow, and let the client ask again.
-            self.gateways[gateway] = self.status;
-            return;
+        if self.patches.iter().any(|patch| patch.gateway == gateway) {
+            // One at a time; the client asks again.
+            return Ok(());
         }
-        let boot = self.place();
-        let patched = Status { version: self.status.version + 1, epoch: known.epoch + 1, boot: Some(boot) };
-        self.status = patched;
-        self.gateways[gateway] = patched;
-        if let Some(process) = self.processes.iter_mut().find(|p| p.boot == boot) {
-            if process.is_idle() && matches!(process.phase, crate::process::Phase::Asleep) {
-                process.epoch = process.epoch.max(patched.epoch);
+        let (boot, epoch) = (self.place(), known.epoch + 1);
+        let process = self.processes.iter_mut().find(|p| p.boot == boot).filter(|p| p.may_claim(epoch));
+        let claimed = process.is_some();
+        if let Some(process) = process {
+            (process.epoch, process.claim) = (epoch, Some(epoch));
+            process.mailbox.push_back((request, epoch));
+        }
+        self.patches.push(Patch { gateway, seen: known, boot, request, claimed });
+        Ok(())
+    }
+
+    /// The API server answers a write of status, or the gateway that waits for it dies.
+    fn patch(&mut self) -> Result<(), Violation> {
+        if self.patches.is_empty() {
+            return Ok(());
+        }
+        let at = self.out.random.below(self.patches.len());
+        let Patch { gateway, seen, boot, request, claimed } = self.patches.swap_remove(at);
+        let dies = self.out.store.faults && self.out.random.one_in(6);
+        let arrives = !dies || self.out.random.one_in(2);
+        let patched = Status { version: self.status.version + 1, epoch: seen.epoch + 1, boot: Some(boot) };
+        let written = arrives && (self.status.version == seen.version || self.out.is(Mutant::StatusWithoutCas));
+        if written {
+            self.status = patched;
+            self.out.checks.assign(boot, patched.epoch);
+        }
+        // Who lost follows; who died begins anew, and its connection to the process is cut off.
+        self.gateways[gateway] = self.status;
+        let Some(process) = self.processes.iter_mut().find(|p| p.boot == boot) else { return Ok(()) };
+        match (written && !dies, claimed) {
+            (true, true) => {
+                self.claims.0 += 1;
+                process.confirm(&mut self.out, patched.epoch)?;
             }
-            process.mailbox.push_back((request, patched.epoch));
+            (true, false) => {
+                if process.is_idle() && matches!(process.phase, crate::process::Phase::Asleep) {
+                    process.epoch = process.epoch.max(patched.epoch);
+                }
+                process.mailbox.push_back((request, patched.epoch));
+                process.confirm(&mut self.out, patched.epoch)?;
+            }
+            (false, true) => {
+                self.claims.1 += 1;
+                process.withdraw(&mut self.out, patched.epoch);
+            }
+            (false, false) => {}
         }
+        Ok(())
     }
 
     /// A process for the session: a new one, or one that had it before.
@@ -165,6 +225,7 @@ impl World {
             // The process lives on without the session; asked again, it begins anew.
             let (boot, epoch) = (process.boot, process.epoch);
             self.processes[at] = Process::new(boot, epoch);
+            self.processes[at].gone = epoch;
         }
         Ok(())
     }
@@ -222,7 +283,7 @@ impl World {
                 return Ok(());
             }
             if let Some(request) = self.out.client.sends(&mut self.out.random) {
-                self.route(0, request);
+                self.route(0, request)?;
             }
             self.settle()?;
         }
@@ -235,6 +296,7 @@ impl World {
             let busy = self.processes.iter().position(|p| !p.is_idle());
             match busy {
                 Some(at) => self.step_at(at)?,
+                None if !self.patches.is_empty() => self.patch()?,
                 None if !self.out.sweeps.is_empty() => self.sweep()?,
                 None if self.eraser.is_some() => self.erase()?,
                 None => return Ok(()),
@@ -253,6 +315,8 @@ impl World {
             epochs: self.status.epoch,
             segments: head.as_ref().map_or(0, |head| head.segments.len()),
             erased: self.out.checks.is_erased(),
+            litter: self.out.checks.has_litter(),
+            claims: self.claims,
             cut: self.out.cut,
             version: head.map_or((0, 0), |head| head.version()),
         }

@@ -1,0 +1,136 @@
+//! A call that leaves while its assignment is being written: the body of its request ends when status has it.
+//!
+//! The pod restores and runs meanwhile, and holds its answer back until that end (`dormouse_protocol::kernel`). Who drops a [`Writing`] without
+//! a word cuts the body off, and so does the end of this process: the pod then drops what it has begun.
+
+use bytes::Bytes;
+use dormouse_protocol::{
+    ApiError,
+    kernel::{Assignment, CLAIM_HEADER, SessionReport},
+};
+use futures::{
+    StreamExt as _,
+    future::{Either, select},
+    stream,
+};
+use reqwest::{Body, RequestBuilder, header::CONTENT_TYPE};
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::{
+    directory::{KernelPod, Key},
+    kernels::KernelError,
+    metrics::Source,
+    router::{Asleep, Journey, Place, Route, Router},
+    single_flight::Flight,
+};
+
+/// The write that a call does not wait for.
+#[derive(Debug)]
+pub struct Writing(oneshot::Sender<()>);
+
+/// What a call carries while the write is under way.
+#[derive(Debug)]
+pub struct Unwritten(oneshot::Receiver<()>);
+
+/// The assignment is not what status says.
+#[derive(Debug, thiserror::Error)]
+#[error("the assignment was not written")]
+struct Withdrawn;
+
+/// Both ends.
+#[must_use]
+pub fn writing() -> (Writing, Unwritten) {
+    let (sender, receiver) = oneshot::channel();
+    (Writing(sender), Unwritten(receiver))
+}
+
+impl Writing {
+    /// Status has the assignment.
+    pub fn done(self) {
+        // A call that has ended needs no word.
+        let _ = self.0.send(());
+    }
+}
+
+/// `request` with `call` as its body, which ends when its assignment is written.
+pub fn send_with(request: RequestBuilder, call: &impl Serialize, unwritten: Option<Unwritten>) -> RequestBuilder {
+    let Some(Unwritten(written)) = unwritten else { return request.json(call) };
+    let Ok(mut json) = serde_json::to_vec(call) else { return request.json(call) };
+    json.push(b'\n');
+    let end = stream::once(written).filter_map(|written| async move { written.is_err().then_some(Err(Withdrawn)) });
+    let body = stream::iter([Ok::<_, Withdrawn>(Bytes::from(json))]).chain(end);
+    request.header(CLAIM_HEADER, "1").header(CONTENT_TYPE, "application/json").body(Body::wrap_stream(body))
+}
+
+impl Router {
+    /// Sends a call that makes the session live. When it has to be placed first, the call leaves with the assignment that is being written.
+    pub async fn send_claiming<T, F>(
+        &self,
+        journey: &mut Journey,
+        key: &Key,
+        call: impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
+    ) -> Result<(T, Route), ApiError>
+    where
+        F: Future<Output = Result<T, KernelError>>,
+    {
+        loop {
+            let (route, called) = match self.find_place(key, journey).await? {
+                Place::Found(route) => {
+                    let called = call(route.pod.clone(), route.assignment(), None).await;
+                    (route, called)
+                }
+                Place::Free(route, flight) => match self.send_beside(journey, route, flight, &call).await? {
+                    Some(sent) => sent,
+                    None => continue,
+                },
+            };
+            match called {
+                Ok(answer) => {
+                    self.answered();
+                    return Ok((answer, route));
+                }
+                Err(error) => self.failed(journey, &route, error).await?,
+            }
+        }
+    }
+
+    /// Sends a call beside the write of its assignment. `None` when that is not what was written: then the call never was.
+    async fn send_beside<T, F>(
+        &self,
+        journey: &Journey,
+        mut route: Route,
+        flight: Flight<String>,
+        call: &impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
+    ) -> Result<Option<(Route, Result<T, KernelError>)>, ApiError>
+    where
+        F: Future<Output = Result<T, KernelError>>,
+    {
+        let (writing, unwritten) = writing();
+        let calling = Box::pin(call(route.pod.clone(), route.assignment(), Some(unwritten)));
+        let write = Box::pin(self.write(&route, journey));
+        let (written, called) = match select(write, calling).await {
+            Either::Left((written, calling)) => (written?, Either::Left(calling)),
+            // Only a failure comes before the write is done: what it says of the pod counts if the pod is the one that status has.
+            Either::Right((called, write)) => (write.await?, Either::Right(called)),
+        };
+        drop(flight);
+        let Some(record) = written else { return Ok(None) };
+        route.record = record;
+        writing.done();
+        let called = match called {
+            Either::Left(calling) => calling.await,
+            Either::Right(called) => called,
+        };
+        Ok(Some((route, called)))
+    }
+
+    /// Makes a session live.
+    pub async fn wake(&self, key: &Key, source: Source) -> Result<(SessionReport, Route), ApiError> {
+        let mut journey = Journey::new(Asleep::Refuse, source);
+        let woken = self.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
+            self.kernels().wake(&pod, &assignment, unwritten).await
+        });
+        woken.await
+    }
+}

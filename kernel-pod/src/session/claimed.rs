@@ -1,0 +1,36 @@
+//! A session whose assignment is only claimed so far: what has to wait for the verdict.
+
+use dormouse_lifecycle::claim::may_commit;
+
+use super::actor::Actor;
+use super::{Fault, gone};
+
+impl Actor {
+    /// Waits until the claim is confirmed, if the assignment is one; then lets leave what was held back.
+    pub(super) async fn settle_claim(&mut self) -> Result<(), Fault> {
+        let Some(claim) = self.claim.clone() else { return Ok(()) };
+        if !claim.confirmed().await {
+            return Err(withdrawn());
+        }
+        self.claim = None;
+        let caller = self.caller();
+        if let Some(live) = &mut self.live {
+            live.in_flight.follow(&live.state, caller.as_ref());
+        }
+        Ok(())
+    }
+
+    /// The same before a commit that must not be made under a mere claim.
+    pub(super) async fn settle_claim_to_commit(&mut self) -> Result<(), Fault> {
+        if self.live.as_ref().is_some_and(|live| !may_commit(&live.owned)) { self.settle_claim().await } else { self.unless_withdrawn() }
+    }
+
+    /// Fails once the claim is withdrawn: nothing more needs to be done under it.
+    pub(super) fn unless_withdrawn(&self) -> Result<(), Fault> {
+        if self.claim.as_ref().is_some_and(crate::claim::Claim::is_withdrawn) { Err(withdrawn()) } else { Ok(()) }
+    }
+}
+
+fn withdrawn() -> Fault {
+    Fault::Gone(gone("the gateway that claimed the session for this pod has withdrawn"))
+}
