@@ -5,6 +5,7 @@ mod engine;
 mod gateway;
 mod neighbours;
 mod programs;
+mod sealed;
 mod storage;
 mod table;
 
@@ -31,6 +32,8 @@ enum Part {
     Neighbours,
     /// Commit and resume against a real S3 server.
     Storage,
+    /// The same with encryption at rest beside without.
+    Encryption,
     /// Whole requests against a real `dormouse dev`.
     Gateway,
 }
@@ -59,6 +62,9 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
+    }
+    if wanted(Part::Encryption) {
+        rows.extend(sealed::rows().await.context("encryption")?);
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);

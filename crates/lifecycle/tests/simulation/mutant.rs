@@ -51,11 +51,13 @@ pub enum Mutant {
     DeletesWithoutTombstone,
     /// Gateways patch status without the version that they read.
     StatusWithoutCas,
+    /// A head is believed because it verifies, whatever is known to have been stored.
+    IgnoresAnchor,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -80,6 +82,7 @@ impl Mutant {
         Self::TombstoneRemovedFirst,
         Self::DeletesWithoutTombstone,
         Self::StatusWithoutCas,
+        Self::IgnoresAnchor,
     ];
 }
 

@@ -29,6 +29,8 @@ struct Status {
     version: u64,
     epoch: u64,
     boot: Option<u64>,
+    /// What processes have told of, with some delay.
+    anchor: Option<(u64, u64)>,
 }
 
 /// What a run came to.
@@ -71,6 +73,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summar
         world.act()?;
     }
     world.come_to_rest()?;
+    world.goes_back(seed)?;
     Ok(world.summary())
 }
 
@@ -81,6 +84,7 @@ impl World {
             1 => drop(self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)?),
             2 => {
                 let gateway = self.out.random.below(GATEWAYS);
+                self.status.anchor = self.out.reported;
                 self.gateways[gateway] = self.status;
             }
             3 | 4 => self.sweep()?,
@@ -117,6 +121,7 @@ impl World {
         let believed_lost = self.out.store.faults && self.out.random.one_in(12);
         let at = self.processes.iter().position(|p| Some(p.boot) == known.boot).filter(|_| !believed_lost);
         if let Some(at) = at {
+            self.processes[at].hears(known.anchor);
             self.processes[at].mailbox.push_back((request, known.epoch));
             return;
         }
@@ -126,13 +131,14 @@ impl World {
             return;
         }
         let boot = self.place();
-        let patched = Status { version: self.status.version + 1, epoch: known.epoch + 1, boot: Some(boot) };
+        let patched = Status { version: self.status.version + 1, epoch: known.epoch + 1, boot: Some(boot), anchor: self.status.anchor };
         self.status = patched;
         self.gateways[gateway] = patched;
         if let Some(process) = self.processes.iter_mut().find(|p| p.boot == boot) {
             if process.is_idle() && matches!(process.phase, crate::process::Phase::Asleep) {
                 process.epoch = process.epoch.max(patched.epoch);
             }
+            process.hears(patched.anchor);
             process.mailbox.push_back((request, patched.epoch));
         }
     }
@@ -214,6 +220,23 @@ impl World {
         self.ask_until_acked(before)?;
         self.settle()?;
         self.out.checks.nothing_is_left_over(&self.out.store.objects)
+    }
+
+    /// When all is well and told, somebody puts the head before the last one back, or takes the head away. The next owner must not go on from that.
+    fn goes_back(&mut self, seed: u64) -> Result<(), Violation> {
+        if self.out.checks.is_erased() {
+            return Ok(());
+        }
+        self.status.anchor = self.out.reported;
+        self.gateways[0] = self.status;
+        self.processes.clear();
+        self.out.store.go_back(&crate::outside::session().head(), seed.is_multiple_of(3));
+        let before = self.out.checks.acked();
+        self.out.client = crate::outside::Client::after(&self.out.client);
+        let request = self.out.client.sends(&mut self.out.random);
+        request.into_iter().for_each(|request| self.route(0, request));
+        self.settle()?;
+        must(self.out.checks.acked() == before, "a rolled back head is not believed", || "a cell was acked".to_owned())
     }
 
     fn ask_until_acked(&mut self, before: usize) -> Result<(), Violation> {
