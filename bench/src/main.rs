@@ -6,6 +6,7 @@ mod gateway;
 mod moves;
 mod neighbours;
 mod programs;
+mod sealed;
 mod storage;
 mod table;
 
@@ -34,6 +35,8 @@ enum Part {
     Storage,
     /// Wakes on another pod with a real API server and a real S3 server.
     Moves,
+    /// The same with encryption at rest beside without.
+    Encryption,
     /// Whole requests against a real `dormouse dev`.
     Gateway,
 }
@@ -65,6 +68,9 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Moves) {
         rows.extend(moves::rows().await.context("moves")?);
+    }
+    if wanted(Part::Encryption) {
+        rows.extend(sealed::rows().await.context("encryption")?);
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);

@@ -166,6 +166,8 @@ impl Cluster {
             generation: record.generation,
             spec: record.spec.clone(),
             source_uid: None,
+            anchor: None,
+            source_anchor: None,
         };
         pod.forget(assignment).await?;
         let mut changes = self.directory.changes();

@@ -28,7 +28,7 @@ const RUNS: usize = 200;
 const HEAD: &str = "t/bench/s/u/head";
 
 /// The cells that are measured call no tool.
-pub struct NoTools;
+pub(crate) struct NoTools;
 
 #[async_trait]
 impl Tools for NoTools {
@@ -42,19 +42,8 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let minio = Minio::start().await?;
     let store = Arc::new(minio.create_bucket("bench").await?);
     let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
-    let config =
-        PodConfig { pod: "bench".into(), namespace: "bench".into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() };
-    let pod = Pod::new(config, engines, Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
-    let session = Assignment {
-        namespace: "bench".into(),
-        name: "bench".into(),
-        uid: "u".into(),
-        epoch: 1,
-        source_uid: None,
-        boot: pod.info().boot,
-        generation: 1,
-        spec: Default::default(),
-    };
+    let pod = Pod::new(config(), engines, Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
+    let session = assignment(&pod, "u");
     eval(&pod, &session, TYPICAL, Woke::No).await?;
 
     let mut etag = put(&store, Condition::None).await?.2;
@@ -109,7 +98,28 @@ pub fn cpu() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
-async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
+/// A pod's.
+pub(crate) fn config() -> PodConfig {
+    PodConfig { pod: "bench".into(), namespace: "bench".into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() }
+}
+
+/// The session of this uid, in this pod.
+pub(crate) fn assignment(pod: &Pod, uid: &str) -> Assignment {
+    Assignment {
+        namespace: "bench".into(),
+        name: "bench".into(),
+        uid: uid.into(),
+        epoch: 1,
+        source_uid: None,
+        anchor: None,
+        source_anchor: None,
+        boot: pod.info().boot,
+        generation: 1,
+        spec: Default::default(),
+    }
+}
+
+pub(crate) async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
     let request = EvalRequest { code: code.to_owned(), ..EvalRequest::default() };
     let call = EvalCall { assignment: session.clone(), eval: request, request_id: String::new() };
     let start = Instant::now();

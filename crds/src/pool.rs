@@ -51,11 +51,23 @@ pub struct KernelPoolSpec {
     /// Where sessions sleep; the operator's default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
+    /// How what sessions store is encrypted; not at all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
 }
 
 impl Default for KernelPoolSpec {
     fn default() -> Self {
-        Self { image: None, slots_per_pod: 500, warm_pods: 1, max_pods: 10, runtime_class_name: None, resources: None, storage: None }
+        Self {
+            image: None,
+            slots_per_pod: 500,
+            warm_pods: 1,
+            max_pods: 10,
+            runtime_class_name: None,
+            resources: None,
+            storage: None,
+            encryption: None,
+        }
     }
 }
 
@@ -94,6 +106,16 @@ pub struct Storage {
     /// Secret with the keys `accessKeyId` and `secretAccessKey`, scoped to this namespace's prefix by whoever made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<NameRef>,
+}
+
+/// Encryption at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Encryption {
+    /// Secret of this namespace with the keys: each 32 random bytes, raw or in base64, under its id; and `current` with the id of the key for new
+    /// objects, or `none` to encrypt nothing new. A key must stay as long as anything is stored that it encrypted.
+    pub key_secret_ref: NameRef,
 }
 
 fn default_region() -> String {

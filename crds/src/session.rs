@@ -272,6 +272,9 @@ pub struct Placement {
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotStatus {
+    /// The epoch under which it was written. (epoch, sequence) grows with every commit; storage that holds less is not believed.
+    #[serde(default)]
+    pub epoch: u64,
     /// Grows with every commit.
     pub sequence: u64,
     /// Bytes in the store: head and the segments it names.
@@ -280,4 +283,7 @@ pub struct SnapshotStatus {
     pub engine_digest: String,
     /// When it was written, RFC 3339.
     pub time: String,
+    /// Whether it is encrypted at rest. A later one that is not, is not believed while the pool encrypts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
 }

@@ -10,7 +10,7 @@ use dormouse_protocol::{
 
 use crate::{
     directory::{KernelPod, Key, Record},
-    kernels::KernelError,
+    kernels::{KernelError, anchor},
     metrics::Source as Origin,
     router::{Asleep, Router, means_elsewhere},
     service::{self, Created, Existing},
@@ -88,7 +88,7 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Sessi
 }
 
 fn stored(record: &Record) -> StoredCall {
-    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone() }
+    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone(), anchor: anchor(record) }
 }
 
 /// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.

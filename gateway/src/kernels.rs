@@ -9,7 +9,9 @@ use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     history::{Checkpoint, CheckpointList, JournalPage},
-    kernel::{Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
+    kernel::{
+        Anchor, Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall,
+    },
 };
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use futures::{Stream, StreamExt as _, stream::BoxStream};
@@ -79,7 +81,15 @@ pub fn assignment(record: &Record, placement: &Placement) -> Assignment {
         generation: record.generation,
         spec: record.spec.clone(),
         source_uid: None,
+        anchor: anchor(record),
+        source_anchor: None,
     }
+}
+
+/// What status knows to have been stored of a session.
+#[must_use]
+pub fn anchor(record: &Record) -> Option<Anchor> {
+    record.status.snapshot.as_ref().map(Anchor::from)
 }
 
 impl Kernels {

@@ -17,7 +17,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
-    kernels::{KernelError, Kernels, assignment},
+    kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement,
     problem::{chain, of_directory},
@@ -65,15 +65,20 @@ pub struct Route {
     pub placement: Placement,
     /// Its pod.
     pub pod: KernelPod,
-    /// Uid of the session that it is forked from, if that exists.
-    pub source_uid: Option<String>,
+    /// The session that it is forked from, if that exists.
+    pub source: Option<Arc<Record>>,
 }
 
 impl Route {
     /// What to send there.
     #[must_use]
     pub fn assignment(&self) -> Assignment {
-        Assignment { source_uid: self.source_uid.clone(), ..assignment(&self.record, &self.placement) }
+        let source = self.source.as_deref();
+        Assignment {
+            source_uid: source.map(|source| source.uid.clone()),
+            source_anchor: source.and_then(anchor),
+            ..assignment(&self.record, &self.placement)
+        }
     }
 }
 
@@ -307,8 +312,8 @@ impl Router {
     fn route(&self, record: &Arc<Record>, placement: Placement) -> Option<Route> {
         let pod = self.directory.pod(&record.key.namespace, &placement)?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
-        let source_uid = source.filter(|source| !source.deleting).map(|source| source.uid.clone());
-        Some(Route { record: Arc::clone(record), placement, pod, source_uid })
+        let source = source.filter(|source| !source.deleting);
+        Some(Route { record: Arc::clone(record), placement, pod, source })
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.

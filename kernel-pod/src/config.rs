@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
+use dormouse_seal::{Keys, Seal};
 use dormouse_service::{AdminArgs, TlsArgs};
 use dormouse_store::{CredentialSource, S3Options};
 
@@ -47,6 +48,10 @@ pub struct Args {
     /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
     #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
     pub s3_credentials_dir: PathBuf,
+    /// Folder with the keys that sessions are encrypted with where they are stored: a file a key, and `current` with the name of the one for new
+    /// objects; read again when they change. Absent: nothing is encrypted.
+    #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
+    pub encryption_keys_dir: Option<PathBuf>,
     /// Address of a ToolBroker; {name} and {namespace} are replaced.
     #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
     pub broker_address: String,
@@ -72,6 +77,12 @@ impl Args {
             cache_bytes: self.cache_bytes,
             store_prefix: self.s3_prefix.clone(),
         }
+    }
+
+    /// What encrypts, as these flags say.
+    #[must_use]
+    pub fn seal(&self) -> Seal {
+        self.encryption_keys_dir.as_ref().map_or_else(Seal::none, |folder| Seal::new(&self.namespace, Keys::folder(folder)))
     }
 
     /// The bucket that these flags describe.

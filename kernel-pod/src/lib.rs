@@ -14,6 +14,7 @@ mod metrics;
 mod pod;
 mod registry;
 mod report;
+mod sealed;
 mod server;
 mod session;
 mod slots;

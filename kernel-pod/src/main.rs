@@ -25,7 +25,7 @@ async fn run() -> anyhow::Result<()> {
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
     let store = S3::new(&args.s3_options());
-    let pod = Pod::new(args.pod_config(), engines, Arc::new(store), Arc::new(tools))?;
+    let pod = Pod::sealing(args.pod_config(), engines, Arc::new(store), Arc::new(tools), args.seal())?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
     tracing::info!(pod = args.pod, namespace = args.namespace, pool = args.pool, boot = pod.info().boot, "serving");

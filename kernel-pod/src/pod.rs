@@ -10,6 +10,7 @@ use dormouse_protocol::event::Event;
 use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_seal::Seal;
 use dormouse_service::Readiness;
 use dormouse_store::SnapshotStore;
 use futures::{Stream, StreamExt as _};
@@ -93,9 +94,23 @@ impl Pod {
         store: Arc<dyn SnapshotStore>,
         tools: Arc<dyn Tools>,
     ) -> Result<Self, prometheus::Error> {
+        Self::sealing(config, engines, store, tools, Seal::none())
+    }
+
+    /// The same, whose sessions are encrypted where they are stored.
+    ///
+    /// # Errors
+    /// Never in practice: a metric's name is taken twice.
+    pub fn sealing(
+        config: PodConfig,
+        engines: impl Into<Engines>,
+        store: Arc<dyn SnapshotStore>,
+        tools: Arc<dyn Tools>,
+        seal: Seal,
+    ) -> Result<Self, prometheus::Error> {
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
-        let storage = Storage::start(store, &config, readiness.gate("storage"));
+        let storage = Storage::start(store, seal, &config, readiness.gate("storage"));
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
             engines: engines.into(),

@@ -6,13 +6,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Condition, Head, Reply, SessionKey, sweep};
+use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_seal::{Opened, Seal, Writer};
 use dormouse_service::Gate;
 use dormouse_store::probe::StoreUnsafe;
 use dormouse_store::{PutError, SnapshotStore, StoreError};
 use tokio::sync::watch;
 
 use crate::pod::PodConfig;
+use crate::sealed::{self, Unopened};
 
 /// How long a request waits for the first probe of a process that has just started.
 const FIRST_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,16 +46,18 @@ enum Probe {
 /// The store.
 pub(crate) struct Storage {
     store: Arc<dyn SnapshotStore>,
+    seal: Arc<Seal>,
     probe: watch::Receiver<Probe>,
 }
 
 impl Storage {
     /// Begins to probe.
-    pub(crate) fn start(store: Arc<dyn SnapshotStore>, config: &PodConfig, gate: Gate) -> Self {
+    pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, config: &PodConfig, gate: Gate) -> Self {
+        let seal = Arc::new(seal);
         let (told, probe) = watch::channel(Probe::Running);
         let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
-        tokio::spawn(probe_until_passed(Arc::clone(&store), prefix, told, gate));
-        Self { store, probe }
+        tokio::spawn(probe_until_passed(Arc::clone(&store), Arc::clone(&seal), prefix, told, gate));
+        Self { store, seal, probe }
     }
 
     /// Whether the store has passed its probe; waits for the first one.
@@ -66,20 +71,59 @@ impl Storage {
         }
     }
 
-    /// What is stored as the session's head, with its ETag.
-    pub(crate) async fn head(&self, key: &SessionKey) -> Result<Option<(Result<Head, HeadError>, String)>, ApiError> {
-        let found = self.read(&key.head()).await?;
-        Ok(found.map(|(bytes, etag)| (Head::decode(&bytes), etag)))
+    /// Who encrypts what a commit puts, if anybody does.
+    pub(crate) fn writer(&self) -> Result<Option<Writer>, ApiError> {
+        self.seal.writer().map_err(|error| sealed::keys_error(&error))
     }
 
-    /// Segments in the order of their keys. `None`: one of them is not there.
-    pub(crate) async fn segments(&self, keys: impl Iterator<Item = &str>) -> Result<Option<Vec<Bytes>>, ApiError> {
-        let found = futures::future::try_join_all(keys.map(|key| self.read(key))).await?;
-        Ok(found.into_iter().map(|segment| segment.map(|(bytes, _)| bytes)).collect())
+    /// What is stored as the session's head, with its ETag. A head that is not encrypted is not believed after one that was, as `anchor` tells,
+    /// unless the pool encrypts nothing new.
+    pub(crate) async fn head(
+        &self,
+        key: &SessionKey,
+        anchor: Option<Anchor>,
+    ) -> Result<Option<(Result<Head, HeadError>, String)>, ApiError> {
+        let key = key.head();
+        let Some((bytes, etag)) = self.fetch(&key).await? else { return Ok(None) };
+        let head = sealed::head(&self.seal, &key, bytes, self.expects(anchor)?)?;
+        Ok(Some((head, etag)))
+    }
+
+    /// Whether what is stored of a session must be encrypted to be believed.
+    pub(crate) fn expects(&self, anchor: Option<Anchor>) -> Result<bool, ApiError> {
+        Ok(anchor.is_some_and(|anchor| anchor.encrypted) && self.writer()?.is_some())
+    }
+
+    /// The segments of `head` in their order. `None`: one of them is not there.
+    pub(crate) async fn segments(&self, head: &Head) -> Result<Option<Vec<Bytes>>, ApiError> {
+        let keys = head.segments.iter().map(|segment| segment.key.as_str());
+        let found = futures::future::try_join_all(keys.map(|key| self.read_opened(key))).await?;
+        for (opened, _) in found.iter().flatten() {
+            if let Some(sealed) = opened.sealed.as_ref().filter(|sealed| sealed.engine != head.engine_digest) {
+                let message = format!("{} was encrypted as one of engine {}", sealed.object, sealed.engine);
+                return Err(ApiError::new(ErrorCode::SnapshotCorrupt, message));
+            }
+        }
+        Ok(found.into_iter().map(|segment| segment.map(|(opened, _)| opened.bytes)).collect())
     }
 
     /// The object at `key`, with its ETag.
     pub(crate) async fn read(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
+        Ok(self.read_opened(key).await?.map(|(opened, etag)| (opened.bytes, etag)))
+    }
+
+    async fn read_opened(&self, key: &str) -> Result<Option<(Opened, String)>, ApiError> {
+        let Some((bytes, etag)) = self.fetch(key).await? else { return Ok(None) };
+        Ok(Some((sealed::open(&self.seal, key, bytes)?, etag)))
+    }
+
+    /// The object at `key`, or why it cannot be used. `None`: it is not there.
+    pub(crate) async fn look(&self, key: &str) -> Result<Option<Result<Opened, Unopened>>, ApiError> {
+        Ok(self.fetch(key).await?.map(|(bytes, _)| sealed::open(&self.seal, key, bytes)))
+    }
+
+    /// What is stored at `key`, with its ETag.
+    async fn fetch(&self, key: &str) -> Result<Option<(Bytes, String)>, ApiError> {
         let mut wait = READ_WAIT_FIRST;
         let mut last = String::new();
         for _ in 0..READ_ATTEMPTS_MAX {
@@ -135,9 +179,10 @@ impl Storage {
     pub(crate) async fn read_head(&self, key: &str) -> Reply {
         match self.store.get(key).await {
             Ok(None) => Reply::Head(None),
-            Ok(Some(object)) => match Head::decode(&object.bytes) {
-                Ok(head) => Reply::Head(Some((Arc::new(head), object.etag))),
-                Err(error) => Reply::Damaged(error.to_string()),
+            Ok(Some(object)) => match sealed::head(&self.seal, key, object.bytes, false) {
+                Ok(Ok(head)) => Reply::Head(Some((Arc::new(head), object.etag))),
+                Ok(Err(error)) => Reply::Damaged(error.to_string()),
+                Err(error) => Reply::Failed(error.to_string()),
             },
             Err(error) if error.is_transient() => unknown(key, &error),
             Err(error) => Reply::Failed(error.to_string()),
@@ -192,17 +237,20 @@ fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, message)
 }
 
-async fn probe_until_passed(store: Arc<dyn SnapshotStore>, prefix: String, told: watch::Sender<Probe>, gate: Gate) {
+async fn probe_until_passed(store: Arc<dyn SnapshotStore>, seal: Arc<Seal>, prefix: String, told: watch::Sender<Probe>, gate: Gate) {
     let mut wait = PROBE_WAIT_FIRST;
     loop {
-        match dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await {
+        let tried = match seal.writer() {
+            Ok(_) => dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await.map_err(|error| probe_error(&error)),
+            Err(error) => Err(sealed::keys_error(&error)),
+        };
+        match tried {
             Ok(()) => {
                 gate.ready();
                 let _ = told.send(Probe::Passed);
                 return;
             }
             Err(error) => {
-                let error = probe_error(&error);
                 gate.not_ready(error.to_string());
                 if told.send(Probe::Failed(error)).is_err() {
                     return;

@@ -1,10 +1,14 @@
 //! What is stored of a session, read without running it: also while another pod runs it, and also when it does not verify.
 
+use std::sync::Arc;
+
+use dormouse_lifecycle::acquire::{CorruptHead, acquire};
 use dormouse_lifecycle::checkpoint::CheckpointRef;
 use dormouse_lifecycle::journal::Entries;
-use dormouse_lifecycle::{Head, SessionKey, recover};
+use dormouse_lifecycle::journal::Journal;
+use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalEntry, JournalPage};
-use dormouse_protocol::kernel::{JournalCall, StoredCall};
+use dormouse_protocol::kernel::{Anchor, JournalCall, StoredCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use crate::pod::Pod;
@@ -18,30 +22,49 @@ const READS_IN_FLIGHT_MAX: usize = 16;
 
 /// What lies at a session's head.
 pub(crate) struct Stored {
-    /// It, or what stands in for one that does not verify.
+    /// It, or what stands in for one that is not believed.
     pub head: Head,
-    /// The ETag of what lies there.
-    pub etag: String,
-    /// Why the head does not verify.
+    /// The ETag of what lies there, if anything does.
+    pub etag: Option<String>,
+    /// Its journal; of a head that was put back, the one that it has.
+    pub journal: Journal,
+    /// Why the head is not believed.
     pub damage: Option<String>,
 }
 
-/// Reads the head of a session; for one that does not verify, what else is stored tells what can be told, up to `epoch`. `None`: nothing is there.
-pub(crate) async fn read(storage: &Storage, key: &SessionKey, epoch: u64) -> Result<Option<Stored>, ApiError> {
-    let Some((decoded, etag)) = storage.head(key).await? else { return Ok(None) };
-    let damage = match decoded {
-        Ok(head) if head.belongs_to(key) => return Ok((!head.tombstone).then_some(Stored { head, etag, damage: None })),
-        Ok(head) => format!("the head at this key belongs to session {} of {}", head.uid, head.tenant),
-        Err(error) => error.to_string(),
+/// Reads the head of a session; for one that is not believed, what else is stored tells what can be told, up to `epoch`. `None`: nothing is there,
+/// nor known to have been there.
+pub(crate) async fn read(storage: &Storage, key: &SessionKey, epoch: u64, anchor: Option<Anchor>) -> Result<Option<Stored>, ApiError> {
+    let found = storage.head(key, anchor).await?;
+    let etag = found.as_ref().map(|(_, etag)| etag.clone());
+    let old = found.as_ref().and_then(|(head, _)| head.as_ref().ok()).map(|head| head.journal.clone());
+    // Whoever reads is no owner: no epoch is above its own.
+    let damage = match acquire(key.clone(), u64::MAX, anchor.as_ref().map(Anchor::version), found) {
+        Acquire::Fresh(_) | Acquire::Deleted | Acquire::Stale { .. } => return Ok(None),
+        Acquire::Restore(owned) => {
+            let head = owned.head.map(Arc::unwrap_or_clone);
+            return Ok(head.map(|head| Stored { journal: head.journal.clone(), head, etag, damage: None }));
+        }
+        Acquire::Corrupt(error) => error,
     };
-    let listed = storage.list(&key.prefix()).await?;
-    let mut objects = Vec::new();
+    let (listed, expected) = (storage.list(&key.prefix()).await?, storage.expects(anchor)?);
+    let (mut objects, mut closed) = (Vec::new(), None);
     for keys in recover::wanted(&listed).chunks(READS_IN_FLIGHT_MAX) {
-        let found = futures::future::try_join_all(keys.iter().map(|key| storage.read(key))).await?;
-        objects.extend(keys.iter().zip(found).filter_map(|(key, found)| Some(((*key).to_owned(), found?.0))));
+        let found = futures::future::try_join_all(keys.iter().map(|key| storage.look(key))).await?;
+        for (key, found) in keys.iter().zip(found) {
+            match found {
+                // Nobody vouches for it: the head that would name it is not believed.
+                Some(Ok(opened)) if expected && opened.sealed.is_none() => closed = Some(format!("{key} is not encrypted")),
+                Some(Ok(opened)) => objects.push(((*key).to_owned(), opened.bytes)),
+                Some(Err(error)) => closed = Some(error.to_string()),
+                None => {}
+            }
+        }
     }
-    let head = recover::recover(key, epoch, &listed, &objects);
-    Ok(Some(Stored { head, etag, damage: Some(damage) }))
+    let head = recover::recover(key, epoch, anchor.as_ref().map(Anchor::version), &listed, &objects);
+    let put_back = old.filter(|_| matches!(damage, CorruptHead::RolledBack { .. }));
+    let damage = closed.map_or_else(|| damage.to_string(), |closed| format!("{damage}; beside it, {closed}"));
+    Ok(Some(Stored { journal: put_back.unwrap_or_else(|| head.journal.clone()), head, etag, damage: Some(damage) }))
 }
 
 /// A checkpoint as clients see it.
@@ -70,24 +93,22 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn stored_journal(&self, call: &JournalCall) -> Result<JournalPage, ApiError> {
-        let Some(Stored { head, damage, .. }) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
+        let Some(Stored { journal, damage, .. }) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
         let limit = call.limit.clamp(1, PAGE_ENTRIES_MAX);
         let mut page = JournalPage { damage, ..JournalPage::default() };
-        let ends = head.journal.segments.iter().skip(1).map(|next| next.first).chain([head.journal.tail_first()]);
-        for (segment, end) in head.journal.segments.iter().zip(ends) {
+        let ends = journal.segments.iter().skip(1).map(|next| next.first).chain([journal.tail_first()]);
+        for (segment, end) in journal.segments.iter().zip(ends) {
             if end <= call.after.saturating_add(1) || page.next.is_some() {
                 continue;
             }
-            let bytes = self.shared().storage.read(&segment.key).await?;
-            match bytes
-                .ok_or_else(|| format!("{} is gone", segment.key))
-                .and_then(|(bytes, _)| segment.open(&bytes).map_err(|e| e.to_string()))
-            {
+            let found = self.shared().storage.look(&segment.key).await?;
+            let opened = found.ok_or_else(|| format!("{} is gone", segment.key)).and_then(|found| found.map_err(|e| e.to_string()));
+            match opened.and_then(|opened| segment.open(&opened.bytes).map_err(|e| e.to_string())) {
                 Ok(entries) => take(&mut page, entries, call.after, limit),
                 Err(reason) => page.damage = Some(reason),
             }
         }
-        let tail = Entries { first: head.journal.tail_first(), entries: head.journal.tail };
+        let tail = Entries { first: journal.tail_first(), entries: journal.tail };
         take(&mut page, tail, call.after, limit);
         Ok(page)
     }
@@ -105,7 +126,7 @@ impl Pod {
             name: call.name.clone(),
         };
         self.shared().storage_ready().await?;
-        read(&self.shared().storage, &key, u64::MAX).await
+        read(&self.shared().storage, &key, u64::MAX, call.anchor).await
     }
 }
 

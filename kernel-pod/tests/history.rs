@@ -19,7 +19,7 @@ use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
 
 fn stored(session: &Assignment) -> StoredCall {
-    StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone() }
+    StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone(), anchor: session.anchor }
 }
 
 async fn journal(pod: &Pod, session: &Assignment, after: u64) -> Vec<JournalEntry> {

@@ -61,6 +61,7 @@ fn pool() -> ValidPool {
         runtime_class: None,
         resources: dormouse_crds::pool::Resources::default(),
         storage: target,
+        encryption_secret: None,
         owner: None,
     }
 }

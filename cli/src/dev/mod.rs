@@ -11,7 +11,11 @@ mod folder;
 mod sessions;
 mod storage;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context as _, bail};
 use dormouse_engine::{EngineOptions, Engines};
@@ -21,6 +25,7 @@ use dormouse_gateway::{
     directory::folder::{FolderDirectory, StaticPod},
 };
 use dormouse_kernel::{Pod, PodConfig};
+use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_service::tls::{PeerClient, Process};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -52,6 +57,10 @@ pub struct Args {
     /// The bucket, when it is not that folder.
     #[command(flatten)]
     storage: StorageArgs,
+    /// Folder with keys to encrypt what is stored: a file of 32 random bytes, raw or in base64, for each, and a file `current` with the name of
+    /// the one for new objects.
+    #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR", value_name = "FOLDER")]
+    encryption_keys: Option<PathBuf>,
     /// A manifest with ToolBrokers and the Secrets that they name; may be given several times.
     #[arg(long = "broker", value_name = "FILE")]
     brokers: Vec<PathBuf>,
@@ -87,7 +96,8 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         cache_bytes: CACHE_BYTES,
         store_prefix: String::new(),
     };
-    let pod = Pod::new(config, engines, Arc::clone(&store), Arc::new(tools))?;
+    let seal = seal(args.encryption_keys.as_deref(), &namespace)?;
+    let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal)?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
         StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
@@ -113,6 +123,13 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     inner_tasks.wait().await;
     directory.flush().await.context("cannot write the status of sessions")?;
     served.context("the listener failed")
+}
+
+/// What encrypts. Here somebody is there to be told at once that there are no keys.
+fn seal(keys: Option<&Path>, namespace: &str) -> anyhow::Result<Seal> {
+    let Some(folder) = keys else { return Ok(Seal::none()) };
+    Keyring::read(folder).with_context(|| format!("--encryption-keys {}", folder.display()))?;
+    Ok(Seal::new(namespace, Keys::folder(folder)))
 }
 
 fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {

@@ -1,6 +1,6 @@
 //! What a child takes from its parent: copies of the segments under its own prefix, so that each of the two can be deleted alone.
 
-use crate::{Head, SegmentRef, SessionKey};
+use crate::{Head, SegmentRef, SessionKey, keys};
 
 /// The sequence of a child's first commit, which is the first to name the copies.
 const FIRST_SEQUENCE: u64 = 1;
@@ -31,6 +31,8 @@ pub enum ForkError {
     },
 }
 
+/// The keys of the copies keep the hash of the names that they are copies of; see [`keys::may_lie_at`].
+///
 /// What `child`, which has no head yet, must do to go on from `state`, a head or a checkpoint of `parent`. The keys of the copies carry the
 /// version of the child's first commit under `epoch`, so that copies of an attempt that came to nothing are garbage once another succeeds.
 ///
@@ -49,7 +51,8 @@ pub fn fork(parent: &SessionKey, state: &Head, child: &SessionKey, epoch: u64) -
         if !segment.key.starts_with(&parent.prefix()) {
             return Err(ForkError::Outside { key: segment.key.clone() });
         }
-        let key = child.segment(epoch, FIRST_SEQUENCE, &segment.sha256);
+        let hash = keys::name_hash(&segment.key).unwrap_or(&segment.sha256);
+        let key = child.segment(epoch, FIRST_SEQUENCE, hash);
         copies.push((segment.key.clone(), key.clone()));
         segments.push(SegmentRef { key, ..segment.clone() });
     }
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn every_segment_gets_a_key_of_the_child() {
         let Fork { copies, base } = fork(&key("parent"), &state(), &key("child"), 4).unwrap();
-        let copy = format!("p/t/team/s/child/4-1-{}", "ab".repeat(16));
+        let copy = "p/t/team/s/child/4-1-ab".to_owned();
         assert_eq!(copies, [("p/t/team/s/parent/1-3-ab".to_owned(), copy.clone())]);
         assert!(base.belongs_to(&key("child")));
         assert_eq!(base.segments, [SegmentRef { key: copy, ..state().segments[0].clone() }]);

@@ -91,6 +91,9 @@ pub struct Head {
     /// The label of the checkpoint that these bytes are; `None` in a head and in an automatic checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Whether its writer encrypted it: bytes that say so and were not encrypted are not believed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
     /// The pages changed since the last segment, in the form of [`inline`]; empty for none. Travels after the manifest, not in it.
     #[serde(skip)]
     pub inline: Bytes,
@@ -135,6 +138,14 @@ pub enum HeadError {
     /// zstd refused.
     #[error("the head's manifest cannot be (de)compressed: {0}")]
     Zstd(#[source] std::io::Error),
+    /// It is encrypted, and does not open.
+    #[error("{0}")]
+    Unopened(String),
+    /// It is not encrypted, and should be.
+    #[error(
+        "the head is not encrypted, and what was stored before it was: it is not believed. Put the encrypted one back, or restore a checkpoint"
+    )]
+    Unsealed,
     /// The inline pages do not verify.
     #[error("the head's inline pages: {0}")]
     Inline(#[source] SegmentError),
@@ -285,6 +296,7 @@ mod tests {
             checkpoints: Vec::new(),
             journal: Journal::default(),
             label: None,
+            sealed: false,
             inline: if inline.is_empty() { Bytes::new() } else { segment::encode(inline).unwrap() },
         }
     }

@@ -4,7 +4,7 @@
 //! `j` for the journal. A uid is never used twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same
 //! number apart.
 
-/// Hex digits of a segment's sha256 that go into its key: 128 bits.
+/// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
 
 const HEAD: &str = "head";
@@ -94,7 +94,7 @@ pub fn head(store_prefix: &str, tenant: &str, uid: &str) -> String {
     format!("{}{HEAD}", prefix(store_prefix, tenant, uid))
 }
 
-/// Key of a segment. `hash` is the hex sha256 of its bytes, of which the first [`HASH_DIGITS`] count.
+/// Key of a segment. `hash` is a hex sha256 over its bytes, of which the first [`HASH_DIGITS`] count.
 #[must_use]
 pub fn segment(store_prefix: &str, tenant: &str, uid: &str, epoch: u64, sequence: u64, hash: &str) -> String {
     object(&prefix(store_prefix, tenant, uid), Kind::Segment, epoch, sequence, hash)
@@ -126,6 +126,28 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
 }
 
+/// The uid of the session that `key` lies below, and the last part of it.
+#[must_use]
+pub fn owner_and_name(key: &str) -> Option<(&str, &str)> {
+    let (rest, name) = key.rsplit_once('/')?;
+    Some((rest.rsplit('/').next()?, name))
+}
+
+/// Whether what session `writer` wrote as `name` may lie at `key`: in its own place, or as the copy of a segment that a fork made, which keeps
+/// the hash of the name.
+#[must_use]
+pub fn may_lie_at(key: &str, writer: &str, name: &str) -> bool {
+    let Some((owner, now)) = owner_and_name(key) else { return false };
+    let segment = |name| parse_object(name).filter(|(kind, _)| *kind == Kind::Segment).and_then(|_| name_hash(name));
+    if owner == writer { now == name } else { segment(now).is_some() && segment(now) == segment(name) }
+}
+
+/// The hash in the name of an object.
+#[must_use]
+pub fn name_hash(key: &str) -> Option<&str> {
+    key.rsplit('-').next().filter(|hash| !hash.contains('/') && !hash.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +170,25 @@ mod tests {
         assert_eq!(parse_object(&session.journal(3, 17, "ab")), Some((Kind::Journal, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
+    }
+
+    #[test]
+    fn an_object_lies_in_its_place_or_is_a_copied_segment() {
+        let at = |key, writer, name| may_lie_at(key, writer, name);
+        assert!(at("p/t/a/s/u/head", "u", "head") && at("t/a/s/u/1-2-ab", "u", "1-2-ab") && at("t/a/s/u/c1-2-ab", "u", "c1-2-ab"));
+        assert!(at("t/a/s/child/4-1-ab", "u", "1-2-ab"), "a fork copies segments");
+        for (key, writer, name) in [
+            ("t/a/s/u/head", "v", "head"),
+            ("t/a/s/u/head", "u", "c1-2-ab"),
+            ("t/a/s/u/1-2-ab", "u", "1-3-ab"),
+            ("t/a/s/child/4-1-ab", "u", "1-2-cd"),
+            ("t/a/s/child/4-1-ab", "u", "c1-2-ab"),
+            ("t/a/s/child/c4-1-ab", "u", "c1-2-ab"),
+            ("t/a/s/child/j4-1-ab", "u", "1-2-ab"),
+            ("head", "", "head"),
+        ] {
+            assert!(!at(key, writer, name), "{key} {writer} {name}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Annex {
     pub mark: Option<Mark>,
     /// Entries at the end of the journal.
     pub journal: Vec<serde_json::Value>,
+    /// Whether what is put is encrypted on its way; see [`Head::sealed`].
+    pub sealed: bool,
 }
 
 pub(crate) struct Prepared {
@@ -43,7 +45,8 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
     let (mut inline, pages) = encode_delta(base, change.pages)?;
     if inline.len() > INLINE_BYTES_MAX {
         let sha256 = segment::sha256_hex(&inline);
-        let key = session.segment(owned.epoch, sequence, &sha256);
+        // Salted, for a name is in clear where the object is encrypted: whoever guesses the pages could see that it is right.
+        let key = session.segment(owned.epoch, sequence, &segment::sha256_hex(format!("{put_id} {sha256}").as_bytes()));
         segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
         puts.push_back((key, std::mem::take(&mut inline)));
     }
@@ -68,6 +71,7 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
         journal,
         label: None,
+        sealed: annex.sealed,
         inline,
     };
     if let Some(mark) = annex.mark {
@@ -148,19 +152,20 @@ mod tests {
 
     #[test]
     fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
-        let (one, puts) = after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], base: None });
+        let (one, puts) =
+            after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], ..Annex::default() });
         assert_eq!(puts, 2, "a segment and a checkpoint");
         let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2)], ..Annex::default() });
         assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
         let then = one.head.clone().unwrap();
-        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)] };
+        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)], ..Annex::default() };
         let (back, puts) = after(&two, change(0..0, false), annex);
         let head = back.head.clone().unwrap();
         assert_eq!((head.sequence, puts), (3, 1));
         assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
         assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
         assert_eq!((head.journal.last, &head.journal.tail), (3, &vec![json!(1), json!(2), json!(3)]));
-        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), journal: vec![] });
+        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), ..Annex::default() });
         assert_eq!(puts, 1, "the state that is left is put aside");
     }
 

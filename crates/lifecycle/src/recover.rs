@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use crate::{
-    Head, SessionKey, checkpoint,
+    Head, SessionKey,
+    checkpoint::{self, CheckpointRef},
     journal::{self, JournalRef},
     keys::{self, Kind},
     segment::sha256_hex,
@@ -19,19 +20,20 @@ pub const SEQUENCE_GAP: u64 = 1 << 20;
 /// How far the journal's numbers jump, for entries that were only in the lost head.
 pub const JOURNAL_GAP: u64 = 1 << 16;
 
-/// The keys, of all that are listed, that [`recover`] wants to see.
+/// The keys, of all that are listed, that [`recover`] wants to see: the head's among them, for it may be an older one.
 #[must_use]
 pub fn wanted(listed: &[String]) -> Vec<&str> {
-    let kind = |key: &&String| keys::parse_object(key).is_some_and(|(kind, _)| kind != Kind::Segment);
+    let kind = |key: &&String| keys::is_head(key) || keys::parse_object(key).is_some_and(|(kind, _)| kind != Kind::Segment);
     listed.iter().filter(kind).map(String::as_str).collect()
 }
 
 /// A head that stands in for the lost one: no pages, but every checkpoint whose objects are all listed, the journal as far as it had rolled
-/// over, and a version above all that is stored up to `epoch`. `objects` are those of [`wanted`] that could be read, with their keys.
+/// over, and a version above all that is stored up to `epoch` and above `anchor`, which is known to have been stored. `objects` are those of [`wanted`] that could be read, with their keys.
 #[must_use]
-pub fn recover(session: &SessionKey, epoch: u64, listed: &[String], objects: &[(String, Bytes)]) -> Head {
+pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, listed: &[String], objects: &[(String, Bytes)]) -> Head {
     let known: HashSet<&str> = listed.iter().map(String::as_str).collect();
-    let versions = listed.iter().filter_map(|key| keys::parse_object(key)).map(|(_, version)| version).filter(|version| version.0 <= epoch);
+    let stored = listed.iter().filter_map(|key| keys::parse_object(key)).map(|(_, version)| version);
+    let versions = stored.chain(anchor).filter(|version| version.0 <= epoch);
     let (last_epoch, _) = versions.clone().max().unwrap_or((epoch, 0));
     let last_sequence = versions.map(|(_, sequence)| sequence).max().unwrap_or(0);
     let mut head = Head {
@@ -41,17 +43,18 @@ pub fn recover(session: &SessionKey, epoch: u64, listed: &[String], objects: &[(
         tombstone: false,
         ..crate::sweep::empty(session)
     };
+    // A head that verifies and is not believed is an older one that was put back: what it was then can be gone back to like a checkpoint.
+    if let Some((key, bytes)) = objects.iter().find(|(key, _)| *key == session.head()) {
+        head.checkpoints.extend(listed_whole(session, &known, key, bytes));
+    }
     let mut sorted: Vec<_> = objects.iter().filter_map(|(key, bytes)| Some((keys::parse_object(key)?, key, bytes))).collect();
     sorted.sort_by_key(|((_, version), key, _)| (*version, key.as_str()));
     for ((kind, _), key, bytes) in sorted {
         match kind {
             Kind::Segment => {}
             Kind::Checkpoint => {
-                let Some(state) = Head::decode(bytes).ok().filter(|state| state.belongs_to(session)) else { continue };
-                let listed = checkpoint::listed(&state, key.clone(), bytes);
-                if listed.segments.iter().all(|key| known.contains(key.as_str())) {
-                    head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
-                }
+                let Some(listed) = listed_whole(session, &known, key, bytes) else { continue };
+                head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
             }
             Kind::Journal => {
                 let Ok(entries) = journal::decode(bytes) else { continue };
@@ -65,6 +68,13 @@ pub fn recover(session: &SessionKey, epoch: u64, listed: &[String], objects: &[(
     }
     head.journal.last = head.journal.last.saturating_add(JOURNAL_GAP);
     head
+}
+
+/// How a head lists the state that `bytes` at `key` are, if it is one of this session and all that it needs is there.
+fn listed_whole(session: &SessionKey, known: &HashSet<&str>, key: &str, bytes: &[u8]) -> Option<CheckpointRef> {
+    let state = Head::decode(bytes).ok().filter(|state| state.belongs_to(session) && !state.tombstone)?;
+    let listed = checkpoint::listed(&state, key.to_owned(), bytes);
+    listed.segments.iter().all(|key| known.contains(key.as_str())).then_some(listed)
 }
 
 #[cfg(test)]
@@ -116,18 +126,26 @@ mod tests {
         for sequence in 1..=6 {
             let mark =
                 (sequence % 2 == 0).then_some(Mark { subject: Subject::This, label: (sequence == 4).then(|| "four".into()), keep: 20 });
-            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], base: None }, &mut store);
+            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], ..Annex::default() }, &mut store);
         }
-        let known = owned.head.unwrap();
+        let head = owned.head.unwrap();
+        let known = Arc::clone(&head);
         let mut listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
         listed.push(session().segment(9, 1, "ab"));
         assert_eq!(wanted(&listed).len(), store.len());
-        let found = recover(&session(), 3, &listed, &store);
+        assert!(wanted(&[session().head()]).contains(&session().head().as_str()));
+        let found = recover(&session(), 3, None, &listed, &store);
         assert_eq!(found.checkpoints, known.checkpoints);
         assert_eq!(found.journal.segments, known.journal.segments);
         assert!(found.version() > known.version() && found.epoch == 3, "a later epoch's litter does not count");
         assert!(found.journal.last > known.journal.last, "numbers that only the lost head knew are not given again");
         assert!(found.segments.is_empty() && !found.tombstone);
+        let known = (3, known.sequence + 2 * SEQUENCE_GAP);
+        let put_back = (session().head(), Head { checkpoints: Vec::new(), ..(*head).clone() }.encode().unwrap());
+        let with_head: Vec<_> = store.iter().cloned().chain([put_back]).collect();
+        let ids = |found: Head| found.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>();
+        assert_eq!(ids(recover(&session(), 3, Some(known), &listed, &with_head)), [2, 4, 6], "a state is listed once");
+        assert!(recover(&session(), 3, Some(known), &listed, &store).version() > known, "what was stored once is outranked, too");
     }
 
     #[test]
@@ -143,7 +161,7 @@ mod tests {
         store.push((session().checkpoint(1, 3, "ab"), Bytes::from_static(b"noise")));
         store.push((session().journal(1, 3, "ab"), Bytes::from_static(b"noise")));
         let listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
-        let found = recover(&session(), 1, &listed, &store);
+        let found = recover(&session(), 1, None, &listed, &store);
         assert_eq!(found.checkpoints, head.checkpoints);
         assert!(found.journal.segments.is_empty());
     }

@@ -35,6 +35,7 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
         checkpoints: Vec::new(),
         journal: crate::journal::Journal::default(),
         tombstone: true,
+        sealed: false,
         ..head.clone()
     }
     .encode()
@@ -67,6 +68,7 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
         checkpoints: Vec::new(),
         journal: crate::journal::Journal::default(),
         label: None,
+        sealed: false,
         inline: Bytes::new(),
     }
 }

@@ -55,6 +55,45 @@ pub struct Assignment {
     /// The session that `spec.source` names, if it exists: a new session begins as what that one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_uid: Option<String>,
+    /// What is known to have been stored of the session: an older head, or none, is not believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
+    /// The same of the session that it is forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_anchor: Option<Anchor>,
+}
+
+/// A commit that some process has reported. Status is coalesced, so later ones may be stored: it is a lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Anchor {
+    /// The assignment under which it was written.
+    pub epoch: u64,
+    /// Commits in the session's life.
+    pub sequence: u64,
+    /// Whether it was encrypted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
+}
+
+impl Anchor {
+    /// What strictly grows with every commit.
+    #[must_use]
+    pub fn version(&self) -> (u64, u64) {
+        (self.epoch, self.sequence)
+    }
+
+    /// The later one of what two have seen.
+    #[must_use]
+    pub fn later(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).max_by_key(Self::version)
+    }
+}
+
+impl From<&SnapshotStatus> for Anchor {
+    fn from(snapshot: &SnapshotStatus) -> Self {
+        Self { epoch: snapshot.epoch, sequence: snapshot.sequence, encrypted: snapshot.encrypted }
+    }
 }
 
 /// Body of `POST /v1/checkpoint`.
@@ -87,6 +126,9 @@ pub struct StoredCall {
     pub name: String,
     /// Object uid: the key in storage.
     pub uid: String,
+    /// What is known to have been stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
 }
 
 /// Body of `POST /v1/stored/journal`.

@@ -8,7 +8,7 @@ use dormouse_crds::session::OperatingMode;
 use dormouse_engine::{Instance, Settings};
 use dormouse_lifecycle::Owned;
 use dormouse_protocol::ApiError;
-use dormouse_protocol::kernel::{Assignment, SessionReport};
+use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -307,6 +307,8 @@ impl Actor {
             self.assignment.epoch = assignment.epoch;
             self.verify = true;
         }
+        self.assignment.anchor = Anchor::later(self.assignment.anchor, assignment.anchor);
+        self.assignment.source_anchor = Anchor::later(self.assignment.source_anchor, assignment.source_anchor);
         if assignment.generation > self.assignment.generation {
             self.assignment.generation = assignment.generation;
             self.assignment.spec = assignment.spec.clone();

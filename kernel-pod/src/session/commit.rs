@@ -20,6 +20,7 @@ use super::actor::Actor;
 use super::wake::EngineState;
 use super::{Fault, gone};
 use crate::metrics::CommitOutcome;
+use crate::sealed::Outgoing;
 use crate::storage::Storage;
 
 /// How long a commit whose outcome is unknown is sent again.
@@ -52,16 +53,18 @@ impl Actor {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
+        let writer = self.pod.storage.writer().map_err(Fault::Unavailable)?;
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
         live.state.event_seq = event_seq;
-        let change = change(live, base.as_deref()).map_err(Fault::Unavailable)?;
+        let change = change(live, base.as_deref(), writer.is_some()).map_err(Fault::Unavailable)?;
+        let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let annex = self.due_annex(base, mark);
+        let annex = self.due_annex(base, mark, writer.is_some());
         let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
         let (commit, step) = begin(owned, change, annex, put_id).await?;
         let mut written = 0;
-        let outcome = drive(&pod.storage, commit, step, &mut written).await;
+        let outcome = drive(&pod.storage, commit, step, outgoing, &mut written).await;
         let took = began.elapsed();
         match outcome {
             Outcome::Committed(owned) => {
@@ -84,9 +87,11 @@ impl Actor {
     }
 }
 
-/// What has changed in the instance since `base`, or else since the last commit.
-fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, ApiError> {
-    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(super::wake::holds_contents);
+/// What has changed in the instance since `base`, or else since the last commit. The first commit that is `sealed` writes everything anew, so
+/// that nothing of the session stays in clear that no checkpoint needs.
+fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> Result<Change, ApiError> {
+    let anew = |base: &Head| super::wake::holds_contents(base) || (sealed && !base.sealed);
+    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(anew);
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
@@ -118,14 +123,20 @@ enum Request {
     Read(String),
 }
 
-async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, written: &mut u64) -> Outcome {
+async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, mut outgoing: Outgoing, written: &mut u64) -> Outcome {
     let deadline = Instant::now() + COMMIT_TIMEOUT;
     let mut wait = RESEND_FIRST;
     let mut request = None;
     loop {
         match step {
-            Step::PutSegment { key, bytes } => request = Some(Request::Segment(key, bytes)),
-            Step::PutHead { key, bytes, condition } => request = Some(Request::Head(key, bytes, condition)),
+            Step::PutSegment { key, bytes } => match outgoing.body(&key, bytes).await {
+                Ok(bytes) => request = Some(Request::Segment(key, bytes)),
+                Err(error) => return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error)),
+            },
+            Step::PutHead { key, bytes, condition } => match outgoing.body(&key, bytes).await {
+                Ok(bytes) => request = Some(Request::Head(key, bytes, condition)),
+                Err(error) => return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error)),
+            },
             Step::GetHead { key } => request = Some(Request::Read(key)),
             Step::Resend => {
                 if Instant::now() >= deadline {

@@ -30,6 +30,8 @@ struct InHand {
     owned: Owned,
     /// Its record, if it can be read.
     state: Option<SessionState>,
+    /// Entries of the journal that only a head has which is not believed.
+    tail: Vec<serde_json::Value>,
 }
 
 impl Actor {
@@ -56,7 +58,7 @@ impl Actor {
         if self.live.as_ref().is_some_and(|live| live.dirty) {
             self.commit().await?;
         }
-        let InHand { owned, state: now } = match self.take_in_hand().await {
+        let InHand { mut owned, state: now, tail } = match self.take_in_hand().await {
             Ok(in_hand) => in_hand,
             Err(Fault::Gone(error)) => return Err(Fault::Gone(error)),
             Err(fault) => return Ok(Err(fault.error())),
@@ -73,6 +75,11 @@ impl Actor {
                 Err(error) => return Ok(Err(error)),
             },
         };
+        // A head that was put back is replaced now, so what it was cannot be listed under its key any more.
+        let own = self.key().head();
+        if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
+            Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
+        }
         let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
         self.poison = Poison::default();
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
@@ -81,7 +88,7 @@ impl Actor {
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.lay(instance, settings, owned, state, slot);
         if let Some(live) = &mut self.live {
-            live.journal = slept;
+            live.journal = tail.into_iter().chain(slept).collect();
             live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
         }
         // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
@@ -96,22 +103,27 @@ impl Actor {
     /// What this process may replace, whether it is live, asleep or damaged.
     async fn take_in_hand(&mut self) -> Result<InHand, Fault> {
         if let Some(live) = &self.live {
-            return Ok(InHand { owned: live.owned.clone(), state: Some(live.state.clone()) });
+            return Ok(InHand { owned: live.owned.clone(), state: Some(live.state.clone()), tail: Vec::new() });
         }
         let epoch = self.assignment.epoch;
         self.pod.storage_ready().await.map_err(Fault::Unavailable)?;
-        let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
+        let (anchor, mut tail) = (self.anchor(), Vec::new());
+        let stored = self.pod.storage.head(&self.key(), anchor).await.map_err(Fault::Unavailable)?;
         let owned = match self.acquire(stored) {
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Corrupt(_) => {
-                let found = stored::read(&self.pod.storage, &self.key(), epoch).await.map_err(Fault::Unavailable)?;
-                let (head, etag) = found.map(|found| (Arc::new(found.head), found.etag)).unzip();
+                let found = stored::read(&self.pod.storage, &self.key(), epoch, anchor).await.map_err(Fault::Unavailable)?;
+                let etag = found.as_ref().and_then(|found| found.etag.clone());
+                let head = found.map(|found| {
+                    tail = found.journal.tail;
+                    Arc::new(found.head)
+                });
                 Owned { session: self.key(), epoch, head, etag }
             }
             other => return Err(gone_from_head(&other)),
         };
         let state = owned.head.as_ref().and_then(|head| SessionState::decode(&head.state).ok());
-        Ok(InHand { owned, state })
+        Ok(InHand { owned, state, tail })
     }
 
     /// The checkpoint as an instance that could go on, with its head and record.
@@ -124,8 +136,7 @@ impl Actor {
         let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
         let engine = engines::of(&self.pod, &base).await?;
-        let keys = base.segments.iter().map(|segment| segment.key.as_str());
-        let segments = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)?;
+        let segments = self.pod.storage.segments(&base).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
         let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
@@ -156,8 +167,10 @@ impl Actor {
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
         let parent = SessionKey { uid, name, ..self.key() };
+        let encrypts = self.pod.storage.writer().map_err(Fault::Unavailable)?.is_some();
         for _ in 0..FORK_ATTEMPTS_MAX {
-            let stored = stored::read(&self.pod.storage, &parent, u64::MAX).await.map_err(Fault::Unavailable)?;
+            let stored =
+                stored::read(&self.pod.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
             let Some(stored) = stored else {
                 let message = format!("session `{}` has stored nothing that could be forked: run a cell in it, or wake it", parent.name);
                 return Err(failed(ErrorCode::Conflict, message));
@@ -179,13 +192,14 @@ impl Actor {
             if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
                 continue;
             }
-            let keys = plan.base.segments.iter().map(|segment| segment.key.as_str());
-            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Unavailable)? else { continue };
+            let Some(segments) = self.pod.storage.segments(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
             let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
             self.lay(instance, settings, owned, record, slot);
             if let Some(live) = &mut self.live {
+                // What the first commit writes anew leaves copies behind.
+                live.litter |= encrypts && !plan.base.sealed;
                 let parent = dormouse_protocol::session::session_id(&parent.uid);
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
@@ -197,7 +211,7 @@ impl Actor {
     }
 
     /// What goes with the next commit without anybody asking.
-    pub(super) fn due_annex(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Annex {
+    pub(super) fn due_annex(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, sealed: bool) -> Annex {
         let keep = self.assignment.spec.checkpoints.keep;
         let Some(live) = &mut self.live else { return Annex::default() };
         let head = live.owned.head.clone();
@@ -207,7 +221,7 @@ impl Actor {
             let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
             live.note(JournalBody::Checkpoint { id, label: label.clone() });
         }
-        Annex { base, mark, journal: std::mem::take(&mut live.journal) }
+        Annex { base, mark, journal: std::mem::take(&mut live.journal), sealed }
     }
 }
 

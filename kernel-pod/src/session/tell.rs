@@ -131,9 +131,11 @@ impl Actor {
 fn snapshot(owned: &Owned) -> Option<SnapshotStatus> {
     let head = owned.head.as_ref()?;
     Some(SnapshotStatus {
+        epoch: head.epoch,
         sequence: head.sequence,
         bytes: head.snapshot_bytes(),
         engine_digest: head.engine_digest.clone(),
         time: head.time.clone(),
+        encrypted: head.sealed,
     })
 }

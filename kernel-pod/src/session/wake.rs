@@ -8,6 +8,7 @@ use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
 use dormouse_protocol::eval::{EvalRequest, Woke};
 use dormouse_protocol::history::JournalBody;
+use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -109,10 +110,16 @@ impl Actor {
         }
     }
 
+    /// What is known to have been stored: by status, or by this process, which told of it and may not have been heard yet.
+    pub(super) fn anchor(&self) -> Option<Anchor> {
+        let told = self.told.as_ref().and_then(|told| told.snapshot.as_ref()).map(Anchor::from);
+        Anchor::later(self.assignment.anchor, told)
+    }
+
     /// What the head that was read means for this process.
     pub(super) fn acquire(&self, stored: Option<(Result<Head, HeadError>, String)>) -> Acquire {
         let epoch = self.assignment.epoch;
-        match acquire::acquire(self.key(), epoch, stored) {
+        match acquire::acquire(self.key(), epoch, self.anchor().as_ref().map(Anchor::version), stored) {
             Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, self.pod.boot())) => {
                 Acquire::Stale { epoch }
             }
@@ -123,7 +130,7 @@ impl Actor {
     async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
         let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
-            let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Failed)?;
+            let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Failed)?;
             let owned = match self.acquire(stored) {
                 Acquire::Fresh(owned) if self.assignment.spec.source.is_some() => {
                     return self.begin_as_fork(settings, owned, slot).await;
@@ -139,8 +146,7 @@ impl Actor {
             };
             let Some(head) = owned.head.clone() else { continue };
             let engine = engines::of(&self.pod, &head).await?;
-            let keys = head.segments.iter().map(|segment| segment.key.as_str());
-            let Some(segments) = self.pod.storage.segments(keys).await.map_err(Fault::Failed)? else {
+            let Some(segments) = self.pod.storage.segments(&head).await.map_err(Fault::Failed)? else {
                 // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
                 if missing == owned.etag {
                     return Err(corrupt(&"the head names a segment that is not in the store"));
@@ -255,7 +261,7 @@ impl Actor {
 
     /// After a later epoch came to a live session: is what we hold still what is stored?
     pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
-        let stored = self.pod.storage.head(&self.key()).await.map_err(Fault::Unavailable)?;
+        let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
         let etag = stored.map(|(_, etag)| etag);
         self.verify = false;
         if self.live.as_ref().is_some_and(|live| live.owned.etag != etag) {

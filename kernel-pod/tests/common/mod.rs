@@ -21,6 +21,7 @@ use dormouse_protocol::broker::{ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
 use futures::StreamExt as _;
 use tokio::sync::watch;
@@ -157,16 +158,32 @@ impl World {
         self.pod_with_parts(name, 10, ENGINE.clone(), store)
     }
 
+    /// A pod that encrypts.
+    pub fn sealing_pod(&self, name: &str, keys: Keys) -> Pod {
+        let config = config(name, 10);
+        let store = Arc::<Faulty>::clone(&self.store);
+        Pod::sealing(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools), Seal::new("team", keys)).unwrap()
+    }
+
     /// A pod whose new sessions get this engine.
     pub fn pod_of(&self, name: &str, slots: u32, engine: Engine) -> Pod {
         self.pod_with_parts(name, slots, engine, Arc::<Faulty>::clone(&self.store))
     }
 
     fn pod_with_parts(&self, name: &str, slots: u32, engine: Engine, store: Arc<dyn SnapshotStore>) -> Pod {
-        let config =
-            PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
-        Pod::new(config, engine, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
+        Pod::new(config(name, slots), engine, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
+}
+
+fn config(name: &str, slots: u32) -> PodConfig {
+    PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() }
+}
+
+/// Keys whose bytes follow from their ids.
+pub fn keys(ids: &[&str], current: &str) -> Keys {
+    let keys: Vec<[u8; 32]> = ids.iter().map(|id| [id.bytes().fold(0x80, u8::wrapping_add) | 0x80; 32]).collect();
+    let entries = ids.iter().copied().zip(keys.iter().map(|key| &key[..]));
+    Keys::fixed(Keyring::parse(entries.chain([("current", current.as_bytes())])).unwrap())
 }
 
 /// A spec that sleeps only when told to.
@@ -192,6 +209,8 @@ pub fn assign_spec(pod: &Pod, uid: &str, epoch: u64, spec: KernelSessionSpec) ->
         generation: 1,
         spec,
         source_uid: None,
+        anchor: None,
+        source_anchor: None,
     }
 }
 

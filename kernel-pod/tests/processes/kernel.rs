@@ -115,6 +115,8 @@ impl Target {
             epoch: self.epoch,
             boot: self.boot.clone(),
             source_uid: None,
+            anchor: None,
+            source_anchor: None,
             generation: 1,
             spec: KernelSessionSpec { idle_seconds: 3600, ..KernelSessionSpec::default() },
         }

@@ -14,6 +14,8 @@ use crate::{config::NetworkArgs, restricted as r};
 
 /// Where storage credentials are mounted.
 const STORAGE_DIR: &str = "/etc/dormouse/storage";
+/// Where encryption keys are mounted.
+const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
 /// The label that every namespace has, with its name.
 pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const COMPONENT_KERNEL: &str = "kernel";
@@ -50,6 +52,9 @@ fn metadata(pool: &ValidPool) -> Value {
 
 fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json::Error> {
     let selector = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
+    let mut volumes =
+        vec![r::tmp_volume(), r::secret_volume("storage", &pool.storage_secret()), r::secret_volume("tls", &pool.tls_secret())];
+    volumes.extend(pool.encryption_secret.as_ref().map(|secret| r::secret_volume("encryption", secret)));
     serde_json::from_value(json!({
         "metadata": metadata(pool),
         "spec": {
@@ -66,11 +71,7 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
                     "runtimeClassName": pool.runtime_class,
                     "securityContext": r::pod_security(),
                     "containers": [container(pool)],
-                    "volumes": [
-                        r::tmp_volume(),
-                        r::secret_volume("storage", &pool.storage_secret()),
-                        r::secret_volume("tls", &pool.tls_secret()),
-                    ],
+                    "volumes": volumes,
                 },
             },
         },
@@ -80,24 +81,34 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
 fn container(pool: &ValidPool) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let storage = &pool.storage;
+    let mut env = vec![
+        r::env_field("DORMOUSE_POD", "metadata.name"),
+        r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
+        r::env("DORMOUSE_POOL", &pool.name),
+        r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
+        r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
+        r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
+        r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
+        r::env("DORMOUSE_S3_ENDPOINT", &storage.endpoint),
+        r::env("DORMOUSE_S3_BUCKET", &storage.bucket),
+        r::env("DORMOUSE_S3_REGION", &storage.region),
+        r::env("DORMOUSE_S3_PREFIX", &storage.prefix),
+        r::env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
+    ];
+    let mut mounts = vec![
+        json!({ "name": "tmp", "mountPath": "/tmp" }),
+        json!({ "name": "storage", "mountPath": STORAGE_DIR, "readOnly": true }),
+        json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
+    ];
+    if pool.encryption_secret.is_some() {
+        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", ENCRYPTION_DIR));
+        mounts.push(json!({ "name": "encryption", "mountPath": ENCRYPTION_DIR, "readOnly": true }));
+    }
     json!({
         "name": COMPONENT_KERNEL,
         "image": pool.image,
         "imagePullPolicy": pool.image_pull_policy,
-        "env": [
-            r::env_field("DORMOUSE_POD", "metadata.name"),
-            r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
-            r::env("DORMOUSE_POOL", &pool.name),
-            r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
-            r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
-            r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
-            r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
-            r::env("DORMOUSE_S3_ENDPOINT", &storage.endpoint),
-            r::env("DORMOUSE_S3_BUCKET", &storage.bucket),
-            r::env("DORMOUSE_S3_REGION", &storage.region),
-            r::env("DORMOUSE_S3_PREFIX", &storage.prefix),
-            r::env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
-        ],
+        "env": env,
         "ports": [
             { "name": "kernel", "containerPort": KERNEL_PORT, "protocol": "TCP" },
             { "name": "admin", "containerPort": r::ADMIN_PORT, "protocol": "TCP" },
@@ -107,11 +118,7 @@ fn container(pool: &ValidPool) -> Value {
         "startupProbe": startup,
         "resources": r::resources(&pool.resources),
         "securityContext": r::container_security(),
-        "volumeMounts": [
-            { "name": "tmp", "mountPath": "/tmp" },
-            { "name": "storage", "mountPath": STORAGE_DIR, "readOnly": true },
-            { "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true },
-        ],
+        "volumeMounts": mounts,
     })
 }
 

@@ -73,6 +73,18 @@ fn no_secret_is_in_the_environment() {
 }
 
 #[test]
+fn encryption_keys_are_the_tenants_own_secret_and_never_in_the_environment() {
+    let encryption = dormouse_crds::pool::Encryption { key_secret_ref: dormouse_crds::NameRef { name: "keys".to_owned() } };
+    let pod = pod(&built(KernelPoolSpec { encryption: Some(encryption), ..KernelPoolSpec::default() }));
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "encryption").unwrap();
+    assert_eq!(volume.secret.as_ref().unwrap().secret_name.as_deref(), Some("keys"));
+    let mount = pod.containers[0].volume_mounts.iter().flatten().find(|mount| mount.name == "encryption").unwrap();
+    assert_eq!(mount.read_only, Some(true));
+    let folder = pod.containers[0].env.iter().flatten().find(|variable| variable.name == "DORMOUSE_ENCRYPTION_KEYS_DIR").unwrap();
+    assert_eq!(folder.value.as_deref(), Some(mount.mount_path.as_str()));
+}
+
+#[test]
 fn the_environment_is_what_the_kernel_pod_reads() {
     let pod = pod(&built(KernelPoolSpec { slots_per_pod: 7, ..KernelPoolSpec::default() }));
     let env: BTreeMap<_, _> =

@@ -1,6 +1,7 @@
 //! KernelPool: Deployment, NetworkPolicy, PodDisruptionBudget, certificate and storage credentials of the pods that run sessions.
 
 pub mod build;
+pub mod encryption;
 pub mod health;
 pub mod scale;
 pub mod validate;
@@ -60,10 +61,12 @@ pub enum PoolReason {
     StorageUnavailable,
     /// The store does not keep conditional writes atomic.
     StorageUnsafe,
+    /// There are no encryption keys where the spec says, or they are none.
+    EncryptionKeysInvalid,
 }
 
 impl PoolReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::PodsReady,
         Self::ScaledToZero,
         Self::PodsNotReady,
@@ -72,6 +75,7 @@ impl PoolReason {
         Self::StorageCredentialsInvalid,
         Self::StorageUnavailable,
         Self::StorageUnsafe,
+        Self::EncryptionKeysInvalid,
     ];
 
     /// The reason of this name.
@@ -114,6 +118,11 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
         Err(error) => return Err(error.into()),
     };
+    match encryption::check(&context, &valid).await {
+        Ok(()) => {}
+        Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
+        Err(error) => return Err(error.into()),
+    }
     let (deployment, wanted) = apply_all(&valid, &context).await?;
     let health = health::of(&context, &valid, &deployment, wanted).await;
     write_status(&pool, &context, &health).await?;

@@ -42,6 +42,8 @@ pub struct ValidPool {
     pub resources: Resources,
     /// Where its sessions sleep.
     pub storage: Target,
+    /// The Secret with the encryption keys, if its sessions are encrypted.
+    pub encryption_secret: Option<String>,
     /// The KernelPool, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -91,6 +93,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         runtime_class: spec.runtime_class_name.clone(),
         resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
         storage,
+        encryption_secret: spec.encryption.as_ref().map(|encryption| encryption.key_secret_ref.name.clone()),
         owner: pool.controller_owner_ref(&()),
     })
 }

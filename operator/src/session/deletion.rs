@@ -127,5 +127,7 @@ fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
         generation: session.metadata.generation.unwrap_or_default(),
         spec: session.spec.clone(),
         source_uid: None,
+        anchor: None,
+        source_anchor: None,
     }
 }

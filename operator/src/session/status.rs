@@ -152,7 +152,7 @@ fn asleep() -> Verdict {
 /// Of two snapshots the later one: a report that is under way may be older than what is written.
 fn newest(reported: Option<&SnapshotStatus>, written: Option<&SnapshotStatus>) -> Option<SnapshotStatus> {
     match (reported, written) {
-        (Some(reported), Some(written)) if reported.sequence < written.sequence => Some(written.clone()),
+        (Some(reported), Some(written)) if (reported.epoch, reported.sequence) < (written.epoch, written.sequence) => Some(written.clone()),
         (reported, written) => reported.or(written).cloned(),
     }
 }

@@ -8,7 +8,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn snapshot(sequence: u64) -> SnapshotStatus {
-    SnapshotStatus { sequence, bytes: 10, engine_digest: "e".to_owned(), time: "t".to_owned() }
+    SnapshotStatus { epoch: 1, encrypted: false, sequence, bytes: 10, engine_digest: "e".to_owned(), time: "t".to_owned() }
 }
 
 fn report(state: State) -> SessionReport {

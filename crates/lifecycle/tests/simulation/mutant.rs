@@ -57,11 +57,13 @@ pub enum Mutant {
     EffectsUnconfirmed,
     /// A head of the own epoch is restored, whoever wrote it.
     SharesAnEpoch,
+    /// A head is believed because it verifies, whatever is known to have been stored.
+    IgnoresAnchor,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -89,6 +91,7 @@ impl Mutant {
         Self::AcksUnconfirmed,
         Self::EffectsUnconfirmed,
         Self::SharesAnEpoch,
+        Self::IgnoresAnchor,
     ];
 }
 

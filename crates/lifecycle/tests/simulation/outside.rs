@@ -97,6 +97,8 @@ pub struct Outside {
     pub mutant: Option<Mutant>,
     /// Steps that a crash has cut off.
     pub cut: std::collections::BTreeSet<&'static str>,
+    /// The newest version that a process has told of.
+    pub reported: Option<(u64, u64)>,
     puts: u64,
 }
 
@@ -113,6 +115,7 @@ impl Outside {
             swept: (0, 0),
             mutant,
             cut: std::collections::BTreeSet::new(),
+            reported: None,
             puts: 0,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, assemble, claim, commit};
+use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, acquire::CorruptHead, assemble, claim, commit};
 
 use crate::{
     check::{Checks, Violation, must},
@@ -19,6 +19,8 @@ pub struct Process {
     pub boot: u64,
     /// The newest assignment.
     pub epoch: u64,
+    /// The newest version that it was told of.
+    anchor: Option<(u64, u64)>,
     /// What has arrived and was not looked at.
     pub mailbox: VecDeque<(Request, u64)>,
     queue: VecDeque<(Request, u64)>,
@@ -69,7 +71,12 @@ pub enum End {
 impl Process {
     pub fn new(boot: u64, epoch: u64) -> Self {
         let (mailbox, queue) = (VecDeque::new(), VecDeque::new());
-        Self { boot, epoch, mailbox, queue, verify: false, gone: 0, claim: None, held: None, phase: Phase::Asleep }
+        Self { boot, epoch, anchor: None, mailbox, queue, verify: false, gone: 0, claim: None, held: None, phase: Phase::Asleep }
+    }
+
+    /// A request brings what its gateway knows to be stored.
+    pub fn hears(&mut self, anchor: Option<(u64, u64)>) {
+        self.anchor = self.anchor.max(anchor);
     }
 
     /// Whether a claim may start the session here: there is nothing of it.
@@ -102,7 +109,7 @@ impl Process {
             let held = self.held.take();
             held.into_iter().for_each(|request| out.answer(request, false));
             self.leave(out);
-            *self = Self::new(self.boot, self.epoch);
+            *self = Self { anchor: self.anchor, ..Self::new(self.boot, self.epoch) };
         }
     }
 
@@ -185,7 +192,12 @@ impl Process {
         self.verify = false;
         let found = out.store.head(&mut out.random, &session().head());
         let copy = found.clone();
-        let owned = match acquire::acquire(session(), self.epoch, found.map(|(head, etag)| (Ok(head), etag))) {
+        let anchor = self.anchor.filter(|_| !out.is(Mutant::IgnoresAnchor));
+        let owned = match acquire::acquire(session(), self.epoch, anchor, found.map(|(head, etag)| (Ok(head), etag))) {
+            Acquire::Fresh(_) | Acquire::Restore(_) if out.store.went_back => {
+                let found = copy.map(|(head, _)| head.version());
+                return Err(Violation { checker: "a rolled back head is not believed", what: format!("{found:?} under {anchor:?}") });
+            }
             Acquire::Restore(owned) if self.is_taken(out, &owned) => return Ok(self.leave(out)),
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Stale { .. } if out.is(Mutant::AcquireIgnoresEpoch) => {
@@ -193,6 +205,12 @@ impl Process {
                 Owned { session: session(), epoch: self.epoch, head: Some(head.into()), etag: Some(etag) }
             }
             Acquire::Stale { .. } | Acquire::Deleted => return Ok(self.leave(out)),
+            // A deletion takes the head away, too; then nobody asks any more.
+            Acquire::Corrupt(CorruptHead::RolledBack { .. } | CorruptHead::Missing { .. })
+                if out.store.went_back || out.checks.is_erased() =>
+            {
+                return Ok(self.leave(out));
+            }
             Acquire::Corrupt(error) => return Err(Violation { checker: "what is stored verifies", what: error.to_string() }),
         };
         // A restore is as new as its head: what is acked from here on by somebody else meets this process in its next commit.
@@ -370,6 +388,7 @@ impl Process {
     fn committed(&mut self, out: &mut Outside, owned: Owned, request: Request) -> Result<(), Violation> {
         let Phase::Live(live) = &mut self.phase else { return Ok(()) };
         let head = owned.head.clone().expect("a commit has a head");
+        out.reported = out.reported.max(Some(head.version()));
         out.checks.is_committed(&head)?;
         out.checks.holds(&live.heap.record.cells)?;
         let dropped = live.owned.head.iter().flat_map(|before| &before.segments).any(|s| !head.segments.contains(s));

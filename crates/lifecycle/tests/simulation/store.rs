@@ -41,11 +41,13 @@ pub struct Store {
     before: Option<(Bytes, String)>,
     /// Whether requests fail.
     pub faults: bool,
+    /// Whether somebody has put an older head back, or taken it away.
+    pub went_back: bool,
 }
 
 impl Store {
     pub fn new(lie: Option<Lie>) -> Self {
-        Self { objects: Objects::new(), late: Vec::new(), writes: 0, lie, before: None, faults: true }
+        Self { objects: Objects::new(), late: Vec::new(), writes: 0, lie, before: None, faults: true, went_back: false }
     }
 
     /// A PUT as its sender sees it.
@@ -85,6 +87,15 @@ impl Store {
         let put = self.late.swap_remove(random.below(self.late.len()));
         self.take(checks, &put, false)?;
         Ok(true)
+    }
+
+    /// The head becomes the one before it, or nothing.
+    pub fn go_back(&mut self, key: &str, lose: bool) {
+        self.went_back = true;
+        match self.before.take().filter(|_| !lose) {
+            Some(before) => drop(self.objects.insert(key.to_owned(), before)),
+            None => drop(self.objects.remove(key)),
+        }
     }
 
     fn holds(&self, put: &Put) -> bool {

@@ -29,6 +29,8 @@ struct Status {
     version: u64,
     epoch: u64,
     boot: Option<u64>,
+    /// What processes have told of, with some delay.
+    anchor: Option<(u64, u64)>,
 }
 
 /// A write of status under way. Its request may have left already.
@@ -89,6 +91,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summar
         world.act()?;
     }
     world.come_to_rest()?;
+    world.goes_back(seed)?;
     Ok(world.summary())
 }
 
@@ -99,6 +102,7 @@ impl World {
             1 => drop(self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)?),
             2 => {
                 let gateway = self.out.random.below(GATEWAYS);
+                self.status.anchor = self.out.reported;
                 self.gateways[gateway] = self.status;
             }
             3 | 4 => self.sweep()?,
@@ -139,6 +143,7 @@ impl World {
         let here = |p: &Process| Some(p.boot) == known.boot && p.gone < known.epoch;
         let at = self.processes.iter().position(here).filter(|_| !believed_lost);
         if let Some(at) = at {
+            self.processes[at].hears(known.anchor);
             self.processes[at].mailbox.push_back((request, known.epoch));
             // Whichever gateway wrote it, it is what was claimed.
             return self.processes[at].confirm(&mut self.out, known.epoch);
@@ -152,6 +157,7 @@ impl World {
         let claimed = process.is_some();
         if let Some(process) = process {
             (process.epoch, process.claim) = (epoch, Some(epoch));
+            process.hears(known.anchor);
             process.mailbox.push_back((request, epoch));
         }
         self.patches.push(Patch { gateway, seen: known, boot, request, claimed });
@@ -167,7 +173,7 @@ impl World {
         let Patch { gateway, seen, boot, request, claimed } = self.patches.swap_remove(at);
         let dies = self.out.store.faults && self.out.random.one_in(6);
         let arrives = !dies || self.out.random.one_in(2);
-        let patched = Status { version: self.status.version + 1, epoch: seen.epoch + 1, boot: Some(boot) };
+        let patched = Status { version: self.status.version + 1, epoch: seen.epoch + 1, boot: Some(boot), anchor: self.status.anchor };
         let written = arrives && (self.status.version == seen.version || self.out.is(Mutant::StatusWithoutCas));
         if written {
             self.status = patched;
@@ -179,12 +185,14 @@ impl World {
         match (written && !dies, claimed) {
             (true, true) => {
                 self.claims.0 += 1;
+                process.hears(patched.anchor);
                 process.confirm(&mut self.out, patched.epoch)?;
             }
             (true, false) => {
                 if process.is_idle() && matches!(process.phase, crate::process::Phase::Asleep) {
                     process.epoch = process.epoch.max(patched.epoch);
                 }
+                process.hears(patched.anchor);
                 process.mailbox.push_back((request, patched.epoch));
                 process.confirm(&mut self.out, patched.epoch)?;
             }
@@ -275,6 +283,24 @@ impl World {
         self.ask_until_acked(before)?;
         self.settle()?;
         self.out.checks.nothing_is_left_over(&self.out.store.objects)
+    }
+
+    /// When all is well and told, somebody puts the head before the last one back, or takes the head away. The next owner must not go on from that.
+    fn goes_back(&mut self, seed: u64) -> Result<(), Violation> {
+        if self.out.checks.is_erased() {
+            return Ok(());
+        }
+        self.status.anchor = self.out.reported;
+        self.gateways[0] = self.status;
+        self.processes.clear();
+        self.out.store.go_back(&crate::outside::session().head(), seed.is_multiple_of(3));
+        let before = self.out.checks.acked();
+        self.out.client = crate::outside::Client::after(&self.out.client);
+        if let Some(request) = self.out.client.sends(&mut self.out.random) {
+            self.route(0, request)?;
+        }
+        self.settle()?;
+        must(self.out.checks.acked() == before, "a rolled back head is not believed", || "a cell was acked".to_owned())
     }
 
     fn ask_until_acked(&mut self, before: usize) -> Result<(), Violation> {

@@ -1,0 +1,281 @@
+//! The keys of a namespace: one that new objects are sealed with, and earlier ones that still open what they sealed.
+//!
+//! They come as a Secret has them: entries of 32 bytes, raw or in base64, each named by its id, and one entry `current` with the id of the key
+//! for new objects. Rotation adds a key and changes `current`. `current: none` seals nothing new and still opens everything.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::aead::{AES_256_GCM, RandomizedNonceKey};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+
+/// Keys in one Secret at most.
+pub const KEYS_MAX: usize = 64;
+
+/// Bytes of a key's id.
+pub const ID_BYTES_MAX: usize = 63;
+
+/// The entry that names the key for new objects.
+pub const CURRENT: &str = "current";
+
+/// What `current` says when nothing new is to be sealed.
+pub const NONE: &str = "none";
+
+/// How long keys from a folder are used before the files are read again: what a rotation may lag behind.
+const REREAD_AFTER: Duration = Duration::from_secs(10);
+
+/// The same when a key is asked for that is not there.
+const REREAD_MISSING_AFTER: Duration = Duration::from_secs(1);
+
+/// Bytes of one file at most: a key in base64 with some white space.
+const FILE_BYTES_MAX: u64 = 1024;
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// No entry says which key is for new objects.
+    #[error("`{CURRENT}` is missing: write the id of the key for new objects, or `{NONE}` to encrypt nothing new")]
+    NoCurrent,
+    /// The entry names a key that is not there.
+    #[error("`{CURRENT}` names key `{id}`, which is not there: add it, or name another one")]
+    UnknownCurrent {
+        /// Its id.
+        id: String,
+    },
+    /// Not an id.
+    #[error("`{id}` is no key's id: use 1 to {ID_BYTES_MAX} of A-Z, a-z, 0-9, '-', '_' and '.', not `{NONE}`")]
+    Id {
+        /// What was given.
+        id: String,
+    },
+    /// Not a key.
+    #[error("key `{id}` is not {KEY_BYTES} random bytes, raw or in base64: `head -c {KEY_BYTES} /dev/urandom | base64` makes one")]
+    Key {
+        /// Its id.
+        id: String,
+    },
+    /// Too many.
+    #[error("{keys} keys; at most {KEYS_MAX} are allowed: remove those that seal nothing any more")]
+    TooMany {
+        /// How many.
+        keys: usize,
+    },
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Keys by id. `Debug` shows the ids only.
+pub struct Keyring {
+    /// The key for new objects, if there is one.
+    current: Option<String>,
+    keys: BTreeMap<String, RandomizedNonceKey>,
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyring").field("current", &self.current).field("ids", &self.ids()).finish_non_exhaustive()
+    }
+}
+
+impl Keyring {
+    /// The keys that a Secret's entries are.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn parse<'a>(entries: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, KeyError> {
+        let (mut current, mut keys) = (None, BTreeMap::new());
+        for (id, bytes) in entries {
+            if id == CURRENT {
+                current = Some(String::from_utf8_lossy(bytes).trim().to_owned());
+                continue;
+            }
+            check_id(id)?;
+            let bad = || KeyError::Key { id: id.to_owned() };
+            let key = key_bytes(bytes).ok_or_else(bad)?;
+            keys.insert(id.to_owned(), RandomizedNonceKey::new(&AES_256_GCM, &key).map_err(|_| bad())?);
+        }
+        if keys.len() > KEYS_MAX {
+            return Err(KeyError::TooMany { keys: keys.len() });
+        }
+        let current = Some(current.ok_or(KeyError::NoCurrent)?).filter(|id| id != NONE);
+        match current {
+            Some(id) if !keys.contains_key(&id) => Err(KeyError::UnknownCurrent { id }),
+            current => Ok(Self { current, keys }),
+        }
+    }
+
+    /// Reads a mounted Secret: a file an entry. Names that begin with a dot are Kubernetes' own.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn read(folder: &Path) -> Result<Self, KeyError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| KeyError::Io { path, source }
+        };
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(io(folder))? {
+            let path = entry.map_err(io(folder))?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.')) else { continue };
+            if entries.len() > KEYS_MAX {
+                return Err(KeyError::TooMany { keys: entries.len() });
+            }
+            if std::fs::metadata(&path).map_err(io(&path))?.len() > FILE_BYTES_MAX {
+                return Err(KeyError::Key { id: name.to_owned() });
+            }
+            entries.push((name.to_owned(), std::fs::read(&path).map_err(io(&path))?));
+        }
+        Self::parse(entries.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))
+    }
+
+    /// The key for new objects, with its id. `None`: new objects are not sealed.
+    pub(crate) fn current(&self) -> Option<(&str, &RandomizedNonceKey)> {
+        self.current.as_deref().and_then(|id| Some((id, self.keys.get(id)?)))
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&RandomizedNonceKey> {
+        self.keys.get(id)
+    }
+
+    /// The ids of all keys.
+    #[must_use]
+    pub fn ids(&self) -> Vec<&str> {
+        self.keys.keys().map(String::as_str).collect()
+    }
+}
+
+fn check_id(id: &str) -> Result<(), KeyError> {
+    let fits = (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if fits && id != NONE { Ok(()) } else { Err(KeyError::Id { id: id.to_owned() }) }
+}
+
+/// 32 bytes, raw or in base64. Text of 32 characters is refused: it is somebody's password, not 32 random bytes.
+fn key_bytes(bytes: &[u8]) -> Option<[u8; KEY_BYTES]> {
+    if let Ok(raw) = <[u8; KEY_BYTES]>::try_from(bytes) {
+        return (!raw.is_ascii()).then_some(raw);
+    }
+    BASE64_STANDARD.decode(bytes.trim_ascii()).ok()?.try_into().ok()
+}
+
+/// Where keys come from. A folder is read again while the process runs.
+#[derive(Debug)]
+pub struct Keys {
+    folder: Option<PathBuf>,
+    last: Mutex<Option<(Instant, Arc<Keyring>)>>,
+}
+
+impl Keys {
+    /// These.
+    #[must_use]
+    pub fn fixed(keyring: Keyring) -> Self {
+        Self { folder: None, last: Mutex::new(Some((Instant::now(), Arc::new(keyring)))) }
+    }
+
+    /// The files of a folder, as [`Keyring::read`] has them. Nothing is read yet.
+    #[must_use]
+    pub fn folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: Some(folder.into()), last: Mutex::new(None) }
+    }
+
+    /// The keys of now. Once there were some, files that cannot be read are no reason to stop: the last ones stay.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn now(&self) -> Result<Arc<Keyring>, KeyError> {
+        self.at_most(REREAD_AFTER)
+    }
+
+    /// The keys of now, when one was asked for that is not there.
+    pub(crate) fn again(&self) -> Result<Arc<Keyring>, KeyError> {
+        self.at_most(REREAD_MISSING_AFTER)
+    }
+
+    fn at_most(&self, age: Duration) -> Result<Arc<Keyring>, KeyError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.as_ref().map(|(_, keyring)| Arc::clone(keyring));
+        let fresh = last.as_ref().is_some_and(|(at, _)| at.elapsed() < age);
+        let read = match (&self.folder, &known) {
+            (Some(folder), _) if !fresh => Keyring::read(folder),
+            (_, Some(known)) => return Ok(Arc::clone(known)),
+            (_, None) => return Err(KeyError::NoCurrent),
+        };
+        let keyring = match (read, known) {
+            (Ok(keyring), _) => Arc::new(keyring),
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(known)) => {
+                tracing::error!(%error, "the encryption keys cannot be read again; the last ones stay in use");
+                known
+            }
+        };
+        *last = Some((Instant::now(), Arc::clone(&keyring)));
+        Ok(keyring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAW: [u8; 32] = [0xd7; 32];
+
+    fn parse(entries: &[(&str, &[u8])]) -> Result<Keyring, KeyError> {
+        Keyring::parse(entries.iter().copied())
+    }
+
+    #[test]
+    fn keys_are_raw_or_base64_and_one_is_current() {
+        let text = format!("{}\n", BASE64_STANDARD.encode([1; 32]));
+        let keys = parse(&[("2026-01", &RAW), ("next", text.as_bytes()), ("current", b"next\n")]).unwrap();
+        assert_eq!((keys.ids(), keys.current().unwrap().0), (vec!["2026-01", "next"], "next"));
+        assert!(parse(&[("a", &RAW), ("current", b"none")]).unwrap().current().is_none());
+        assert!(!format!("{keys:?}").contains("215"), "a key is not shown");
+    }
+
+    #[test]
+    fn what_is_no_keyring_says_what_to_write() {
+        assert!(matches!(parse(&[("a", &RAW)]), Err(KeyError::NoCurrent)));
+        assert!(matches!(parse(&[("a", &RAW), ("current", b"b")]), Err(KeyError::UnknownCurrent { id }) if id == "b"));
+        for bytes in [&b"hunter2"[..], b"a password of thirty-two letters", &RAW[..31], &[], BASE64_STANDARD.encode([1; 31]).as_bytes()] {
+            assert!(matches!(parse(&[("a", bytes), ("current", b"a")]), Err(KeyError::Key { .. })), "{bytes:?}");
+        }
+        let long = "x".repeat(ID_BYTES_MAX + 1);
+        for id in ["", "a b", "none", long.as_str()] {
+            assert!(matches!(parse(&[(id, &RAW), ("current", b"a")]), Err(KeyError::Id { .. })), "{id}");
+        }
+        let ids: Vec<String> = (0..=KEYS_MAX).map(|n| format!("k{n}")).collect();
+        let mut many: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &RAW[..])).collect();
+        many.push(("current", b"k0"));
+        assert!(matches!(parse(&many), Err(KeyError::TooMany { .. })));
+        many.remove(1);
+        assert_eq!(parse(&many).unwrap().ids().len(), KEYS_MAX);
+    }
+
+    #[test]
+    fn a_folder_is_read_again_and_what_was_read_once_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Keys::folder(folder.path());
+        assert!(matches!(keys.now(), Err(KeyError::NoCurrent)));
+        std::fs::create_dir(folder.path().join("..data")).unwrap();
+        std::fs::write(folder.path().join("a"), RAW).unwrap();
+        std::fs::write(folder.path().join("current"), "a").unwrap();
+        assert_eq!(keys.now().unwrap().ids(), ["a"]);
+        std::fs::write(folder.path().join("b"), RAW).unwrap();
+        assert_eq!(keys.now().unwrap().ids(), ["a"], "not at every use");
+        assert_eq!(keys.at_most(Duration::ZERO).unwrap().ids(), ["a", "b"]);
+        std::fs::write(folder.path().join("b"), "torn").unwrap();
+        assert_eq!(keys.at_most(Duration::ZERO).unwrap().ids(), ["a", "b"]);
+    }
+}
