@@ -8,6 +8,7 @@
 //! | [`keys`] | where a session's objects lie |
 //! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
+//! | [`calls`] | which calls a broker may make, and how it remembers them |
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
@@ -23,6 +24,7 @@
 )]
 
 pub mod acquire;
+pub mod calls;
 pub mod checkpoint;
 pub mod commit;
 pub mod fork;
