@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use super::validate::ValidPool;
 use crate::{config::NetworkArgs, restricted as r};
 
-/// Where storage credentials are mounted.
-const STORAGE_DIR: &str = "/etc/dormouse/storage";
 /// The label that every namespace has, with its name.
 pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const COMPONENT_KERNEL: &str = "kernel";
@@ -79,25 +77,21 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
 
 fn container(pool: &ValidPool) -> Value {
     let (liveness, readiness, startup) = r::probes();
-    let storage = &pool.storage;
+    let mut env = vec![
+        r::env_field("DORMOUSE_POD", "metadata.name"),
+        r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
+        r::env("DORMOUSE_POOL", &pool.name),
+        r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
+        r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
+        r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
+        r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
+    ];
+    env.extend(r::storage_env(&pool.storage));
     json!({
         "name": COMPONENT_KERNEL,
         "image": pool.image,
         "imagePullPolicy": pool.image_pull_policy,
-        "env": [
-            r::env_field("DORMOUSE_POD", "metadata.name"),
-            r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
-            r::env("DORMOUSE_POOL", &pool.name),
-            r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
-            r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
-            r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
-            r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
-            r::env("DORMOUSE_S3_ENDPOINT", &storage.endpoint),
-            r::env("DORMOUSE_S3_BUCKET", &storage.bucket),
-            r::env("DORMOUSE_S3_REGION", &storage.region),
-            r::env("DORMOUSE_S3_PREFIX", &storage.prefix),
-            r::env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
-        ],
+        "env": env,
         "ports": [
             { "name": "kernel", "containerPort": KERNEL_PORT, "protocol": "TCP" },
             { "name": "admin", "containerPort": r::ADMIN_PORT, "protocol": "TCP" },
@@ -109,7 +103,7 @@ fn container(pool: &ValidPool) -> Value {
         "securityContext": r::container_security(),
         "volumeMounts": [
             { "name": "tmp", "mountPath": "/tmp" },
-            { "name": "storage", "mountPath": STORAGE_DIR, "readOnly": true },
+            { "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true },
             { "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true },
         ],
     })

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, assemble, commit};
 
 use crate::{
+    brokers::Arriving,
     check::{Checks, Violation, must},
     heap::{Heap, Record},
     mutant::Mutant,
@@ -44,6 +45,8 @@ pub struct Live {
     dirty: BTreeSet<u32>,
     /// Whether something was committed since the restore.
     swept: bool,
+    /// Calls that were sent before.
+    sent: BTreeSet<u64>,
     pub running: Option<Running>,
 }
 
@@ -168,10 +171,11 @@ impl Process {
             }
         };
         Checks::is_restored(&mut out.cells, &heap)?;
-        for (call, cell) in &heap.record.pending {
-            out.broker.arriving.push((self.epoch, *call, *cell));
-        }
-        self.phase = Phase::Live(Box::new(Live { owned, heap, dirty: BTreeSet::new(), swept: false, running: None }));
+        let mut live = Live { owned, heap, dirty: BTreeSet::new(), swept: false, sent: BTreeSet::new(), running: None };
+        // An earlier owner may have sent them.
+        live.sent.extend(live.heap.record.pending.iter().map(|(call, _)| *call));
+        release(out, &mut live, self.epoch, 0);
+        self.phase = Phase::Live(Box::new(live));
         Ok(End::Goes)
     }
 
@@ -211,15 +215,14 @@ impl Process {
             self.phase = Phase::Live(live);
             return Ok(End::Goes);
         }
-        let answered = |call: &(u64, u64)| out.broker.has_answered(call.0);
-        live.heap.record.pending.retain(|call| !answered(call));
+        live.heap.record.pending.retain(|(call, _)| !out.brokers.has_ended(*call));
         let changed = live.heap.run(&mut out.cells, request.cell, request.key);
         live.dirty.extend(changed);
         if out.is(Mutant::AcksBeforeCommit) {
             out.answer(request, true);
         }
         if out.is(Mutant::EffectsBeforeCommit) {
-            self.release(out, &live);
+            release(out, &mut live, self.epoch, 0);
         }
         self.begin(out, &mut live, request);
         self.phase = Phase::Live(live);
@@ -325,15 +328,20 @@ impl Process {
             out.sweeps.push(Sweep::new((*head).clone()));
         }
         out.answer(request, true);
-        if let Phase::Live(live) = &self.phase {
-            self.release(out, live);
+        let epoch = self.epoch;
+        if let Phase::Live(live) = &mut self.phase {
+            let record = &live.heap.record;
+            let settled_below = record.pending.iter().map(|(call, _)| *call).min().unwrap_or(record.calls + 1);
+            release(out, live, epoch, settled_below);
         }
         Ok(())
     }
+}
 
-    fn release(&self, out: &mut Outside, live: &Live) {
-        for (call, cell) in &live.heap.record.pending {
-            out.broker.arriving.push((self.epoch, *call, *cell));
-        }
+/// Sends every call that waits for its answer.
+fn release(out: &mut Outside, live: &mut Live, epoch: u64, settled_below: u64) {
+    for &(call, cell) in &live.heap.record.pending {
+        let repeated = !live.sent.insert(call);
+        out.brokers.arriving.push(Arriving { epoch, call, cell, settled_below, repeated });
     }
 }
