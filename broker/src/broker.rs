@@ -37,7 +37,7 @@ const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
-const OUTCOME_SLACK: Duration = Duration::from_secs(2);
+const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
 /// A ToolBroker at work. Clones share everything.
 #[derive(Debug, Clone)]
