@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -27,7 +27,8 @@ use crate::{
     ConfigError, Secrets,
     catalog::{Catalog, Tool},
     exchange,
-    journal::{Claim, Journal, Limits},
+    journal::{Claim, Journal, Limits, Ticket},
+    ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::Meters,
 };
 
@@ -35,6 +36,8 @@ use crate::{
 const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
+/// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
+const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
 /// A ToolBroker at work. Clones share everything.
 #[derive(Debug, Clone)]
@@ -48,6 +51,7 @@ struct Inner {
     secrets: Secrets,
     http: reqwest::Client,
     journal: Journal,
+    ledger: Option<Ledger>,
     meters: Meters,
     slots: Semaphore,
 }
@@ -58,20 +62,26 @@ impl Broker {
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
     pub fn new(spec: ToolBrokerSpec, secrets: Secrets) -> Result<Self, ConfigError> {
-        Self::with_metrics(&spec, secrets, &Metrics::new())
+        Self::with_journal(&spec, secrets, &Metrics::new(), None)
     }
 
-    /// A broker of this spec.
+    /// A broker of this spec. With a `place` for its journal, calls that are not safe to repeat are journaled there.
     ///
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
-    pub fn with_metrics(spec: &ToolBrokerSpec, secrets: Secrets, metrics: &Metrics) -> Result<Self, ConfigError> {
+    pub fn with_journal(
+        spec: &ToolBrokerSpec,
+        secrets: Secrets,
+        metrics: &Metrics,
+        place: Option<JournalStore>,
+    ) -> Result<Self, ConfigError> {
         let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets)?));
         let http = exchange::client()?;
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
-        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, meters, slots }) })
+        let ledger = place.map(|place| Ledger::new(place, meters.clone()));
+        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots }) })
     }
 
     /// Takes another spec; the journal stays.
@@ -98,10 +108,14 @@ impl Broker {
     /// tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
         // A tool that is not there has no effect either.
-        let safe = self.catalog().tools.get(&call.tool).is_none_or(|tool| tool.method.is_safe());
-        let claim = self.inner.journal.claim(&call, safe).inspect_err(|error| {
-            self.inner.meters.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
-        })?;
+        let patience = self
+            .catalog()
+            .tools
+            .get(&call.tool)
+            .filter(|tool| !tool.method.is_safe())
+            .map(|tool| Patience { wait: tool.timeout * 2 + OUTCOME_SLACK, honours_key: tool.service.honours_idempotency_key });
+        let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
+        let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
         let pending = match claim {
             Claim::Answered(answer) => {
                 self.inner.meters.repeats.inc();
@@ -114,14 +128,45 @@ impl Broker {
             Claim::Run(ticket) => {
                 let pending = ticket.pending();
                 let broker = self.clone();
-                tokio::spawn(async move { ticket.finish(broker.make(&call).await) });
+                tokio::spawn(async move { broker.carry_out(&call, ticket, patience).await });
                 pending
             }
         };
         let lost = || ApiError::new(ErrorCode::Internal, "the call was lost");
         let mut pending = pending.ok_or_else(lost)?;
-        let answer = pending.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
-        answer.ok_or_else(lost)
+        let ended = pending.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
+        ended.ok_or_else(lost)?
+    }
+
+    /// Makes a call that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
+    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>) {
+        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(self.make(call).await) };
+        match ledger.admit(call, patience).await {
+            Ok(Admitted::Make(attempt)) => {
+                let answer = self.make(call).await;
+                ledger.settle(call, attempt, &answer).await;
+                ticket.finish(answer);
+            }
+            Ok(Admitted::Answered(answer)) => {
+                self.inner.meters.repeats.inc();
+                ticket.finish(answer);
+            }
+            Err(error) => {
+                self.inner.meters.refused(&error);
+                ticket.refuse(error);
+            }
+        }
+    }
+
+    /// Asks the journal's store whether it keeps its promises, so that the first call need not wait for that. A broker without one is always well.
+    ///
+    /// # Errors
+    /// It does not, or cannot be reached: calls that are not safe to repeat are refused for as long.
+    pub async fn probe_journal(&self) -> Result<(), ApiError> {
+        match &self.inner.ledger {
+            Some(ledger) => ledger.probe().await,
+            None => Ok(()),
+        }
     }
 
     async fn make(&self, call: &ToolCall) -> ToolAnswer {

@@ -55,6 +55,8 @@ pub(crate) struct Service {
     paths: Vec<Pattern>,
     pub(crate) request_bytes_max: usize,
     pub(crate) response_bytes_max: usize,
+    /// Whether it makes two requests of one idempotency key once.
+    pub(crate) honours_idempotency_key: bool,
 }
 
 impl Service {
@@ -153,6 +155,7 @@ fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: 
         paths,
         request_bytes_max: usize::try_from(request).unwrap_or(usize::MAX),
         response_bytes_max: usize::try_from(response).unwrap_or(usize::MAX),
+        honours_idempotency_key: spec.honours_idempotency_key,
     }
 }
 

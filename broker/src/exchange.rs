@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
@@ -23,8 +24,12 @@ const ERROR_BODY_BYTES_MAX: usize = 4 << 10;
 const MESSAGE_BYTES_MAX: usize = 512;
 /// How long a service may take to accept a connection, at most; a tool's own timeout may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Names a call to the service, so that it can refuse a second one with the same name.
+/// Names a call to the service, so that it can make two of one name once. The value is a string of RFC 8941, as
+/// draft-ietf-httpapi-idempotency-key-header has it.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Hex digits of its sha256 that go out.
+const IDEMPOTENCY_KEY_DIGITS: usize = 32;
 
 /// The client of all services: no redirects, no proxy, no cookies.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
@@ -119,7 +124,7 @@ impl Request {
     }
 
     async fn send(self, http: &Client, tool: &Tool, call: &ToolCall, credential: Credential) -> Result<Response, reqwest::Error> {
-        let key = format!("{}-{}", call.session_uid, call.call);
+        let key = idempotency_key(call);
         let mut request =
             http.request(tool.method.clone(), self.url).header(ACCEPT, "application/json, */*;q=0.5").header(IDEMPOTENCY_KEY, key);
         if let Some(body) = self.body {
@@ -130,6 +135,13 @@ impl Request {
         }
         request.send().await
     }
+}
+
+/// The same for every sending of a call, from whichever process, and another for every other call. It tells nothing about the session.
+fn idempotency_key(call: &ToolCall) -> String {
+    let mut key = sha256_hex(format!("{}/{}/{}", call.namespace, call.session_uid, call.call).as_bytes());
+    key.truncate(IDEMPOTENCY_KEY_DIGITS);
+    format!("\"{key}\"")
 }
 
 /// `base` and `path` as a URL. The parser must leave the path as it was checked: whatever it would tidy up is refused.

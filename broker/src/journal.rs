@@ -1,11 +1,10 @@
-//! Which calls were made, and what came of them: in memory, for the life of the process.
+//! Which calls were made, and what came of them: in memory, for the life of the process. [`crate::ledger`] has what outlives it.
 //!
 //! A call that arrives for the first time says so; whoever sends one again, says that. So a journal that began after a call was made
 //! still does not let it be made twice.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -34,7 +33,9 @@ impl Default for Limits {
     }
 }
 
-type Pending = watch::Receiver<Option<Arc<ToolAnswer>>>;
+/// What whoever waits for a call hears.
+type Ended = Option<Result<Arc<ToolAnswer>, ApiError>>;
+type Pending = watch::Receiver<Ended>;
 
 /// The journal. Clones share it.
 #[derive(Debug, Clone)]
@@ -64,7 +65,7 @@ struct Session {
 #[derive(Debug)]
 struct Entry {
     /// Tells a repeated call from another one with the same number.
-    fingerprint: u64,
+    fingerprint: String,
     progress: Progress,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct Ticket {
     journal: Journal,
     session_uid: String,
     call: u64,
-    answer: Option<watch::Sender<Option<Arc<ToolAnswer>>>>,
+    answer: Option<watch::Sender<Ended>>,
 }
 
 impl Journal {
@@ -101,7 +102,8 @@ impl Journal {
         Self { state: Arc::default(), limits }
     }
 
-    /// Claims a call; `safe` when making it twice does no harm.
+    /// Claims a call; `safe` when one that this journal does not know may be made though it was sent before: making it twice does no harm,
+    /// or somebody else knows.
     ///
     /// # Errors
     /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call, or its answer is gone, or it
@@ -162,6 +164,14 @@ impl Journal {
         state.trim(&self.limits);
     }
 
+    /// Forgets a call that was not made.
+    fn withdraw(&self, session_uid: &str, call: u64) {
+        let mut state = self.lock();
+        if let Some(session) = state.sessions.get_mut(session_uid) {
+            session.calls.remove(&call);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,11 +188,9 @@ fn unknown(call: u64) -> ApiError {
     ApiError::new(ErrorCode::Conflict, message)
 }
 
-fn fingerprint(call: &ToolCall) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    call.tool.hash(&mut hasher);
-    call.args.to_string().hash(&mut hasher);
-    hasher.finish()
+/// What two sendings of the same call have in common.
+pub(crate) fn fingerprint(call: &ToolCall) -> String {
+    dormouse_lifecycle::calls::fingerprint(&call.tool, &call.args.to_string())
 }
 
 impl Session {
@@ -249,11 +257,19 @@ impl Ticket {
         self.settle(answer);
     }
 
+    /// Tells everybody who waits that the call is not made. The next sending claims it anew.
+    pub(crate) fn refuse(mut self, error: ApiError) {
+        if let Some(sender) = self.answer.take() {
+            self.journal.withdraw(&self.session_uid, self.call);
+            sender.send_replace(Some(Err(error)));
+        }
+    }
+
     fn settle(&mut self, answer: ToolAnswer) {
         if let Some(sender) = self.answer.take() {
             let answer = Arc::new(answer);
             self.journal.finish(&self.session_uid, self.call, &answer);
-            sender.send_replace(Some(answer));
+            sender.send_replace(Some(Ok(answer)));
         }
     }
 }
@@ -282,6 +298,7 @@ mod tests {
             tool: "t".into(),
             args,
             repeated: false,
+            settled_below: 0,
         }
     }
 
@@ -317,6 +334,16 @@ mod tests {
         drop(journal.claim(&call("u", 1, 1), false).unwrap());
         let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1), false) else { panic!("not answered") };
         assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::Internal));
+    }
+
+    #[test]
+    fn a_call_that_was_refused_before_it_was_made_is_claimed_anew() {
+        let journal = Journal::new(Limits::default());
+        let Ok(Claim::Run(ticket)) = journal.claim(&call("u", 1, 1), false) else { panic!("it is new") };
+        let waits = ticket.pending().unwrap();
+        ticket.refuse(ApiError::new(ErrorCode::StorageUnavailable, "not now"));
+        assert!(matches!(&*waits.borrow(), Some(Err(error)) if error.code == ErrorCode::StorageUnavailable));
+        run(&journal, &call("u", 1, 1), "first");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! A kernel pod sends a tool's name and arguments; the broker checks them against the tool's schema, makes the one HTTP request that the
 //! tool stands for, adds the service's credential, and strikes that credential from whatever comes back. It journals every call by
-//! (session, call number), so that a repeated call gets the first answer and the world sees it once. The journal lives in memory, as long
-//! as this process. A repeated call that it does not know, because another replica or an earlier process had it, is made again only if
-//! its method is safe, and otherwise refused: its outcome is unknown. Services see an `idempotency-key` header that names the call.
+//! (session, call number), so that a repeated call gets the first answer and the world sees it once. The journal of calls that are not safe
+//! to repeat is in an object store, where replicas and later processes find it; without one, it lives in memory as long as this process, and a
+//! repeated call that it does not know is refused: its outcome is unknown. Services see an `idempotency-key` header that names the call.
 //!
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -15,6 +15,7 @@ mod config;
 mod credential;
 mod exchange;
 mod journal;
+mod ledger;
 mod meters;
 mod path;
 mod process;
@@ -22,5 +23,6 @@ mod secrets;
 
 pub use broker::Broker;
 pub use config::{ConfigError, Problem, ProblemKind};
+pub use ledger::JournalStore;
 pub use process::{Args, run};
 pub use secrets::{SecretError, Secrets};

@@ -1,6 +1,6 @@
 //! The broker's metrics.
 
-use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::{ApiError, broker::ToolAnswer};
 use dormouse_service::Metrics;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
@@ -9,7 +9,11 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 pub(crate) struct Meters {
     calls: IntCounterVec,
     pub(crate) repeats: IntCounter,
-    pub(crate) refusals: IntCounterVec,
+    refusals: IntCounterVec,
+    /// PUTs of pages of calls.
+    pub(crate) stored: Histogram,
+    /// Outcomes that the journal's store did not take.
+    pub(crate) unstored: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) seconds: Histogram,
 }
@@ -20,9 +24,15 @@ impl Meters {
             calls: metrics.counters("broker_calls_total", "Tool calls that were made, by outcome: ok or the error code.", &["outcome"])?,
             repeats: metrics.counter("broker_repeated_calls_total", "Calls answered by the journal or by joining one in flight.")?,
             refusals: metrics.counters("broker_refused_calls_total", "Calls refused before they were made, by error code.", &["code"])?,
+            stored: metrics.latency("broker_journal_seconds", "How long a PUT of a session's journal of calls took.")?,
+            unstored: metrics.counter("broker_unstored_outcomes_total", "Outcomes of calls that the journal's store did not take.")?,
             in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
             seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
         })
+    }
+
+    pub(crate) fn refused(&self, error: &ApiError) {
+        self.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
     }
 
     pub(crate) fn outcome(&self, answer: &ToolAnswer) {

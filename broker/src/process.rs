@@ -1,6 +1,6 @@
 //! The process around a [`Broker`]: flags, files that change, probes.
 
-use std::{net::SocketAddr, path::Path, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
@@ -10,10 +10,11 @@ use dormouse_service::{
     admin::AdminServer,
     tls::{Process, TlsFiles},
 };
+use dormouse_store::{CredentialSource, S3, S3Options};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Broker, ConfigError, Secrets};
+use crate::{Broker, ConfigError, JournalStore, Secrets};
 
 /// How often the configuration is looked at.
 const CONFIG_CHECK: Duration = Duration::from_secs(5);
@@ -37,12 +38,37 @@ pub struct Args {
     /// Name of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAME")]
     pub name: String,
+    /// URL of the S3 service where the journal of calls is kept; without it, the journal is in memory.
+    #[arg(long, env = "DORMOUSE_S3_ENDPOINT", requires = "s3_bucket")]
+    pub s3_endpoint: Option<String>,
+    /// Bucket.
+    #[arg(long, env = "DORMOUSE_S3_BUCKET")]
+    pub s3_bucket: Option<String>,
+    /// Region.
+    #[arg(long, env = "DORMOUSE_S3_REGION", default_value = "us-east-1")]
+    pub s3_region: String,
+    /// Before every key.
+    #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
+    pub s3_prefix: String,
+    /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
+    #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
+    pub s3_credentials_dir: PathBuf,
     /// Certificate.
     #[command(flatten)]
     pub tls: TlsArgs,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+impl Args {
+    /// Where these flags say that the journal is kept.
+    fn journal(&self) -> Option<JournalStore> {
+        let (endpoint, bucket) = self.s3_endpoint.clone().zip(self.s3_bucket.clone())?;
+        let credentials = CredentialSource::Folder(self.s3_credentials_dir.clone());
+        let store = S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials });
+        Some(JournalStore { store: Arc::new(store), prefix: self.s3_prefix.clone(), namespace: self.namespace.clone() })
+    }
 }
 
 /// Runs the process until `shutdown`. A spec that cannot be served makes it not ready, with the reasons, until a better one arrives.
@@ -66,9 +92,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     });
     let Some((broker, text)) = first_config(&args, &metrics, &gate, &shutdown).await? else { return Ok(()) };
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
+    let probe = tokio::spawn(probe_journal(broker.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
     broker.serve(listener, tls, shutdown).await;
     follow.abort();
+    probe.abort();
     Ok(())
 }
 
@@ -81,7 +109,8 @@ async fn first_config(
     let secrets = Secrets::directory(&args.secrets_dir);
     loop {
         let made = read(&args.config).and_then(|text| {
-            let broker = Broker::with_metrics(&yaml_serde::from_str::<ToolBrokerSpec>(&text)?, secrets.clone(), metrics)?;
+            let spec = yaml_serde::from_str::<ToolBrokerSpec>(&text)?;
+            let broker = Broker::with_journal(&spec, secrets.clone(), metrics, args.journal())?;
             Ok((broker, text))
         });
         match made {
@@ -96,6 +125,14 @@ async fn first_config(
             () = shutdown.cancelled() => return Ok(None),
             () = tokio::time::sleep(CONFIG_CHECK) => {}
         }
+    }
+}
+
+/// Until the journal's store has passed its probe, each call that needs it asks again; here it is asked before the first.
+async fn probe_journal(broker: Broker) {
+    while let Err(error) = broker.probe_journal().await {
+        tracing::error!(%error, "calls that are not safe to repeat are refused");
+        tokio::time::sleep(CONFIG_CHECK).await;
     }
 }
 

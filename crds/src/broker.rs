@@ -47,6 +47,30 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub tools: Vec<Tool>,
+    /// Where it is written down which calls were made.
+    #[serde(default)]
+    pub journal: Journal,
+}
+
+/// The journal of calls that are not safe to repeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Journal {
+    /// The KernelPool of this namespace whose storage it is kept in. Without such a pool it is in the memory of each broker pod.
+    #[serde(default = "default_pool")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
+    pub pool: String,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self { pool: default_pool() }
+    }
+}
+
+fn default_pool() -> String {
+    "default".to_owned()
 }
 
 fn default_replicas() -> u32 {
@@ -82,6 +106,9 @@ pub struct Service {
     /// Largest response body.
     #[serde(default = "default_response_bytes")]
     pub response_bytes_max: u64,
+    /// The service makes two requests with one `Idempotency-Key` header once. Then a call whose outcome is unknown is sent again.
+    #[serde(default)]
+    pub honours_idempotency_key: bool,
 }
 
 fn default_methods() -> Vec<String> {
@@ -191,7 +218,7 @@ pub struct ToolBrokerStatus {
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`.
+    /// `Ready` and `JournalStored`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
     pub conditions: Vec<Condition>,

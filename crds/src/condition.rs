@@ -25,5 +25,8 @@ pub struct Condition {
 
 /// `Ready`: the object does its job.
 pub const READY: &str = "Ready";
+
+/// Type of the condition that says whether a broker's journal of calls outlives its pods.
+pub const JOURNAL_STORED: &str = "JournalStored";
 /// `Hibernated`: the session holds no slot and its head is in storage.
 pub const HIBERNATED: &str = "Hibernated";

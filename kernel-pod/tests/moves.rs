@@ -113,8 +113,22 @@ async fn an_older_attempt_that_waited_in_another_pod_runs_nothing_again() {
     value(&a, &on_a, "++n").await;
     // The client has the answer, from A, and went on; its first attempt only now gets its turn in B.
     let on_b = assign(&b, "u1", 2);
-    let error = b.eval(call(&on_b, "++n", "late")).await.unwrap_err();
-    assert_eq!((error.code, error.retryable), (ErrorCode::Conflict, false));
+    let again = b.eval(call(&on_b, "++n", "late")).await.unwrap();
+    assert_eq!((again.value, again.cell), (Some(json!(1)), 2));
+    assert_eq!(value(&b, &on_b, "n").await, json!(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_attempt_whose_answer_was_large_hears_which_cell_it_was() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 0; n").await;
+    a.eval(call(&on_a, "++n; 'x'.repeat(1000)", "late")).await.unwrap();
+    value(&a, &on_a, "++n").await;
+    let on_b = assign(&b, "u1", 2);
+    let error = b.eval(call(&on_b, "++n; 'x'.repeat(1000)", "late")).await.unwrap_err();
+    assert_eq!((error.code, error.retryable, error.details), (ErrorCode::Conflict, false, Some(json!({"cell": 2}))));
     assert_eq!(value(&b, &on_b, "n").await, json!(2));
 }
 

@@ -8,6 +8,8 @@ use dormouse_crds::{
 };
 use serde_json::{Value, json};
 
+use crate::storage::Target;
+
 /// User and group of every process of ours.
 pub const USER: i64 = 65_532;
 /// Port of probes and metrics.
@@ -18,6 +20,8 @@ pub const TERMINATION_GRACE_SECONDS: i64 = 60;
 const TMP_SIZE_LIMIT: &str = "256Mi";
 /// Mode of mounted Secrets: readable by our group only.
 pub const SECRET_MODE: i32 = 0o440;
+/// Where storage credentials are mounted.
+pub const STORAGE_DIR: &str = "/etc/dormouse/storage";
 /// Where certificates are mounted.
 pub const TLS_DIR: &str = "/etc/dormouse/tls";
 
@@ -72,6 +76,18 @@ pub fn env(name: &str, value: impl Into<String>) -> Value {
 #[must_use]
 pub fn env_field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
+
+/// Where a process finds its object store: the credentials are in [`STORAGE_DIR`].
+#[must_use]
+pub fn storage_env(target: &Target) -> [Value; 5] {
+    [
+        env("DORMOUSE_S3_ENDPOINT", &target.endpoint),
+        env("DORMOUSE_S3_BUCKET", &target.bucket),
+        env("DORMOUSE_S3_REGION", &target.region),
+        env("DORMOUSE_S3_PREFIX", &target.prefix),
+        env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
+    ]
 }
 
 /// Labels of an object of this component, whose own label is `key: value`.

@@ -9,8 +9,10 @@ async fn credentials_are_added() {
     let (world, broker) = broker().await;
     value(&broker, call(1, "getWidget", json!({"id": "7"}))).await;
     assert_eq!(world.last().authorization, Some(format!("Bearer {TOKEN}")));
-    assert_eq!(world.last().idempotency_key.as_deref(), Some("u-1-1"));
+    let key = world.last().idempotency_key.unwrap();
+    assert!(key.len() == 34 && key.starts_with('"') && key.ends_with('"') && !key.contains("u-1"), "a structured string: {key}");
     value(&broker, call(2, "byHeader", json!({"id": "7"}))).await;
+    assert_ne!(world.last().idempotency_key, Some(key));
     assert_eq!((world.last().api_key, world.last().authorization), (Some(TOKEN.to_owned()), None));
     value(&broker, call(3, "byBasic", json!({"id": "7"}))).await;
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("admin:{PASSWORD}"));

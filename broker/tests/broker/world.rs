@@ -122,15 +122,25 @@ pub fn spec(base_url: &str) -> ToolBrokerSpec {
     priced["output"] = json!({"type": "object", "properties": {"price": {"type": "string"}}});
     let mut quick = tool("quick", "bearer", "GET", "/widgets/{id}");
     quick["timeoutMs"] = json!(50);
+    let short = |name: &str, service: &str| {
+        let mut tool = tool(name, service, "POST", "/widgets/{kind}");
+        tool["timeoutMs"] = json!(500);
+        tool
+    };
+    let mut keyed = service("keyed", json!({}));
+    keyed["honoursIdempotencyKey"] = json!(true);
     serde_json::from_value(json!({
         "services": [
             service("bearer", json!({"type": "bearer", "secretRef": {"name": "widgets", "key": "token"}})),
             service("header", json!({"type": "header", "headerName": "X-Api-Key", "secretRef": {"name": "widgets", "key": "token"}})),
             service("basic", json!({"type": "basic", "secretRef": {"name": "login"}})),
             service("open", json!({})),
+            keyed,
         ],
         "tools": [
             get, priced, quick,
+            short("makeQuick", "bearer"),
+            short("makeKeyed", "keyed"),
             tool("byHeader", "header", "GET", "/widgets/{id}"),
             tool("byBasic", "basic", "GET", "/widgets/{id}"),
             tool("byNothing", "open", "GET", "/widgets/{id}"),
@@ -152,6 +162,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         tool: tool.into(),
         args,
         repeated: false,
+        settled_below: 0,
     }
 }
 

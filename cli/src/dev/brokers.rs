@@ -3,27 +3,33 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
+    sync::Arc,
 };
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use dormouse_broker::{Broker, Secrets};
+use dormouse_broker::{Broker, JournalStore, Secrets};
 use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
 };
-use dormouse_service::tls::{PeerClient, Process};
+use dormouse_service::{
+    Metrics,
+    tls::{PeerClient, Process},
+};
+use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{POD, certificates::Authority, sessions};
+use super::{POD, STORE_PREFIX, certificates::Authority, sessions};
 
-/// Serves the brokers of the files.
+/// Serves the brokers of the files, with their journals in `store`.
 pub(super) async fn start(
     files: &[PathBuf],
     namespace: &str,
+    store: &Arc<dyn SnapshotStore>,
     authority: &Authority,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
@@ -39,7 +45,9 @@ pub(super) async fn start(
     let mut brokers = HashMap::new();
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let broker = Broker::new(*spec, secrets.clone()).with_context(|| format!("ToolBroker {}", metadata.name))?;
+        let journal = JournalStore { store: Arc::clone(store), prefix: STORE_PREFIX.to_owned(), namespace: namespace.to_owned() };
+        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal))
+            .with_context(|| format!("ToolBroker {}", metadata.name))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;
         let tools = BrokerTools::new(client, listener.local_addr()?.to_string());

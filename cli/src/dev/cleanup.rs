@@ -16,7 +16,7 @@ pub(super) struct StoreCleanup {
 impl Cleanup for StoreCleanup {
     async fn clean(&self, record: &Record) -> anyhow::Result<()> {
         let key = SessionKey {
-            store_prefix: String::new(),
+            store_prefix: super::STORE_PREFIX.to_owned(),
             tenant: record.key.namespace.clone(),
             uid: record.uid.clone(),
             name: record.key.name.clone(),

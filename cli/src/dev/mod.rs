@@ -36,6 +36,8 @@ use storage::StorageArgs;
 
 /// Name of the one kernel pod.
 const POD: &str = "dev";
+/// Before every key in the store.
+const STORE_PREFIX: &str = "";
 /// The namespace that gateway and operator have in a cluster.
 const SYSTEM: &str = "dormouse-system";
 /// Where the gateway listens, and where the client's verbs look for it.
@@ -87,14 +89,14 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let tools = brokers::start(&args.brokers, &namespace, &authority, &inner, &inner_tasks).await?;
+    let tools = brokers::start(&args.brokers, &namespace, &store, &authority, &inner, &inner_tasks).await?;
     let brokers = tools.names();
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
         slots: SLOTS,
         cache_bytes: CACHE_BYTES,
-        store_prefix: String::new(),
+        store_prefix: STORE_PREFIX.to_owned(),
     };
     let seal = seal(args.encryption_keys.as_deref(), &namespace)?;
     let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal)?;

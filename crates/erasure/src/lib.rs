@@ -52,11 +52,20 @@ pub async fn bury(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), Era
     Err(EraseError::Restless)
 }
 
-/// Deletes every object of the session, the head last.
+/// Deletes the page of calls that brokers made for the session, where its brokers keep it.
+///
+/// # Errors
+/// When the store failed.
+pub async fn remove_calls(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
+    Ok(store.delete(&key.calls()).await?)
+}
+
+/// Deletes every object of the session and its page of calls, the head last.
 ///
 /// # Errors
 /// When the store failed.
 pub async fn remove_all(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
+    remove_calls(store, key).await?;
     let head = key.head();
     let others = store.list(&key.prefix()).await?.into_iter().filter(|listed| *listed != head);
     futures::stream::iter(others)
@@ -88,7 +97,9 @@ mod tests {
         let hash = "ab".repeat(16);
         put(&store, &key().segment(1, 1, &hash), Bytes::from_static(b"x")).await;
         put(&store, &key().segment(2, 9, &hash), Bytes::from_static(b"y")).await;
+        put(&store, &key().calls(), Bytes::from_static(b"calls")).await;
         put(&store, "p/t/team/s/u-2/head", Bytes::from_static(b"another session")).await;
+        put(&store, "p/t/team/b/u-2/calls", Bytes::from_static(b"and its calls")).await;
         bury(&store, &key()).await.unwrap();
         let head = store.get(&key().head()).await.unwrap().unwrap();
         assert!(Head::decode(&head.bytes).unwrap().tombstone);
@@ -96,7 +107,9 @@ mod tests {
         assert!(matches!(late, Err(PutError::Refused)), "no commit lands behind the tombstone");
         bury(&store, &key()).await.unwrap();
         remove_all(&store, &key()).await.unwrap();
-        assert_eq!(store.list("p/").await.unwrap(), ["p/t/team/s/u-2/head"]);
+        let mut left = store.list("p/").await.unwrap();
+        left.sort_unstable();
+        assert_eq!(left, ["p/t/team/b/u-2/calls", "p/t/team/s/u-2/head"]);
         remove_all(&store, &key()).await.unwrap();
     }
 

@@ -2,12 +2,13 @@
 //!
 //! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints and after
 //! `j` for the journal. A uid is never used twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same
-//! number apart.
+//! number apart. The calls that brokers made for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`.
 
 /// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
 
 const HEAD: &str = "head";
+const CALLS: &str = "calls";
 
 /// What an object beside the head is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,12 @@ impl SessionKey {
     #[must_use]
     pub fn head(&self) -> String {
         head(&self.store_prefix, &self.tenant, &self.uid)
+    }
+
+    /// Key of the page of calls that this session's broker made: beside the session's prefix, because no commit decides about it.
+    #[must_use]
+    pub fn calls(&self) -> String {
+        format!("{}b/{}/{CALLS}", tenant_prefix(&self.store_prefix, &self.tenant), self.uid)
     }
 
     /// Prefix of every key of this session, with the trailing `/`.
@@ -170,6 +177,9 @@ mod tests {
         assert_eq!(parse_object(&session.journal(3, 17, "ab")), Some((Kind::Journal, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
+        assert_eq!(session.calls(), "p/t/team/b/u-1/calls");
+        assert_eq!(parse_object(&session.calls()), None);
+        assert!(!is_head(&session.calls()) && !session.calls().starts_with(&session.prefix()));
     }
 
     #[test]

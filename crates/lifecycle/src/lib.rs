@@ -11,6 +11,7 @@
 //! | [`stride`] | what is taken out of a page before it is compressed |
 //! | [`claim`] | what a process may do under an assignment that status does not have yet |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
+//! | [`calls`] | which calls a broker may make, and how it remembers them |
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
@@ -26,6 +27,7 @@
 )]
 
 pub mod acquire;
+pub mod calls;
 pub mod checkpoint;
 pub mod claim;
 pub mod commit;

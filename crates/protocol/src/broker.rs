@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// Port of a broker's mTLS server.
 pub const BROKER_PORT: u16 = 7444;
 
-/// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal.
+/// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal, or refused with `Conflict` when what
+/// came of it is not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -32,6 +33,9 @@ pub struct ToolCall {
     /// repeated call cannot tell whether it was made, and makes it only when its method is safe (RFC 9110, 9.2.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+    /// Calls below this number have their answers in a committed heap and are not asked for again: a broker may forget them. 0 says nothing.
+    #[serde(default)]
+    pub settled_below: u64,
 }
 
 /// The result of a call. A tool's failure is a value here, not an HTTP error, so that it can be journaled.

@@ -4,6 +4,7 @@
 //! ([`crate::server`]) nor how many sessions there are ([`crate::registry`]).
 
 mod actor;
+mod answered;
 mod budget;
 mod cells;
 mod claimed;

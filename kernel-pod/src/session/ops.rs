@@ -66,6 +66,7 @@ struct Sending {
     tool: String,
     args: serde_json::Value,
     repeated: bool,
+    settled_below: u64,
 }
 
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
@@ -83,12 +84,14 @@ impl InFlight {
     /// What a record that was restored holds, under way again.
     pub(crate) fn resume(state: &SessionState, caller: Option<&Caller>) -> Self {
         let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), ..Self::default() };
-        in_flight.follow(state, caller);
+        // What is laid back may already be less than what is committed, so nothing is said about what is settled.
+        in_flight.follow(state, caller, 0);
         in_flight
     }
 
     /// Arms every timer and sends every call of `state` that is not under way, and drops the timers that are not there any more.
-    pub(crate) fn follow(&mut self, state: &SessionState, caller: Option<&Caller>) {
+    /// Calls below `settled_below` have their answers in a committed state.
+    pub(crate) fn follow(&mut self, state: &SessionState, caller: Option<&Caller>, settled_below: u64) {
         let gone: Vec<(u64, Instant)> =
             self.due.iter().filter(|(op, _)| !state.pending.contains_key(op)).map(|(op, at)| (*op, *at)).collect();
         for (op, at) in gone {
@@ -106,7 +109,7 @@ impl InFlight {
                         && self.called.insert(op)
                     {
                         let repeated = self.inherited.contains(&op);
-                        self.send(op, caller, Sending { call: *call, tool: name.clone(), args: args.clone(), repeated });
+                        self.send(op, caller, Sending { call: *call, tool: name.clone(), args: args.clone(), repeated, settled_below });
                     }
                 }
                 Pending::Refused { .. } => {}
@@ -127,9 +130,9 @@ impl InFlight {
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch } = caller.clone();
-        let Sending { call, tool, args, repeated } = sending;
+        let Sending { call, tool, args, repeated, settled_below } = sending;
         self.calls.spawn(async move {
-            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated };
+            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below };
             (op, call, tools.call(&broker, request).await)
         });
     }

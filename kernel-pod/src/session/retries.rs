@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use dormouse_protocol::{ApiError, ErrorCode};
-
 use super::actor::Actor;
 
 impl Actor {
@@ -12,22 +10,20 @@ impl Actor {
         let Some(live) = &self.live else { return };
         let (mut rest, last) = (VecDeque::new(), live.state.last.as_ref());
         for job in std::mem::take(&mut self.queue) {
-            let key = job.request.idempotency_key.as_ref();
-            match (&mut self.current, last) {
-                (_, Some(last)) if key.is_some() && last.key.as_ref() == key => job.answer(Ok(last.result.clone())),
-                (Some(current), _) if key.is_some() && current.request.idempotency_key.as_ref() == key => {
-                    current.waiters.extend(job.waiters);
-                }
-                _ if key.is_some_and(|key| live.state.has_answered(key)) => job.answer(Err(answered())),
-                _ => rest.push_back(job),
+            let Some(key) = job.request.idempotency_key.clone() else {
+                rest.push_back(job);
+                continue;
+            };
+            if let Some(last) = last.filter(|last| last.key.as_ref() == Some(&key)) {
+                job.answer(Ok(last.result.clone()));
+            } else if let Some(current) = self.current.as_mut().filter(|current| current.request.idempotency_key.as_ref() == Some(&key)) {
+                current.waiters.extend(job.waiters);
+            } else if let Some(known) = live.state.answered.find(&key) {
+                job.answer(known);
+            } else {
+                rest.push_back(job);
             }
         }
         self.queue = rest;
     }
-}
-
-fn answered() -> ApiError {
-    let message = "this idempotency key was answered before, and only the last answer of a session is kept; nothing was run again. \
-                   Use a new key for a new cell";
-    ApiError::new(ErrorCode::Conflict, message)
 }

@@ -226,7 +226,8 @@ impl Actor {
         }
         let caller = self.caller();
         if let Some(live) = &mut self.live {
-            live.in_flight.follow(&live.state, caller.as_ref());
+            let settled_below = if live.dirty { 0 } else { live.state.settled_below() };
+            live.in_flight.follow(&live.state, caller.as_ref(), settled_below);
         }
     }
 

@@ -1,12 +1,14 @@
 //! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
 use serde::{Deserialize, Serialize};
+
+use super::answered::Answered;
 
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
@@ -16,12 +18,6 @@ const CONSTANTS_MAX: usize = 4096;
 
 /// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
 const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
-
-/// Idempotency keys that are remembered beyond the last answer.
-const ANSWERED_MAX: usize = 32;
-
-/// Hex digits of a key's sha256 that are remembered: enough to tell so few keys apart.
-const ANSWERED_DIGITS: usize = 16;
 
 /// How far numbers jump when the last ones are lost: further than a session goes between two checkpoints.
 const LOST_NUMBERS_GAP: u64 = 1 << 20;
@@ -57,9 +53,9 @@ pub(crate) struct SessionState {
     pub running: Option<RunningCell>,
     /// The last answer.
     pub last: Option<Recorded>,
-    /// Digests of the idempotency keys of answers before the last, oldest first: an attempt that was late must not run its cell again.
+    /// Answers before the last: an attempt that was late must not run its cell again.
     #[serde(default)]
-    pub answered: VecDeque<String>,
+    pub answered: Answered,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -167,25 +163,16 @@ impl SessionState {
             pending: BTreeMap::new(),
             running: None,
             last: None,
-            answered: VecDeque::new(),
+            answered: Answered::default(),
             last_active: None,
         }
     }
 
     /// Takes an answer for the last one.
     pub(crate) fn record(&mut self, answer: Recorded) {
-        if let Some(key) = self.last.replace(answer).and_then(|before| before.key) {
-            self.answered.push_back(digest(&key));
+        if let Some(before) = self.last.replace(answer) {
+            self.answered.push(before);
         }
-        while self.answered.len() > ANSWERED_MAX {
-            self.answered.pop_front();
-        }
-    }
-
-    /// Whether a cell was answered under this key before the last one.
-    pub(crate) fn has_answered(&self, key: &str) -> bool {
-        let digest = digest(key);
-        self.answered.contains(&digest)
     }
 
     /// Takes in what a cell declares: its names are constants now, or are none any more.
@@ -253,6 +240,15 @@ impl SessionState {
         self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. }))
     }
 
+    /// The number below which no call waits for its answer.
+    pub(crate) fn settled_below(&self) -> u64 {
+        let waiting = self.pending.values().filter_map(|pending| match pending {
+            Pending::Tool { call, .. } => Some(*call),
+            Pending::Timer { .. } | Pending::Refused { .. } => None,
+        });
+        waiting.min().unwrap_or_else(|| self.calls.saturating_add(1))
+    }
+
     /// When the first timer is due, in milliseconds since the Unix epoch.
     pub(crate) fn next_timer_ms(&self) -> Option<i64> {
         self.pending
@@ -263,12 +259,6 @@ impl SessionState {
             })
             .min()
     }
-}
-
-fn digest(key: &str) -> String {
-    let mut digest = dormouse_lifecycle::segment::sha256_hex(key.as_bytes());
-    digest.truncate(ANSWERED_DIGITS);
-    digest
 }
 
 /// Why a stored record cannot be read.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use super::kernel::{Cluster, PATIENCE, Target};
 
 /// Appends a random number to the session's log and answers it.
-const CELL: &str = "{ const token = Math.random(); (globalThis.log ??= []).push(token); token }";
+pub const CELL: &str = "{ const token = Math.random(); (globalThis.log ??= []).push(token); token }";
 
 /// How long a client waits for one attempt before it looks whether the session has moved.
 const ATTEMPT: Duration = Duration::from_millis(100);
@@ -20,9 +20,11 @@ const ATTEMPT: Duration = Duration::from_millis(100);
 /// See the module.
 pub struct Client {
     cluster: Arc<Cluster>,
-    uid: String,
+    pub uid: String,
+    /// What it sends, again and again. It answers a number that no other cell does.
+    code: &'static str,
     /// The answers, in order.
-    tokens: Vec<f64>,
+    pub tokens: Vec<f64>,
     /// Requests that ended without an answer.
     pub broken: u64,
     /// Answers that came after the client had asked somebody else.
@@ -33,7 +35,7 @@ pub struct Client {
 enum Attempt {
     Answer(f64),
     Refused,
-    /// It was answered before the session's last answer: only an attempt that was left behind may hear that.
+    /// It was answered long before the session's last answer: only an attempt that was left behind may hear that.
     Known,
     Broken,
     /// No connection.
@@ -41,8 +43,8 @@ enum Attempt {
 }
 
 impl Client {
-    pub fn new(cluster: &Arc<Cluster>, number: usize) -> Self {
-        Self { cluster: Arc::clone(cluster), uid: format!("u{number}"), tokens: Vec::new(), broken: 0, late: 0 }
+    pub fn new(cluster: &Arc<Cluster>, number: usize, code: &'static str) -> Self {
+        Self { cluster: Arc::clone(cluster), uid: format!("u{number}"), code, tokens: Vec::new(), broken: 0, late: 0 }
     }
 
     pub fn acked(&self) -> u64 {
@@ -82,7 +84,7 @@ impl Client {
                 at.changed().await.ok()?;
                 continue;
             };
-            let mut attempt = tokio::spawn(send(Arc::clone(&self.cluster), target.clone(), self.uid.clone(), number));
+            let mut attempt = tokio::spawn(send(Arc::clone(&self.cluster), target.clone(), self.uid.clone(), self.code, number));
             let ended = tokio::select! {
                 ended = &mut attempt => Some(ended.expect("an attempt does not panic")),
                 () = moved(at, &target) => None,
@@ -101,11 +103,14 @@ impl Client {
         }
     }
 
+    /// What the session holds in the end.
+    pub async fn value(&self, target: &Target, code: &str) -> serde_json::Value {
+        eval(&self.cluster, target, &self.uid, code, &format!("the end of {code}")).await.unwrap().expect("the session runs").value.unwrap()
+    }
+
     /// What the session holds is what was answered, and nothing else but a cell whose answer nobody heard.
     pub async fn check(&self, target: &Target) {
-        let (code, key) = ("log", "the end");
-        let result = eval(&self.cluster, target, &self.uid, code, key).await.unwrap().expect("the session runs");
-        let log: Vec<f64> = serde_json::from_value(result.value.unwrap()).unwrap();
+        let log: Vec<f64> = serde_json::from_value(self.value(target, "log").await).unwrap();
         assert_eq!(log[..self.tokens.len()], self.tokens, "{}", self.uid);
         assert!(log.len() <= self.tokens.len() + 1, "{}: {} cells for {} answers", self.uid, log.len(), self.tokens.len());
     }
@@ -126,8 +131,8 @@ async fn report_late(attempt: tokio::task::JoinHandle<Attempt>, number: usize, t
     }
 }
 
-async fn send(cluster: Arc<Cluster>, target: Target, uid: String, number: usize) -> Attempt {
-    match eval(&cluster, &target, &uid, CELL, &format!("{uid}-{number}")).await {
+async fn send(cluster: Arc<Cluster>, target: Target, uid: String, code: &'static str, number: usize) -> Attempt {
+    match eval(&cluster, &target, &uid, code, &format!("{uid}-{number}")).await {
         Ok(Ok(result)) => Attempt::Answer(result.value.and_then(|value| value.as_f64()).expect("a number")),
         Ok(Err(ErrorCode::Conflict)) => Attempt::Known,
         Ok(Err(code)) => {

@@ -1,10 +1,10 @@
-//! A MinIO, certificates, and `dormouse-kernel` processes.
+//! A MinIO, certificates, `dormouse-kernel` processes and brokers.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dormouse_crds::session::KernelSessionSpec;
+use dormouse_crds::{NameRef, broker::ToolBrokerSpec, session::KernelSessionSpec};
 use dormouse_protocol::kernel::{Assignment, PodInfo};
 use dormouse_service::ca::{Ca, LEAF_VALIDITY};
 use dormouse_service::tls::{Identity, PeerClient, Process as Role, TlsFiles};
@@ -19,6 +19,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 const NAMESPACE: &str = "team";
 const BUCKET: &str = "sessions";
+/// The ToolBroker of all sessions.
+pub const BROKER: &str = "tools";
+/// An address where nobody listens.
+const NOWHERE: &str = "127.0.0.1:1";
 
 /// What the processes share.
 pub struct Cluster {
@@ -56,17 +60,24 @@ impl Cluster {
         write(&dir.path().join("tls"), &[("ca.crt", &kernels.ca), ("tls.crt", &kernels.cert), ("tls.key", &kernels.key)]);
         let root = minio.credentials();
         write(&dir.path().join("s3"), &[("accessKeyId", &root.access_key_id), ("secretAccessKey", &root.secret_access_key)]);
+        let broker = ca.issue(&[Identity::new(Role::Broker, NAMESPACE, BROKER).dns_name()], LEAF_VALIDITY).unwrap();
+        write(&dir.path().join("broker-tls"), &[("ca.crt", &broker.ca), ("tls.crt", &broker.cert), ("tls.key", &broker.key)]);
         std::fs::create_dir(dir.path().join("engine")).unwrap();
         Self { client: PeerClient::new(TlsFiles::from_pem(&gateway).unwrap()).unwrap(), minio, dir }
     }
 
-    /// Starts a process and waits until its store has passed the probe.
+    /// Starts a process without a broker and waits until its store has passed the probe.
     pub async fn kernel(&self, name: &str) -> Kernel {
+        self.kernel_with(name, NOWHERE).await
+    }
+
+    /// The same with a broker at this address.
+    pub async fn kernel_with(&self, name: &str, broker: &str) -> Kernel {
         let (port, admin) = (free_port().unwrap(), free_port().unwrap());
         let path = |part: &str| self.dir.path().join(part);
         let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-kernel"));
         command
-            .args(["--pod", name, "--namespace", NAMESPACE, "--broker-address", "127.0.0.1:1"])
+            .args(["--pod", name, "--namespace", NAMESPACE, "--broker-address", broker])
             .args(["--listen", &format!("127.0.0.1:{port}"), "--admin-listen", &format!("127.0.0.1:{admin}")])
             .args(["--s3-endpoint", &self.minio.endpoint(), "--s3-bucket", BUCKET, "--s3-region", self.minio.region()])
             .arg("--s3-credentials-dir")
@@ -79,6 +90,40 @@ impl Cluster {
         let mut kernel = Kernel { process, name: name.to_owned(), address: format!("127.0.0.1:{port}"), boot: String::new() };
         kernel.boot = self.boot(&mut kernel).await;
         kernel
+    }
+
+    /// Starts a broker on this port, and waits until it serves.
+    pub async fn broker(&self, name: &str, port: u16, spec: &ToolBrokerSpec) -> Process {
+        let admin = free_port().unwrap();
+        let path = |part: &str| self.dir.path().join(part).display().to_string();
+        let config = path(&format!("{name}.json"));
+        // JSON is YAML, too.
+        std::fs::write(&config, serde_json::to_vec(spec).unwrap()).unwrap();
+        let (listen, admin_listen) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{admin}"));
+        let (secrets, tls, credentials) = (path("no-secrets"), path("broker-tls"), path("s3"));
+        let args = [
+            ["--namespace", NAMESPACE],
+            ["--name", BROKER],
+            ["--listen", &listen],
+            ["--admin-listen", &admin_listen],
+            ["--config", &config],
+            ["--secrets-dir", &secrets],
+            ["--tls-dir", &tls],
+            ["--s3-endpoint", &self.minio.endpoint()],
+            ["--s3-bucket", BUCKET],
+            ["--s3-region", self.minio.region()],
+            ["--s3-credentials-dir", &credentials],
+        ];
+        let command = super::effects::broker_command(&args.concat());
+        let mut process = Process::start(command, &self.dir.path().join(format!("{name}.log"))).unwrap();
+        let (deadline, ready) = (Instant::now() + PATIENCE, format!("http://{admin_listen}/readyz"));
+        loop {
+            if reqwest::get(&ready).await.is_ok_and(|answer| answer.status().is_success()) {
+                return process;
+            }
+            assert!(process.is_alive() && Instant::now() < deadline, "{}", process.output());
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     async fn boot(&self, kernel: &mut Kernel) -> String {
@@ -118,7 +163,11 @@ impl Target {
             anchor: None,
             source_anchor: None,
             generation: 1,
-            spec: KernelSessionSpec { idle_seconds: 3600, ..KernelSessionSpec::default() },
+            spec: KernelSessionSpec {
+                idle_seconds: 3600,
+                tool_broker_ref: Some(NameRef { name: BROKER.to_owned() }),
+                ..KernelSessionSpec::default()
+            },
         }
     }
 }

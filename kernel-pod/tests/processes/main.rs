@@ -1,10 +1,11 @@
 //! Real processes over a real MinIO, driven over their mTLS API: killed in the middle of commits, and stopped, replaced and woken again.
 //!
 //! Every cell appends a random number to the session's log and answers it, so that a cell that was lost, ran twice, or was acked by somebody who
-//! did not commit it cannot look like one that was not.
+//! did not commit it cannot look like one that was not. [`effects`] has the same with calls to a service that counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod client;
+mod effects;
 mod kernel;
 
 use std::sync::Arc;
@@ -41,11 +42,11 @@ struct Load {
 }
 
 impl Load {
-    fn start(cluster: &Arc<Cluster>, at: &watch::Receiver<Option<kernel::Target>>) -> Self {
+    fn start(cluster: &Arc<Cluster>, at: &watch::Receiver<Option<kernel::Target>>, code: &'static str) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (count, acked) = watch::channel(0);
         let clients =
-            (0..SESSIONS).map(|n| tokio::spawn(Client::new(cluster, n).run(at.clone(), stopped.clone(), count.clone()))).collect();
+            (0..SESSIONS).map(|n| tokio::spawn(Client::new(cluster, n, code).run(at.clone(), stopped.clone(), count.clone()))).collect();
         Self { clients, stop, acked }
     }
 
@@ -74,7 +75,7 @@ fn total(clients: &[Client], of: impl Fn(&Client) -> u64) -> u64 {
 async fn killed_in_the_middle_of_commits_nothing_acked_is_lost() {
     let cluster = Arc::new(Cluster::start().await);
     let (tell, at) = watch::channel(None);
-    let mut load = Load::start(&cluster, &at);
+    let mut load = Load::start(&cluster, &at, client::CELL);
     let (mut random, began, wanted) = (Random(5), Instant::now(), soak::count(6, 1_000));
     let mut kills = 0;
     while kills < wanted && began.elapsed() < SOAK_MAX {
@@ -105,7 +106,7 @@ async fn killed_in_the_middle_of_commits_nothing_acked_is_lost() {
 async fn stopped_replaced_and_woken_again_a_process_acks_nothing_stale() {
     let cluster = Arc::new(Cluster::start().await);
     let (tell, at) = watch::channel(None);
-    let mut load = Load::start(&cluster, &at);
+    let mut load = Load::start(&cluster, &at, client::CELL);
     let (mut random, began, wanted) = (Random(9), Instant::now(), soak::count(6, 200));
     let kernels = [cluster.kernel("a").await, cluster.kernel("b").await];
     let mut rounds = 0;

@@ -95,6 +95,12 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
         json!({ "name": "config", "mountPath": CONFIG_DIR, "readOnly": true }),
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];
+    if let Some(place) = &broker.journal {
+        // Optional: while the pool's Secret is not there, calls that need no journal are made all the same.
+        let secret = json!({ "secretName": place.secret, "defaultMode": r::SECRET_MODE, "optional": true });
+        volumes.push(json!({ "name": "storage", "secret": secret }));
+        mounts.push(json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }));
+    }
     for (index, (name, secret)) in broker.secrets.iter().enumerate() {
         // Only the keys that are named: a Secret may hold more than the broker is to know.
         let items: Vec<Value> = secret.keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
@@ -126,19 +132,21 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
 
 fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
     let (liveness, readiness, startup) = r::probes();
+    let mut env = vec![
+        r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
+        r::env("DORMOUSE_SECRETS_DIR", SECRETS_DIR),
+        r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
+        r::env("DORMOUSE_NAME", &broker.name),
+        r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{BROKER_PORT}")),
+        r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
+        r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
+    ];
+    env.extend(broker.journal.iter().flat_map(|place| r::storage_env(&place.target)));
     json!({
         "name": COMPONENT_BROKER,
         "image": broker.image,
         "imagePullPolicy": broker.image_pull_policy,
-        "env": [
-            r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
-            r::env("DORMOUSE_SECRETS_DIR", SECRETS_DIR),
-            r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
-            r::env("DORMOUSE_NAME", &broker.name),
-            r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{BROKER_PORT}")),
-            r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
-            r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
-        ],
+        "env": env,
         "ports": [
             { "name": COMPONENT_BROKER, "containerPort": BROKER_PORT, "protocol": "TCP" },
             { "name": "admin", "containerPort": r::ADMIN_PORT, "protocol": "TCP" },
@@ -152,7 +160,8 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
     })
 }
 
-/// In: the namespace's kernel pods. Out: everywhere, because which hosts the services name is for the ToolBroker to say.
+/// In: the namespace's kernel pods. Out: everywhere, because which hosts the services name is for the ToolBroker to say; the journal's store
+/// is among them.
 fn network_policy(broker: &ValidBroker) -> Result<NetworkPolicy, serde_json::Error> {
     serde_json::from_value(json!({
         "metadata": metadata(broker),

@@ -4,8 +4,10 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use super::*;
 use crate::broker::{
     BrokerReason, health,
+    journal::decide,
     validate::{Secrets, validate},
 };
+use crate::config::StorageArgs;
 
 fn config() -> crate::Config {
     use clap::Parser as _;
@@ -33,7 +35,7 @@ fn secrets(version: &str, keys: &[&str]) -> Secrets {
 }
 
 fn built(secrets: &Secrets) -> Built {
-    build(&validate(&broker(), secrets, &config()).unwrap()).unwrap()
+    build(&validate(&broker(), secrets, None, &config()).unwrap()).unwrap()
 }
 
 #[test]
@@ -54,6 +56,40 @@ fn a_broker_pod_is_restricted_and_sees_the_named_key_only() {
     let mount = container.volume_mounts.iter().flatten().find(|mount| mount.name == "secret-0").unwrap();
     assert_eq!((mount.mount_path.as_str(), mount.read_only), ("/etc/dormouse/secrets/widgets", Some(true)));
     assert!(container.env.iter().flatten().all(|v| v.value_from.as_ref().is_none_or(|from| from.secret_key_ref.is_none())));
+}
+
+fn own_storage() -> StorageArgs {
+    StorageArgs { s3_endpoint: Some("http://minio:9000".into()), s3_bucket: Some("sessions".into()), ..StorageArgs::default() }
+}
+
+#[test]
+fn the_journal_is_in_the_storage_of_the_named_pool() {
+    let found = decide("batch", Some(None), &own_storage());
+    let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
+    let pod = build(&valid).unwrap().deployment.spec.unwrap().template.spec.unwrap();
+    let container = &pod.containers[0];
+    let env = |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
+    assert_eq!(env("DORMOUSE_S3_ENDPOINT").as_deref(), Some("http://minio:9000"));
+    assert_eq!(env("DORMOUSE_S3_BUCKET").as_deref(), Some("sessions"));
+    assert_eq!(env("DORMOUSE_S3_CREDENTIALS_DIR").as_deref(), Some("/etc/dormouse/storage"));
+    let volume = pod.volumes.unwrap().into_iter().find(|volume| volume.name == "storage").unwrap().secret.unwrap();
+    assert_eq!((volume.secret_name.as_deref(), volume.optional), (Some("dormouse-storage-batch"), Some(true)));
+    assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/storage"));
+    let say = found.say();
+    assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", true, "PoolStorage"));
+}
+
+#[test]
+fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
+    let nowhere = StorageArgs::default();
+    for (pool, own, reason) in [(None, &own_storage(), "PoolNotFound"), (Some(None), &nowhere, "StorageNotConfigured")] {
+        let found = decide("default", pool, own);
+        let say = found.say();
+        assert_eq!((found.place, say.status, say.reason.as_str()), (None, false, reason));
+        assert!(say.message.contains("in the memory of each broker pod"), "{}", say.message);
+    }
+    let pod = built(&secrets("1", &["token"])).deployment.spec.unwrap().template.spec.unwrap();
+    assert!(pod.containers[0].env.iter().flatten().all(|env| !env.name.starts_with("DORMOUSE_S3")));
 }
 
 #[test]
@@ -96,7 +132,7 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
     assert_ne!(hash(&one), hash(&built(&secrets("2", &["token"]))));
     let mut other = broker();
     other.spec.tools[0].path = "/other".to_owned();
-    let other = build(&validate(&other, &secrets("1", &["token"]), &config()).unwrap()).unwrap();
+    let other = build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap()).unwrap();
     assert_ne!(hash(&one), hash(&other));
 }
 
@@ -104,7 +140,7 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
 fn what_is_missing_is_named() {
     let config = config();
     for (secrets, word) in [(Secrets::new(), "Secret widgets does not exist"), (secrets("1", &["other"]), "no key token")] {
-        let refusal = validate(&broker(), &secrets, &config).unwrap_err();
+        let refusal = validate(&broker(), &secrets, None, &config).unwrap_err();
         assert_eq!(refusal.reason, BrokerReason::SecretNotFound);
         assert!(refusal.message.contains(word), "{}", refusal.message);
     }
@@ -121,7 +157,7 @@ fn what_is_missing_is_named() {
     for (spoil, word) in spoils {
         let mut broker = broker();
         spoil(&mut broker);
-        let refusal = validate(&broker, &secrets("1", &["token"]), &config).unwrap_err();
+        let refusal = validate(&broker, &secrets("1", &["token"]), None, &config).unwrap_err();
         assert_eq!(refusal.reason, BrokerReason::InvalidSpec);
         assert!(refusal.message.contains(word), "{}", refusal.message);
     }

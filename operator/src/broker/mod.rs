@@ -1,6 +1,7 @@
 //! ToolBroker: ConfigMap, Deployment, Service, NetworkPolicy, PodDisruptionBudget and certificate of the pods that call tools.
 
 pub mod build;
+pub mod journal;
 pub mod validate;
 
 use std::{sync::Arc, time::Duration};
@@ -34,6 +35,8 @@ use validate::{Secrets, ValidBroker, references, validate};
 
 /// How often a broker is looked at when nothing happens.
 const RESYNC: Duration = Duration::from_secs(600);
+/// How often it is looked whether there is a store for its journal now.
+const JOURNAL_AGAIN: Duration = Duration::from_secs(15);
 
 /// Reasons of a broker's `Ready` condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,19 +80,21 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
         return Ok(Action::await_change());
     }
     let secrets = dereference(&broker, &context).await?;
-    let valid = match validate(&broker, &secrets, &context.config) {
+    let namespace = broker.namespace().unwrap_or_default();
+    let found = journal::find(&context.caches, &context.config.storage, &namespace, &broker.spec.journal.pool).await;
+    let valid = match validate(&broker, &secrets, found.place.clone(), &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
             let health = Health { ready: false, reason: refusal.reason, message: refusal.message };
-            write_status(&broker, &context, &health).await?;
+            write_status(&broker, &context, &health, &found).await?;
             return Ok(Action::requeue(RESYNC));
         }
     };
     let labels = restricted::labels("broker", BROKER, &valid.name);
     let due = context.authority.ensure(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
     let deployment = apply_all(&valid, &context).await?;
-    write_status(&broker, &context, &health(&deployment)).await?;
-    Ok(Action::requeue(wait_until(due, RESYNC)))
+    write_status(&broker, &context, &health(&deployment), &found).await?;
+    Ok(Action::requeue(wait_until(due, if found.place.is_some() { RESYNC } else { JOURNAL_AGAIN })))
 }
 
 /// Reads the Secrets that the spec names.
@@ -132,13 +137,13 @@ pub fn health(deployment: &Deployment) -> Health {
     Health { ready: false, reason: BrokerReason::PodsNotReady, message: message.trim_end().to_owned() }
 }
 
-async fn write_status(broker: &ToolBroker, context: &Context, health: &Health) -> Result<(), ReconcileError> {
+async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, journal: &journal::Found) -> Result<(), ReconcileError> {
     let old = broker.status.clone().unwrap_or_default();
     let generation = broker.metadata.generation;
     let say = Say { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
     let new = ToolBrokerStatus {
         observed_generation: generation,
-        conditions: vec![condition(say, generation, &old.conditions, Timestamp::now())],
+        conditions: [say, journal.say()].map(|say| condition(say, generation, &old.conditions, Timestamp::now())).into(),
         tools: u32::try_from(broker.spec.tools.len()).ok(),
     };
     if new == old {

@@ -9,7 +9,7 @@ use dormouse_crds::{
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::BrokerReason;
+use super::{BrokerReason, journal::Place};
 use crate::config::Config;
 
 /// Keys that `basic` reads.
@@ -44,6 +44,8 @@ pub struct ValidBroker {
     pub spec: ToolBrokerSpec,
     /// Keys to mount, by Secret, with the Secret's version: another version is another pod.
     pub secrets: BTreeMap<String, MountedSecret>,
+    /// Where the journal of calls is kept; `None` for memory.
+    pub journal: Option<Place>,
     /// The ToolBroker, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -105,11 +107,11 @@ fn keys(service: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
     }
 }
 
-/// Checks a broker against the Secrets that it refers to.
+/// Checks a broker against the Secrets that it refers to; `journal` is what was found for it.
 ///
 /// # Errors
 /// A [`Refusal`] that says what to write.
-pub fn validate(broker: &ToolBroker, secrets: &Secrets, config: &Config) -> Result<ValidBroker, Refusal> {
+pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<Place>, config: &Config) -> Result<ValidBroker, Refusal> {
     let spec = &broker.spec;
     let invalid = |message: String| Refusal { reason: BrokerReason::InvalidSpec, message };
     for tool in &spec.tools {
@@ -146,6 +148,7 @@ pub fn validate(broker: &ToolBroker, secrets: &Secrets, config: &Config) -> Resu
         resources: config.broker_resources.0.clone(),
         spec: spec.clone(),
         secrets: mounted,
+        journal,
         owner: broker.controller_owner_ref(&()),
     })
 }

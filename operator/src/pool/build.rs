@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use super::validate::ValidPool;
 use crate::{config::NetworkArgs, restricted as r};
 
-/// Where storage credentials are mounted.
-const STORAGE_DIR: &str = "/etc/dormouse/storage";
 /// Where encryption keys are mounted.
 const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
 /// The label that every namespace has, with its name.
@@ -80,7 +78,6 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
 
 fn container(pool: &ValidPool) -> Value {
     let (liveness, readiness, startup) = r::probes();
-    let storage = &pool.storage;
     let mut env = vec![
         r::env_field("DORMOUSE_POD", "metadata.name"),
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
@@ -89,15 +86,11 @@ fn container(pool: &ValidPool) -> Value {
         r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
         r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
-        r::env("DORMOUSE_S3_ENDPOINT", &storage.endpoint),
-        r::env("DORMOUSE_S3_BUCKET", &storage.bucket),
-        r::env("DORMOUSE_S3_REGION", &storage.region),
-        r::env("DORMOUSE_S3_PREFIX", &storage.prefix),
-        r::env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
     ];
+    env.extend(r::storage_env(&pool.storage));
     let mut mounts = vec![
         json!({ "name": "tmp", "mountPath": "/tmp" }),
-        json!({ "name": "storage", "mountPath": STORAGE_DIR, "readOnly": true }),
+        json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }),
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];
     if pool.encryption_secret.is_some() {

@@ -58,7 +58,7 @@ impl ValidPool {
     /// Name of the Secret with the storage credentials.
     #[must_use]
     pub fn storage_secret(&self) -> String {
-        format!("dormouse-storage-{}", self.name)
+        storage_secret(&self.name)
     }
 
     /// Name of the Secret with the certificate.
@@ -66,6 +66,12 @@ impl ValidPool {
     pub fn tls_secret(&self) -> String {
         format!("dormouse-kernel-{}-tls", self.name)
     }
+}
+
+/// Name of the Secret with a pool's storage credentials.
+#[must_use]
+pub fn storage_secret(pool: &str) -> String {
+    format!("dormouse-storage-{pool}")
 }
 
 /// Checks a pool. What CEL refuses is checked again where it would do harm: an object may be older than the rule.

@@ -8,6 +8,7 @@ use std::{sync::PoisonError, time::Duration};
 
 use dormouse_crds::{
     labels::STORAGE_FINALIZER,
+    pool::Storage,
     session::{KernelSession, Placement},
 };
 use dormouse_erasure::EraseError;
@@ -17,14 +18,17 @@ use dormouse_service::tls::{Identity, Process};
 use dormouse_store::{SnapshotStore, StoreError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt as _, runtime::controller::Action};
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{controller::Action, reflector::ObjectRef},
+};
 use reqwest::Method;
 
 use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::PoolReason,
+    pool::{self, PoolReason},
     reports::{self, address_of},
     storage::StorageError,
 };
@@ -52,7 +56,11 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
         Ok(opened) => {
             let key =
                 SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace.clone(), uid: uid.clone(), name: session.name_any() };
-            if let Err(error) = clean(session, &*opened.store, &key, context).await {
+            let cleaned = match clean(session, &*opened.store, &key, context).await {
+                Ok(()) => clean_calls(session, spec.as_ref(), &key, context).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = cleaned {
                 let note = format!("The session's objects cannot be deleted yet: {error}");
                 context.event(session, false, &PoolReason::StorageUnavailable.to_string(), &note).await;
                 return Err(error);
@@ -87,6 +95,28 @@ async fn clean(session: &KernelSession, store: &dyn SnapshotStore, key: &Session
         }
         // A bucket that never was holds nothing.
         Err(EraseError::Store(StoreError::NoBucket { .. })) if never_stored(session) => forget(session, context).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the page of calls where the session's broker keeps it, when that is not where the session is.
+async fn clean_calls(session: &KernelSession, own: Option<&Storage>, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
+    let Some(reference) = &session.spec.tool_broker_ref else { return Ok(()) };
+    let Some(broker) = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&key.tenant)) else { return Ok(()) };
+    let spec = pool::storage_spec(&context.caches, &key.tenant, &broker.spec.journal.pool);
+    if spec.as_ref() == own {
+        return Ok(());
+    }
+    match context.stores.open(&context.client, &context.config.storage, &key.tenant, spec.as_ref()).await {
+        Ok(opened) => {
+            let key = SessionKey { store_prefix: opened.prefix, ..key.clone() };
+            match dormouse_erasure::remove_calls(&*opened.store, &key).await {
+                Ok(()) | Err(EraseError::Store(StoreError::NoBucket { .. })) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        }
+        // Without a store the broker kept nothing.
+        Err(StorageError::Refused(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -38,11 +38,13 @@ pub struct Checks {
     /// Processes with the epochs that status had for them.
     assigned: BTreeSet<(u64, u64)>,
     effects: BTreeMap<u64, u64>,
-    effect_epoch: u64,
+    let_go_epoch: u64,
     tombstone: bool,
     /// The session's last object was removed by its deletion.
     erased: bool,
     litter: bool,
+    /// The page of calls went with the session.
+    calls_gone: bool,
 }
 
 impl Checks {
@@ -162,29 +164,53 @@ impl Checks {
         must(lost.is_none(), "what had an effect is in every later restore", || format!("{lost:?} is not in {ran:?}"))
     }
 
-    /// The broker carries out a call.
-    pub fn effect(&mut self, epoch: u64, call: u64, cell: u64) -> Result<(), Violation> {
-        if self.erased {
+    /// A broker has the word to make a call.
+    pub fn is_let_go(&mut self, epoch: u64, call: u64) -> Result<(), Violation> {
+        if self.erased || self.calls_gone {
+            return Ok(());
+        }
+        must(epoch >= self.let_go_epoch, "a stale epoch has no effect", || format!("call {call} under {epoch}"))?;
+        self.let_go_epoch = epoch;
+        Ok(())
+    }
+
+    /// A broker makes a call.
+    pub fn effect(&mut self, call: u64, cell: u64) -> Result<(), Violation> {
+        if self.erased || self.calls_gone {
             return Ok(());
         }
         must(self.stored_cells.contains(&cell), "effects follow commits", || format!("call {call} of cell {cell}"))?;
-        must(epoch >= self.effect_epoch, "a stale epoch has no effect", || format!("call {call} under {epoch}"))?;
         must(!self.effects.contains_key(&call), "a call has one effect", || format!("call {call}"))?;
-        self.effect_epoch = epoch;
         self.effects.insert(call, cell);
         Ok(())
     }
 
+    /// The session's deletion has removed what its brokers knew.
+    pub fn calls_are_gone(&mut self) {
+        self.calls_gone = true;
+    }
+
+    /// Whether something was stored after the end.
+    pub fn left_litter(&self) -> bool {
+        self.litter
+    }
+
     /// The broker answers a call from its journal.
     pub fn repeated(&self, call: u64, cell: u64) -> Result<(), Violation> {
-        must(self.erased || self.effects.get(&call) == Some(&cell), "a call's number means one call", || {
+        must(self.erased || self.calls_gone || self.effects.get(&call) == Some(&cell), "a call's number means one call", || {
             format!("call {call} of cell {cell}, before of {:?}", self.effects.get(&call))
         })
     }
 
+    /// A page of calls has another call under this number.
+    pub fn number_is_reused(&self, call: u64, cell: u64) -> Result<(), Violation> {
+        must(self.erased || self.calls_gone, "a call's number means one call", || format!("call {call} of cell {cell}"))
+    }
+
     /// Faults have stopped, and one sweep has run.
     pub fn nothing_is_left_over(&self, objects: &Objects) -> Result<(), Violation> {
-        let orphan = objects.keys().find(|key| !dormouse_lifecycle::keys::is_head(key) && !self.named.contains(*key));
+        let calls = crate::outside::session().calls();
+        let orphan = objects.keys().find(|key| !dormouse_lifecycle::keys::is_head(key) && !self.named.contains(*key) && **key != calls);
         must(orphan.is_none(), "garbage goes to zero", || format!("{orphan:?}"))
     }
 }

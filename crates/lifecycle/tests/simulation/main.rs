@@ -5,6 +5,7 @@
 //! be caught. `DORMOUSE_SEEDS` says how many seeds are run; a seed that fails is named and fails again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod brokers;
 mod check;
 mod driver;
 mod heap;
@@ -18,6 +19,7 @@ mod world;
 
 use std::{collections::BTreeSet, io::Write as _};
 
+use brokers::Came;
 use check::Violation;
 use mutant::{Lie, Mutant};
 use world::{Summary, run};
@@ -27,6 +29,9 @@ const SEEDS: u64 = 4_000;
 
 /// Seeds within which a wrong protocol must be caught.
 const MUTANT_SEEDS_MAX: u64 = 5_000;
+
+/// A seed in which a first commit arrives after the deletion.
+const LITTER_SEED: u64 = 488;
 
 /// Steps that a crash must have cut off in the course of the seeds.
 const STEPS: [&str; 10] = [
@@ -49,7 +54,7 @@ fn seeds() -> u64 {
 /// The end of a session is not the end of the network: a first commit that was sent before it can arrive after it.
 #[test]
 fn a_first_commit_that_arrives_after_the_deletion_is_litter_and_no_session() {
-    let summary = run(8, None, None).unwrap_or_else(|violation| panic!("{}: {}", violation.checker, violation.what));
+    let summary = run(LITTER_SEED, None, None).unwrap_or_else(|violation| panic!("{}: {}", violation.checker, violation.what));
     assert!(summary.erased && summary.litter);
 }
 
@@ -74,6 +79,7 @@ struct Total {
     erased: u64,
     claims: (u64, u64),
     commits: u64,
+    calls: Came,
     cut: BTreeSet<&'static str>,
 }
 
@@ -87,6 +93,7 @@ impl Total {
         self.erased += u64::from(summary.erased);
         self.claims = (self.claims.0 + summary.claims.0, self.claims.1 + summary.claims.1);
         self.commits += summary.version.1;
+        self.calls.add(summary.calls);
         self.cut.extend(summary.cut);
     }
 }
@@ -118,17 +125,23 @@ fn every_invariant_holds_under_every_fault() {
         all.erased += total.erased;
         all.claims = (all.claims.0 + total.claims.0, all.claims.1 + total.claims.1);
         all.commits += total.commits;
+        all.calls.add(total.calls);
         all.cut.extend(total.cut);
     }
     say(&format!(
         "soak: {seeds} seeds, 0 violations; {} commits, {} cells acked, {} effects, {} assignments, of which {} were claimed first, and {} claims \
-         withdrawn; {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted",
+         withdrawn; brokers: {} crashes, {} answers from pages that others wrote, {} outcomes unknown, {} stale calls refused; \
+         {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted",
         all.commits,
         all.acked,
         all.effects,
         all.takeovers,
         all.claims.0,
         all.claims.1,
+        all.calls.crashes,
+        all.calls.from_page,
+        all.calls.unknown,
+        all.calls.stale,
         all.swept.0,
         all.swept.1,
         all.with_segments,
@@ -138,6 +151,7 @@ fn every_invariant_holds_under_every_fault() {
     assert!(all.acked as u64 > seeds * 5, "only {} cells were acked", all.acked);
     assert!(all.takeovers > seeds * 3 && all.effects as u64 > seeds && all.erased > seeds / 6);
     assert!(all.claims.0 > seeds && all.claims.1 > seeds, "{:?} claims were confirmed and withdrawn", all.claims);
+    assert!(all.calls.crashes > seeds / 4 && all.calls.from_page > seeds / 20 && all.calls.stale > seeds / 20, "{:?}", all.calls);
     assert!(all.with_segments > seeds / 10, "only {} runs had segments", all.with_segments);
     if seeds >= SEEDS {
         let uncut: Vec<_> = STEPS.iter().filter(|step| !all.cut.contains(*step)).collect();

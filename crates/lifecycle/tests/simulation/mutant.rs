@@ -35,6 +35,18 @@ pub enum Mutant {
     EffectsUnfenced,
     /// The broker does not compare call numbers.
     CallsNotJournaled,
+    /// Each replica of the broker knows its own calls only.
+    AnswersFromMemory,
+    /// A call leaves though it is not known whether its intent is stored.
+    SendsBeforeIntent,
+    /// A call with an intent and no outcome is made again.
+    TakesOverIntents,
+    /// All brokers sign their intents alike.
+    ReusesAttempts,
+    /// An intent of one's own on a page that was read some time ago is the word to make the call.
+    BelievesOldPages,
+    /// Pages of calls are put without a condition.
+    PutsPagesUnconditionally,
     /// Everything that the head does not name goes.
     GcIgnoresVersion,
     /// Only epochs are compared.
@@ -63,7 +75,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 34] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -80,6 +92,12 @@ impl Mutant {
         Self::EffectsBeforeCommit,
         Self::EffectsUnfenced,
         Self::CallsNotJournaled,
+        Self::AnswersFromMemory,
+        Self::SendsBeforeIntent,
+        Self::TakesOverIntents,
+        Self::ReusesAttempts,
+        Self::BelievesOldPages,
+        Self::PutsPagesUnconditionally,
         Self::GcIgnoresVersion,
         Self::GcComparesEpochOnly,
         Self::GcSparesOlderEpochs,

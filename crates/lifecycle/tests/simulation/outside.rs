@@ -1,11 +1,10 @@
-//! Everything around a kernel process: the store, the broker, the client, and who watches.
-
-use std::collections::BTreeMap;
+//! Everything around a kernel process: the store, the brokers, the client, and who watches.
 
 use dormouse_lifecycle::SessionKey;
 
 use crate::{
-    check::{Checks, Violation},
+    brokers::Brokers,
+    check::Checks,
     heap::Cells,
     mutant::{Lie, Mutant},
     random::Random,
@@ -67,22 +66,6 @@ impl Client {
     }
 }
 
-/// Carries out calls: once by number, and never for an epoch that is over.
-#[derive(Default)]
-pub struct Broker {
-    journal: BTreeMap<u64, u64>,
-    epoch: u64,
-    /// Calls under way: (epoch, call, cell).
-    pub arriving: Vec<(u64, u64, u64)>,
-}
-
-impl Broker {
-    /// Whether a call has its answer.
-    pub fn has_answered(&self, call: u64) -> bool {
-        self.journal.contains_key(&call)
-    }
-}
-
 /// See the module.
 pub struct Outside {
     pub random: Random,
@@ -90,7 +73,7 @@ pub struct Outside {
     pub checks: Checks,
     pub cells: Cells,
     pub client: Client,
-    pub broker: Broker,
+    pub brokers: Brokers,
     pub sweeps: Vec<Sweep>,
     /// Sweeps that listed, and keys that they deleted.
     pub swept: (u64, u64),
@@ -110,7 +93,7 @@ impl Outside {
             checks: Checks::default(),
             cells: Cells::new(seed),
             client: Client::default(),
-            broker: Broker::default(),
+            brokers: Brokers::default(),
             sweeps: Vec::new(),
             swept: (0, 0),
             mutant,
@@ -139,23 +122,5 @@ impl Outside {
         if !self.store.faults || !self.random.one_in(8) {
             self.client.hears(request, ok);
         }
-    }
-
-    /// A call that is under way arrives at the broker.
-    pub fn deliver_call(&mut self) -> Result<(), Violation> {
-        if self.broker.arriving.is_empty() {
-            return Ok(());
-        }
-        let at = self.random.below(self.broker.arriving.len());
-        let (epoch, call, cell) = self.broker.arriving.swap_remove(at);
-        if epoch < self.broker.epoch && !self.is(Mutant::EffectsUnfenced) {
-            return Ok(());
-        }
-        self.broker.epoch = self.broker.epoch.max(epoch);
-        if self.broker.journal.contains_key(&call) && !self.is(Mutant::CallsNotJournaled) {
-            return self.checks.repeated(call, cell);
-        }
-        self.broker.journal.insert(call, cell);
-        self.checks.effect(epoch, call, cell)
     }
 }

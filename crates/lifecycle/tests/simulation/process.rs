@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, acquire::CorruptHead, assemble, claim, commit};
 
 use crate::{
+    brokers::Arriving,
     check::{Checks, Violation, must},
     heap::{Heap, Record},
     mutant::Mutant,
@@ -51,6 +52,8 @@ pub struct Live {
     dirty: BTreeSet<u32>,
     /// Whether something was committed since the restore.
     swept: bool,
+    /// Calls that were sent before.
+    sent: BTreeSet<u64>,
     pub running: Option<Running>,
 }
 
@@ -95,10 +98,11 @@ impl Process {
         if let Some(request) = self.held.take() {
             self.ack(out, request)?;
         }
-        if let Phase::Live(live) = &self.phase
+        let owner = (self.boot, self.epoch);
+        if let Phase::Live(live) = &mut self.phase
             && live.running.is_none()
         {
-            self.release(out, live)?;
+            release(out, live, owner, 0)?;
         }
         Ok(())
     }
@@ -241,9 +245,12 @@ impl Process {
             }
         };
         Checks::is_restored(&mut out.cells, &heap)?;
-        let live = Box::new(Live { owned, heap, dirty: BTreeSet::new(), swept: false, running: None });
+        let (dirty, sent) = (BTreeSet::new(), BTreeSet::new());
+        let mut live = Box::new(Live { owned, heap, dirty, swept: false, sent, running: None });
+        // An earlier owner may have sent them.
+        live.sent.extend(live.heap.record.pending.iter().map(|(call, _)| *call));
         if self.claim.is_none() || out.is(Mutant::EffectsUnconfirmed) {
-            self.release(out, &live)?;
+            release(out, &mut live, (self.boot, self.epoch), 0)?;
         }
         self.phase = Phase::Live(live);
         Ok(End::Goes)
@@ -285,15 +292,14 @@ impl Process {
             self.ack_or_hold(out, request)?;
             return Ok(End::Goes);
         }
-        let answered = |call: &(u64, u64)| out.broker.has_answered(call.0);
-        live.heap.record.pending.retain(|call| !answered(call));
+        live.heap.record.pending.retain(|(call, _)| !out.brokers.has_ended(*call));
         let changed = live.heap.run(&mut out.cells, request.cell, request.key);
         live.dirty.extend(changed);
         if out.is(Mutant::AcksBeforeCommit) {
             out.answer(request, true);
         }
         if out.is(Mutant::EffectsBeforeCommit) && self.claim.is_none() {
-            self.release(out, &live)?;
+            release(out, &mut live, (self.boot, self.epoch), 0)?;
         }
         self.begin(out, &mut live, request);
         self.phase = Phase::Live(live);
@@ -400,10 +406,13 @@ impl Process {
             out.sweeps.push(Sweep::new((*head).clone()));
         }
         self.ack_or_hold(out, request)?;
-        if let Phase::Live(live) = &self.phase
+        let owner = (self.boot, self.epoch);
+        if let Phase::Live(live) = &mut self.phase
             && self.claim.is_none()
         {
-            self.release(out, live)?;
+            let record = &live.heap.record;
+            let settled_below = record.pending.iter().map(|(call, _)| *call).min().unwrap_or(record.calls + 1);
+            release(out, live, owner, settled_below)?;
         }
         Ok(())
     }
@@ -421,12 +430,14 @@ impl Process {
         out.answer(request, true);
         Ok(())
     }
+}
 
-    fn release(&self, out: &mut Outside, live: &Live) -> Result<(), Violation> {
-        for (call, cell) in &live.heap.record.pending {
-            out.checks.leaves(self.boot, self.epoch)?;
-            out.broker.arriving.push((self.epoch, *call, *cell));
-        }
-        Ok(())
+/// Sends every call that waits for its answer.
+fn release(out: &mut Outside, live: &mut Live, (boot, epoch): (u64, u64), settled_below: u64) -> Result<(), Violation> {
+    for &(call, cell) in &live.heap.record.pending {
+        out.checks.leaves(boot, epoch)?;
+        let repeated = !live.sent.insert(call);
+        out.brokers.arriving.push(Arriving { epoch, call, cell, settled_below, repeated });
     }
+    Ok(())
 }

@@ -104,6 +104,9 @@ impl Eraser {
             Self::Lists => Self::Deletes(order(out)),
             Self::Deletes(mut keys) => match keys.pop() {
                 Some(key) => {
+                    if key == session().calls() {
+                        out.checks.calls_are_gone();
+                    }
                     out.store.objects.remove(&key);
                     Self::Deletes(keys)
                 }

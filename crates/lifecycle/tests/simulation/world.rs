@@ -1,6 +1,7 @@
 //! One run: who acts next is drawn, and nobody knows what the others know.
 
 use crate::{
+    brokers::{self, Came},
     check::{Violation, must},
     mutant::{Lie, Mutant},
     outside::{Outside, Request},
@@ -56,6 +57,7 @@ pub struct Summary {
     pub litter: bool,
     /// Claims that were confirmed and withdrawn.
     pub claims: (u64, u64),
+    pub calls: Came,
     pub cut: std::collections::BTreeSet<&'static str>,
     pub version: (u64, u64),
 }
@@ -97,7 +99,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summar
 
 impl World {
     fn act(&mut self) -> Result<(), Violation> {
-        match self.out.random.below(40) {
+        match self.out.random.below(46) {
             0 => self.crash(),
             1 => drop(self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)?),
             2 => {
@@ -106,10 +108,10 @@ impl World {
                 self.gateways[gateway] = self.status;
             }
             3 | 4 => self.sweep()?,
-            5 => self.out.deliver_call()?,
             6 | 7 => self.erase()?,
             8..=14 => self.ask()?,
             15..=17 => self.patch()?,
+            5 | 40..=45 => brokers::step(&mut self.out)?,
             _ => self.step_process()?,
         }
         Ok(())
@@ -270,9 +272,7 @@ impl World {
         self.out.store.faults = false;
         while self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)? {}
         self.settle()?;
-        while !self.out.broker.arriving.is_empty() {
-            self.out.deliver_call()?;
-        }
+        self.settle_calls()?;
         if self.out.checks.is_erased() {
             return Ok(());
         }
@@ -282,6 +282,7 @@ impl World {
         self.out.client = crate::outside::Client::after(&self.out.client);
         self.ask_until_acked(before)?;
         self.settle()?;
+        self.settle_calls()?;
         self.out.checks.nothing_is_left_over(&self.out.store.objects)
     }
 
@@ -301,6 +302,17 @@ impl World {
         }
         self.settle()?;
         must(self.out.checks.acked() == before, "a rolled back head is not believed", || "a cell was acked".to_owned())
+    }
+
+    /// Until every call has ended.
+    fn settle_calls(&mut self) -> Result<(), Violation> {
+        for _ in 0..QUIET_STEPS_MAX {
+            if self.out.brokers.are_idle() {
+                return Ok(());
+            }
+            brokers::step(&mut self.out)?;
+        }
+        must(false, "every call ends when faults stop", || format!("{:?}", self.out.brokers.arriving))
     }
 
     fn ask_until_acked(&mut self, before: usize) -> Result<(), Violation> {
@@ -341,8 +353,9 @@ impl World {
             epochs: self.status.epoch,
             segments: head.as_ref().map_or(0, |head| head.segments.len()),
             erased: self.out.checks.is_erased(),
-            litter: self.out.checks.has_litter(),
+            litter: self.out.checks.left_litter(),
             claims: self.claims,
+            calls: self.out.brokers.came,
             cut: self.out.cut,
             version: head.map_or((0, 0), |head| head.version()),
         }

@@ -1,0 +1,367 @@
+//! The journal of unsafe calls in an object store: what outlives this process, and what several replicas share.
+//!
+//! `lifecycle::calls` decides; here pages are read and put. Changes of one session that come while a PUT is under way wait and go into the next
+//! one together. A PUT whose outcome is unknown is resolved by reading: an intent with the name of this attempt is this attempt's.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dormouse_lifecycle::{
+    SessionKey,
+    calls::{Admission, Asked, CallPage, Refusal},
+    keys,
+};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{ToolAnswer, ToolCall},
+};
+use dormouse_store::{Condition, ETag, PutError, SnapshotStore, probe};
+use tokio::{
+    sync::{OnceCell, oneshot},
+    time::Instant,
+};
+
+use crate::{journal, meters::Meters};
+
+/// Sessions whose page is kept in memory; one that is not in use goes when there are more.
+const PAGES_MAX: usize = 1_024;
+/// Attempts to read and put a page before the store is called unavailable. Replicas that meet at one session need some, too.
+const ATTEMPTS_MAX: u32 = 8;
+/// Wait before the second attempt; doubled each time.
+const WAIT_FIRST: Duration = Duration::from_millis(10);
+/// How often an outcome is offered to the store before the answer goes out without it.
+const SETTLE_ROUNDS_MAX: u32 = 3;
+/// How often it is looked whether another broker's attempt has its outcome, at first and later.
+const POLL_FIRST: Duration = Duration::from_millis(20);
+const POLL_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a session's uid at most.
+const UID_BYTES_MAX: usize = 64;
+/// Digits of what tells this process from all others.
+const BOOT_DIGITS: usize = 16;
+
+/// Where a broker's journal is stored.
+#[derive(Clone)]
+pub struct JournalStore {
+    /// The store.
+    pub store: Arc<dyn SnapshotStore>,
+    /// Before every key.
+    pub prefix: String,
+    /// The namespace, which is the tenant.
+    pub namespace: String,
+}
+
+impl std::fmt::Debug for JournalStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalStore").field("prefix", &self.prefix).field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    place: JournalStore,
+    probed: OnceCell<()>,
+    boot: String,
+    attempts: AtomicU64,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    meters: Meters,
+}
+
+/// The word that a call may be made, or what came of it before.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    /// Make it, and settle it under this name.
+    Make(String),
+    /// It was made.
+    Answered(ToolAnswer),
+}
+
+/// What is known of an attempt that has no outcome.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long the attempt of another broker may take to have an outcome.
+    pub(crate) wait: Duration,
+    /// Whether the service makes two calls of one idempotency key once.
+    pub(crate) honours_key: bool,
+}
+
+/// One session.
+#[derive(Debug)]
+struct Slot {
+    session: SessionKey,
+    queue: Mutex<Vec<Queued>>,
+    /// The page as it was last seen, with its ETag; `None`: to be read.
+    page: tokio::sync::Mutex<Option<(CallPage, Option<ETag>)>>,
+    /// Attempts that never got the word, and whose intent may be stored all the same.
+    unsent: Mutex<BTreeMap<u64, String>>,
+}
+
+#[derive(Debug)]
+struct Queued {
+    change: Change,
+    told: oneshot::Sender<Result<Admission, ApiError>>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Admit(Box<Wanted>),
+    Settle { call: u64, attempt: String, answer: serde_json::Value },
+}
+
+#[derive(Debug, Clone)]
+struct Wanted {
+    epoch: u64,
+    call: u64,
+    settled_below: u64,
+    repeated: bool,
+    fingerprint: String,
+    attempt: String,
+    take_over: bool,
+}
+
+impl Change {
+    fn apply(&self, page: &mut CallPage) -> Admission {
+        match self {
+            Self::Admit(wanted) => page.admit(&Asked {
+                epoch: wanted.epoch,
+                call: wanted.call,
+                settled_below: wanted.settled_below,
+                fingerprint: &wanted.fingerprint,
+                attempt: &wanted.attempt,
+                repeated: wanted.repeated,
+                take_over: wanted.take_over,
+            }),
+            Self::Settle { call, attempt, answer } => {
+                page.settle(*call, attempt, answer);
+                Admission::Make
+            }
+        }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(place: JournalStore, meters: Meters) -> Self {
+        let mut boot = uuid::Uuid::new_v4().simple().to_string();
+        boot.truncate(BOOT_DIGITS);
+        Self { place, probed: OnceCell::new(), boot, attempts: AtomicU64::new(0), slots: Mutex::default(), meters }
+    }
+
+    /// Whether the store keeps its promises; asked until it has said so once.
+    pub(crate) async fn probe(&self) -> Result<(), ApiError> {
+        let prefix = keys::tenant_prefix(&self.place.prefix, &self.place.namespace);
+        let asked = self.probed.get_or_try_init(|| async {
+            probe::conditional_writes(self.place.store.as_ref(), &prefix).await.map_err(|error| {
+                let code = if error.is_proof() { ErrorCode::StorageUnsafe } else { ErrorCode::StorageUnavailable };
+                ApiError::new(code, format!("the journal of calls cannot be stored: {error}"))
+            })
+        });
+        asked.await.copied()
+    }
+
+    /// Asks for the word to make a call. Waits while another broker makes it.
+    ///
+    /// # Errors
+    /// `SessionGone` for an epoch that is over, `Conflict` when the call must not be made and has no answer, `StorageUnavailable` when that is
+    /// not to be learned now: then it was not made.
+    pub(crate) async fn admit(&self, call: &ToolCall, patience: Patience) -> Result<Admitted, ApiError> {
+        self.probe().await?;
+        let slot = self.slot(&call.session_uid)?;
+        let unsent = lock(&slot.unsent).get(&call.call).cloned();
+        let attempt = unsent.unwrap_or_else(|| format!("{}-{}", self.boot, self.attempts.fetch_add(1, Ordering::Relaxed)));
+        let mut wanted = Wanted {
+            epoch: call.epoch,
+            call: call.call,
+            settled_below: call.settled_below,
+            repeated: call.repeated && !patience.honours_key,
+            fingerprint: journal::fingerprint(call),
+            attempt,
+            take_over: false,
+        };
+        let (deadline, mut poll) = (Instant::now() + patience.wait, POLL_FIRST);
+        loop {
+            match self.apply(&slot, Change::Admit(Box::new(wanted.clone()))).await? {
+                Admission::Make => {
+                    lock(&slot.unsent).remove(&call.call);
+                    return Ok(Admitted::Make(wanted.attempt));
+                }
+                Admission::Answered(answer) => {
+                    return serde_json::from_value(answer).map(Admitted::Answered).map_err(|_| unreadable(call.call));
+                }
+                Admission::Refused(refusal) => return Err(refused(call.call, refusal)),
+                // An attempt of this process that its memory does not know is long over.
+                Admission::UnderWay { attempt } if attempt.starts_with(&self.boot) || Instant::now() >= deadline => {
+                    if !patience.honours_key {
+                        return Err(refused(call.call, Refusal::Unknown));
+                    }
+                    wanted.take_over = true;
+                }
+                Admission::UnderWay { .. } => {
+                    tokio::time::sleep(poll).await;
+                    poll = (poll * 2).min(POLL_MAX);
+                    *slot.page.lock().await = None;
+                }
+            }
+        }
+    }
+
+    /// Stores what came of an attempt. When the store does not take it, the answer is still the answer: only a repeated call at another broker,
+    /// or after this one's end, will hear that nobody knows.
+    pub(crate) async fn settle(&self, call: &ToolCall, attempt: String, answer: &ToolAnswer) {
+        let (Ok(slot), Ok(answer)) = (self.slot(&call.session_uid), serde_json::to_value(answer)) else { return };
+        let change = Change::Settle { call: call.call, attempt, answer };
+        for _ in 0..SETTLE_ROUNDS_MAX {
+            match self.apply(&slot, change.clone()).await {
+                Ok(_) => return,
+                Err(error) => tracing::warn!(session_uid = call.session_uid, call = call.call, %error, "an outcome is not stored yet"),
+            }
+        }
+        self.meters.unstored.inc();
+    }
+
+    /// Has the change stored, alone or together with others.
+    async fn apply(&self, slot: &Slot, change: Change) -> Result<Admission, ApiError> {
+        let (told, mut hears) = oneshot::channel();
+        lock(&slot.queue).push(Queued { change, told });
+        let mut page = slot.page.lock().await;
+        // Whoever had the page before may have taken this change along.
+        if let Ok(result) = hears.try_recv() {
+            return result;
+        }
+        let batch = std::mem::take(&mut *lock(&slot.queue));
+        match self.store(slot, &mut page, &batch).await {
+            Ok(decided) => batch.into_iter().zip(decided).for_each(|(queued, admission)| drop(queued.told.send(Ok(admission)))),
+            Err(error) => {
+                *page = None;
+                for Queued { change, told } in batch {
+                    slot.note_unsent(change);
+                    let _ = told.send(Err(error.clone()));
+                }
+            }
+        }
+        drop(page);
+        hears.await.unwrap_or_else(|_| Err(unavailable("the change was lost")))
+    }
+
+    /// Reads, decides, puts; again when somebody else was first or nobody knows.
+    async fn store(&self, slot: &Slot, known: &mut Option<(CallPage, Option<ETag>)>, batch: &[Queued]) -> Result<Vec<Admission>, ApiError> {
+        let (key, store) = (slot.session.calls(), &self.place.store);
+        let (mut wait, mut last) = (WAIT_FIRST, String::new());
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 {
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+            let fresh = known.is_none();
+            if fresh {
+                match store.get(&key).await {
+                    Ok(None) => *known = Some((CallPage::new(&slot.session), None)),
+                    Ok(Some(object)) => *known = Some((decode(&object.bytes, slot)?, Some(object.etag))),
+                    Err(error) => {
+                        last = error.to_string();
+                        if error.is_transient() {
+                            continue;
+                        }
+                        return Err(unavailable(&last));
+                    }
+                }
+            }
+            let Some((page, etag)) = known.as_ref() else { continue };
+            let mut next = page.clone();
+            let decided: Vec<Admission> = batch.iter().map(|queued| queued.change.apply(&mut next)).collect();
+            if next == *page {
+                // An intent that stands on a page read earlier may have been overtaken by another epoch since.
+                if fresh || !decided.contains(&Admission::Make) {
+                    return Ok(decided);
+                }
+                *known = None;
+                continue;
+            }
+            let bytes = next.encode().map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+            let condition = etag.clone().map_or(Condition::Absent, Condition::Matches);
+            let timer = self.meters.stored.start_timer();
+            let put = store.put(&key, bytes, condition).await;
+            timer.observe_duration();
+            match put {
+                Ok(etag) => {
+                    *known = Some((next, Some(etag)));
+                    return Ok(decided);
+                }
+                Err(PutError::Failed(error)) if !error.is_transient() => return Err(unavailable(&error.to_string())),
+                Err(error) => {
+                    last = error.to_string();
+                    *known = None;
+                }
+            }
+        }
+        Err(unavailable(&last))
+    }
+
+    fn slot(&self, uid: &str) -> Result<Arc<Slot>, ApiError> {
+        let plain = !uid.is_empty() && uid.len() <= UID_BYTES_MAX && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if !plain {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, "sessionUid is no uid of an object"));
+        }
+        let mut slots = lock(&self.slots);
+        if slots.len() >= PAGES_MAX && !slots.contains_key(uid) {
+            // A page can be read again; attempts without the word are worth more.
+            let idle = slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1 && lock(&slot.unsent).is_empty());
+            let idle = idle.or_else(|| slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1)).map(|(uid, _)| uid.clone());
+            idle.and_then(|uid| slots.remove(&uid));
+        }
+        let slot = slots.entry(uid.to_owned()).or_insert_with(|| Arc::new(Slot::new(&self.place, uid)));
+        Ok(Arc::clone(slot))
+    }
+}
+
+impl Slot {
+    fn new(place: &JournalStore, uid: &str) -> Self {
+        let session =
+            SessionKey { store_prefix: place.prefix.clone(), tenant: place.namespace.clone(), uid: uid.to_owned(), name: String::new() };
+        Self { session, queue: Mutex::default(), page: tokio::sync::Mutex::new(None), unsent: Mutex::default() }
+    }
+
+    /// Keeps the name of an attempt that did not get the word, so that the next sending of the call knows its own intent.
+    fn note_unsent(&self, change: Change) {
+        let mut unsent = lock(&self.unsent);
+        if let Change::Admit(wanted) = change
+            && !wanted.take_over
+            && unsent.len() < dormouse_lifecycle::calls::CALLS_MAX
+        {
+            unsent.insert(wanted.call, wanted.attempt);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn decode(bytes: &[u8], slot: &Slot) -> Result<CallPage, ApiError> {
+    CallPage::decode(bytes, &slot.session).map_err(|error| {
+        let message = format!("{error}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
+        ApiError::new(ErrorCode::SnapshotCorrupt, message)
+    })
+}
+
+fn refused(call: u64, refusal: Refusal) -> ApiError {
+    let code = match refusal {
+        Refusal::EpochOver { .. } => ErrorCode::SessionGone,
+        Refusal::TooMany => ErrorCode::SessionBusy,
+        Refusal::AnotherCall | Refusal::Unkept | Refusal::Unknown => ErrorCode::Conflict,
+    };
+    ApiError::new(code, format!("call {call}: {refusal}"))
+}
+
+fn unreadable(call: u64) -> ApiError {
+    ApiError::new(ErrorCode::Internal, format!("the stored answer of call {call} cannot be read; it is not made again"))
+}
+
+fn unavailable(reason: &str) -> ApiError {
+    ApiError::new(ErrorCode::StorageUnavailable, format!("the journal of calls cannot be stored: {reason}"))
+}

@@ -1,0 +1,325 @@
+//! The journal in a store: replicas, restarts, brokers that end in the middle of a call, and stores that do not answer.
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+};
+
+use bytes::Bytes;
+use dormouse_broker::{Broker, JournalStore};
+use dormouse_lifecycle::{SessionKey, calls::CallPage};
+use dormouse_protocol::{
+    ErrorCode,
+    broker::{ToolAnswer, ToolCall},
+};
+use dormouse_service::Metrics;
+use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
+use serde_json::json;
+
+use crate::world::{TOKEN, World, call, failure, secrets, spec, value};
+
+/// Turns that others have while something is put.
+const TURNS: usize = 64;
+
+/// A store that counts what sessions' journals ask of it, and fails when it is told to.
+#[derive(Default)]
+struct Counting {
+    inner: Memory,
+    puts: AtomicUsize,
+    gets: AtomicUsize,
+    down: AtomicBool,
+    /// PUTs happen, and their replies are lost.
+    lose_replies: AtomicBool,
+}
+
+impl Counting {
+    fn requests(&self) -> (usize, usize) {
+        (self.gets.load(SeqCst), self.puts.load(SeqCst))
+    }
+
+    fn lost() -> StoreError {
+        StoreError::Unavailable { operation: "reach", endpoint: "test".to_owned(), reason: "no answer".to_owned() }
+    }
+}
+
+#[async_trait::async_trait]
+impl SnapshotStore for Counting {
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        if self.down.load(SeqCst) {
+            return Err(Self::lost());
+        }
+        self.gets.fetch_add(usize::from(key.ends_with("/calls")), SeqCst);
+        self.inner.get(key).await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
+        if self.down.load(SeqCst) {
+            return Err(PutError::Unknown(Self::lost()));
+        }
+        self.puts.fetch_add(usize::from(key.ends_with("/calls")), SeqCst);
+        // A store takes its time, in which others have their turn.
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        let put = self.inner.put(key, bytes, condition).await;
+        if self.lose_replies.load(SeqCst) { Err(PutError::Unknown(Self::lost())) } else { put }
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.inner.delete(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.inner.list(prefix).await
+    }
+}
+
+struct Shared {
+    world: World,
+    base_url: String,
+    store: Arc<Counting>,
+}
+
+impl Shared {
+    async fn start() -> Self {
+        let world = World::default();
+        let base_url = world.start().await;
+        Self { world, base_url, store: Arc::default() }
+    }
+
+    /// Another broker over the same store: a replica, or the next process.
+    fn broker(&self) -> Broker {
+        let place = JournalStore {
+            store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
+            prefix: "p/".to_owned(),
+            namespace: "team-a".to_owned(),
+        };
+        Broker::with_journal(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()
+    }
+
+    fn session() -> SessionKey {
+        SessionKey { store_prefix: "p/".into(), tenant: "team-a".into(), uid: "u-1".into(), name: String::new() }
+    }
+}
+
+fn make(number: u64, kind: &str) -> ToolCall {
+    call(number, "make", json!({"kind": kind}))
+}
+
+fn repeated(call: ToolCall) -> ToolCall {
+    ToolCall { repeated: true, epoch: call.epoch + 1, ..call }
+}
+
+#[tokio::test]
+async fn another_broker_answers_from_the_stored_journal() {
+    let shared = Shared::start().await;
+    let first = value(&shared.broker(), make(1, "a")).await;
+    assert_eq!(value(&shared.broker(), repeated(make(1, "a"))).await, first);
+    let error = shared.broker().call(ToolCall { epoch: 2, ..make(1, "b") }).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Conflict, "the number is another call's");
+    // A failure of the tool is an outcome, too.
+    assert_eq!(failure(&shared.broker(), ToolCall { epoch: 2, ..make(2, "forbidden") }).await.code, ErrorCode::ToolDenied);
+    assert_eq!(failure(&shared.broker(), repeated(make(2, "forbidden"))).await.code, ErrorCode::ToolDenied);
+    assert_eq!(shared.world.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_never_left_is_made_by_the_next_broker() {
+    let shared = Shared::start().await;
+    value(&shared.broker(), make(1, "a")).await;
+    // The first broker has ended before it got call 2, and nobody knows that but the journal.
+    value(&shared.broker(), repeated(make(2, "b"))).await;
+    assert_eq!(shared.world.seen().len(), 2);
+    let fresh = ToolCall { session_uid: "u-2".to_owned(), ..repeated(make(1, "a")) };
+    assert_eq!(
+        shared.broker().call(fresh).await.unwrap_err().code,
+        ErrorCode::Conflict,
+        "a broker without a stored journal may have had it"
+    );
+}
+
+#[tokio::test]
+async fn a_replica_waits_for_the_one_that_makes_the_call() {
+    let shared = Shared::start().await;
+    let (one, two) = (shared.broker(), shared.broker());
+    let making = tokio::spawn(async move { value(&one, make(1, "slow")).await });
+    shared.world.arrived.notified().await;
+    let waiting = tokio::spawn(async move { value(&two, repeated(make(1, "slow"))).await });
+    // It has read the page, so it knows that the call is under way.
+    while shared.store.requests().0 < 3 {
+        tokio::task::yield_now().await;
+    }
+    shared.world.go.notify_one();
+    assert_eq!(making.await.unwrap(), json!({"id": "slow"}));
+    assert_eq!(waiting.await.unwrap(), json!({"id": "slow"}));
+    assert_eq!(shared.world.seen().len(), 1);
+}
+
+/// A broker that is gone with everything that it had under way.
+fn ends_in_the_middle(shared: &Shared, call: ToolCall) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let broker = shared.broker();
+    runtime.spawn(async move { broker.call(call).await });
+    futures::executor::block_on(shared.world.arrived.notified());
+    runtime.shutdown_background();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_broker_ended_in_the_middle_is_not_made_again() {
+    let shared = Shared::start().await;
+    let slow = call(1, "makeQuick", json!({"kind": "slow"}));
+    tokio::task::block_in_place(|| ends_in_the_middle(&shared, slow.clone()));
+    let next = shared.broker();
+    for asked in [slow.clone(), repeated(slow)] {
+        let error = next.call(asked).await.unwrap_err();
+        assert!(error.code == ErrorCode::Conflict && error.message.contains("not known"), "{error:?}");
+    }
+    value(&next, repeated(make(2, "b"))).await;
+    assert_eq!(shared.world.seen().len(), 2, "the session goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_honours_the_key_gets_the_call_again_under_the_same_one() {
+    let shared = Shared::start().await;
+    let slow = call(1, "makeKeyed", json!({"kind": "slow"}));
+    tokio::task::block_in_place(|| ends_in_the_middle(&shared, slow.clone()));
+    let (one, two) = (shared.broker(), shared.broker());
+    let release = async {
+        shared.world.arrived.notified().await;
+        // The service may still hold the request of the broker that ended.
+        shared.world.go.notify_one();
+        shared.world.go.notify_one();
+    };
+    let (one, two, ()) = tokio::join!(value(&one, repeated(slow.clone())), value(&two, repeated(slow)), release);
+    let answers = (one, two);
+    assert_eq!(answers, (json!({"id": "slow"}), json!({"id": "slow"})));
+    let keys: Vec<_> = shared.world.seen().into_iter().map(|seen| seen.idempotency_key).collect();
+    assert_eq!(keys.len(), 2, "of two brokers one took it over");
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test]
+async fn an_epoch_that_is_over_has_no_effect_through_any_replica() {
+    let shared = Shared::start().await;
+    let (one, two) = (shared.broker(), shared.broker());
+    value(&one, make(1, "a")).await;
+    value(&two, ToolCall { epoch: 2, ..make(2, "b") }).await;
+    assert_eq!(one.call(make(3, "c")).await.unwrap_err().code, ErrorCode::SessionGone);
+    assert_eq!(shared.world.seen().len(), 2);
+    value(&one, ToolCall { epoch: 2, ..make(3, "c") }).await;
+}
+
+#[tokio::test]
+async fn a_safe_call_asks_nothing_of_the_store_and_an_unsafe_one_two_puts() {
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    for number in 1..=3 {
+        value(&broker, call(number, "getWidget", json!({"id": "7"}))).await;
+    }
+    assert_eq!(failure(&broker, call(4, "nothing", json!({}))).await.code, ErrorCode::ToolNotFound);
+    assert_eq!(shared.store.requests(), (0, 0));
+    value(&broker, make(5, "a")).await;
+    assert_eq!(shared.store.requests(), (1, 2), "it met the session for the first time");
+    value(&broker, make(6, "a")).await;
+    assert_eq!(shared.store.requests(), (1, 4));
+}
+
+#[tokio::test]
+async fn calls_of_one_session_at_the_same_time_share_their_puts() {
+    const CALLS: u64 = 32;
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    let calls = (1..=CALLS).map(|number| {
+        let broker = broker.clone();
+        tokio::spawn(async move { value(&broker, make(number, "a")).await })
+    });
+    futures::future::join_all(calls.collect::<Vec<_>>()).await.into_iter().for_each(|made| drop(made.unwrap()));
+    assert_eq!(shared.world.seen().len(), 32);
+    let (gets, puts) = shared.store.requests();
+    assert!(gets == 1 && puts < 32, "{gets} GETs, {puts} PUTs");
+}
+
+#[tokio::test]
+async fn what_the_session_has_is_forgotten() {
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    value(&broker, make(1, "a")).await;
+    value(&broker, ToolCall { settled_below: 2, ..make(2, "b") }).await;
+    let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
+    let page = format!("{:?}", CallPage::decode(&page.bytes, &Shared::session()).unwrap());
+    assert!(!page.contains("String(\"a\")") && page.contains("String(\"b\")"), "{page}");
+    let stale = shared.broker().call(make(1, "a")).await.unwrap_err();
+    assert!(stale.code == ErrorCode::Conflict && stale.message.contains("not made again"), "{stale:?}");
+    assert_eq!(shared.world.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_credential_is_not_stored() {
+    let shared = Shared::start().await;
+    value(&shared.broker(), make(1, "echo")).await;
+    let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
+    let page = format!("{:?}", CallPage::decode(&page.bytes, &Shared::session()).unwrap());
+    assert!(page.contains("[redacted]") && !page.contains(TOKEN), "{page}");
+}
+
+#[tokio::test]
+async fn no_call_leaves_while_its_intent_is_not_known_to_be_stored() {
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    broker.probe_journal().await.unwrap();
+    shared.store.down.store(true, SeqCst);
+    let error = broker.call(make(1, "a")).await.unwrap_err();
+    assert!(error.code == ErrorCode::StorageUnavailable && error.retryable, "{error:?}");
+    shared.store.down.store(false, SeqCst);
+    shared.store.lose_replies.store(true, SeqCst);
+    // The intent is there and the reading says so: a lost reply is resolved.
+    value(&broker, make(1, "a")).await;
+    shared.store.lose_replies.store(false, SeqCst);
+    assert_eq!(value(&shared.broker(), repeated(make(1, "a"))).await, json!({"id": "a", "price": 12}));
+    assert_eq!(shared.world.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_intent_that_landed_although_nobody_was_told_is_this_brokers_own() {
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    value(&broker, make(1, "a")).await;
+    shared.store.lose_replies.store(true, SeqCst);
+    // The PUT lands, its reply is lost, and then nothing answers any more.
+    let asked = broker.call(make(2, "b"));
+    let cut = async {
+        while shared.store.requests().1 < 3 {
+            tokio::task::yield_now().await;
+        }
+        shared.store.down.store(true, SeqCst);
+    };
+    let (error, ()) = tokio::join!(asked, cut);
+    assert_eq!(error.unwrap_err().code, ErrorCode::StorageUnavailable);
+    assert_eq!(shared.world.seen().len(), 1);
+    shared.store.down.store(false, SeqCst);
+    shared.store.lose_replies.store(false, SeqCst);
+    value(&broker, repeated(make(2, "b"))).await;
+    assert_eq!(shared.world.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_damaged_page_stops_unsafe_calls_and_no_others() {
+    let shared = Shared::start().await;
+    value(&shared.broker(), make(1, "a")).await;
+    shared.store.put(&Shared::session().calls(), Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    let broker = shared.broker();
+    assert_eq!(broker.call(make(2, "a")).await.unwrap_err().code, ErrorCode::SnapshotCorrupt);
+    value(&broker, call(3, "getWidget", json!({"id": "7"}))).await;
+    let strange = ToolCall { session_uid: "../s/u-1/head".to_owned(), ..make(1, "a") };
+    assert_eq!(broker.call(strange).await.unwrap_err().code, ErrorCode::InvalidRequest);
+}
+
+#[tokio::test]
+async fn an_answer_is_what_it_was_whatever_it_holds() {
+    let shared = Shared::start().await;
+    for (number, kind) in (1..).zip(["empty", "text", "refused", "a"]) {
+        let first = shared.broker().call(make(number, kind)).await.unwrap();
+        let again: Arc<ToolAnswer> = shared.broker().call(ToolCall { repeated: true, ..make(number, kind) }).await.unwrap();
+        assert_eq!(first, again, "{kind}");
+    }
+    assert_eq!(shared.world.seen().len(), 4);
+}

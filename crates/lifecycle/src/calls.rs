@@ -1,0 +1,339 @@
+//! Which calls of a session were let go to the world, and what came of them: the part of a broker's journal that outlives its processes.
+//!
+//! All calls of a session that are not safe to repeat are in one object, the page, which is only ever replaced by `If-Match` or created by
+//! `If-None-Match`. A call may leave after a page that holds it as an *intent* is stored, and is answered after a page with its *outcome* is.
+//! Pages of a session form one chain, so of brokers that want to make the same call one wins, and epochs along the chain never fall. A page never
+//! has the bytes of an earlier one (its revision grows), so no late PUT finds its condition true again. The form of a page:
+//!
+//! `magic (8) ‖ compressed bytes (u32 LE) ‖ raw bytes (u32 LE) ‖ zstd(JSON) ‖ sha256 of all before (32)`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{SessionKey, segment::sha256_hex};
+
+/// Calls on a page at most; of those with an outcome, the lowest number goes first.
+pub const CALLS_MAX: usize = 1_024;
+
+/// Bytes of one answer, as JSON, that a page keeps.
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of all answers on a page; the lowest number's goes first.
+pub const ANSWERS_BYTES_MAX: usize = 512 << 10;
+
+/// Bytes of a page's JSON at most: every call, every answer, and room for escapes.
+pub const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Hex digits of a fingerprint.
+const FINGERPRINT_DIGITS: usize = 32;
+
+const ZSTD_LEVEL: i32 = 1;
+const MAGIC: [u8; 8] = *b"DMCALL\0\x01";
+const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
+const CHECKSUM_BYTES: usize = 32;
+
+/// The calls of one session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallPage {
+    tenant: String,
+    uid: String,
+    /// Grows with every page that is stored.
+    revision: u64,
+    /// The highest epoch that has asked. A lower one is over.
+    epoch: u64,
+    /// The number of the call that the first page was made for: earlier ones went through a broker without pages, if any.
+    first: u64,
+    /// Calls up to this number that are not on the page are over, or their outcome had to go.
+    forgotten_through: u64,
+    calls: BTreeMap<u64, Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    /// Tells a repeated call from another one with the same number.
+    fingerprint: String,
+    /// Who may make it. No two brokers, and no two attempts of one, have the same.
+    attempt: String,
+    /// What came of it; `None` while it is an intent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<Outcome>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Outcome {
+    Answer(serde_json::Value),
+    /// It was made, and its answer was too large or had to go.
+    Unkept,
+    /// It may have been made through a broker without pages.
+    Unknown,
+}
+
+/// A call that somebody wants to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The epoch of who asks.
+    pub epoch: u64,
+    /// The call's number in the session, from 1.
+    pub call: u64,
+    /// Calls below this number have their answers in a committed heap.
+    pub settled_below: u64,
+    /// See [`fingerprint`].
+    pub fingerprint: &'a str,
+    /// The name of this attempt, which no other has.
+    pub attempt: &'a str,
+    /// Whether it may have been sent before.
+    pub repeated: bool,
+    /// Whether an intent of another attempt is taken over: only for a service that makes calls of one key once.
+    pub take_over: bool,
+}
+
+/// What to do about a call, once the page that says so is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Admission {
+    /// Make it, and [`CallPage::settle`] it.
+    Make,
+    /// It was made.
+    Answered(serde_json::Value),
+    /// Another attempt was let go, and has no outcome yet.
+    UnderWay {
+        /// Its name.
+        attempt: String,
+    },
+    /// It is not made.
+    Refused(Refusal),
+}
+
+/// Why a call is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The session has another owner.
+    #[error("the session is at epoch {highest}; the caller's is over")]
+    EpochOver {
+        /// The highest that has asked.
+        highest: u64,
+    },
+    /// The number belongs to another call.
+    #[error("a call of this number was another one")]
+    AnotherCall,
+    /// It is over, and its answer is not there.
+    #[error("the call is over, and its answer is no longer kept or was too large to keep; it is not made again")]
+    Unkept,
+    /// It may have been made.
+    #[error("the call may have been made; what came of it is not known, and it is not made again")]
+    Unknown,
+    /// Too many calls without an outcome.
+    #[error("{CALLS_MAX} calls of this session have no outcome yet")]
+    TooMany,
+}
+
+/// Why bytes are not a page, or a page cannot become bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// Shorter or longer than its own lengths say.
+    #[error("the page of calls has another length than it says")]
+    Length,
+    /// It is something else, or a newer format.
+    #[error("not a page of calls of a known format")]
+    Magic,
+    /// The checksum differs.
+    #[error("the checksum of the page of calls does not match its bytes")]
+    Checksum,
+    /// Larger than [`PAGE_BYTES_MAX`].
+    #[error("{bytes} bytes in one page of calls; at most {PAGE_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How many.
+        bytes: usize,
+    },
+    /// zstd refused.
+    #[error("the page of calls cannot be (de)compressed: {0}")]
+    Zstd(#[source] std::io::Error),
+    /// Not what it should be inside.
+    #[error("the page of calls cannot be read or written: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is of another session.
+    #[error("the page of calls belongs to session {uid} of {tenant}")]
+    Foreign {
+        /// Its tenant.
+        tenant: String,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// What two sendings of the same call have in common, and two calls do not.
+#[must_use]
+pub fn fingerprint(tool: &str, args: &str) -> String {
+    let mut digest = sha256_hex(format!("{}\n{tool}\n{args}", tool.len()).as_bytes());
+    digest.truncate(FINGERPRINT_DIGITS);
+    digest
+}
+
+impl CallPage {
+    /// The page of a session that has none yet.
+    #[must_use]
+    pub fn new(session: &SessionKey) -> Self {
+        Self { tenant: session.tenant.clone(), uid: session.uid.clone(), ..Self::default() }
+    }
+
+    /// The highest epoch that has asked.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
+    pub fn admit(&mut self, asked: &Asked<'_>) -> Admission {
+        if asked.epoch < self.epoch {
+            return Admission::Refused(Refusal::EpochOver { highest: self.epoch });
+        }
+        self.epoch = asked.epoch;
+        self.forget_below(asked.settled_below);
+        if self.first == 0 {
+            self.first = asked.call;
+        }
+        if let Some(entry) = self.calls.get_mut(&asked.call) {
+            return entry.admit(asked);
+        }
+        if asked.call <= self.forgotten_through {
+            return Admission::Refused(Refusal::Unkept);
+        }
+        // What a broker without pages has let go is on none: neither when this is the first page nor for numbers before it.
+        let unseen = asked.repeated && (self.revision == 0 || asked.call < self.first);
+        self.make_room();
+        if self.calls.len() >= CALLS_MAX {
+            return Admission::Refused(Refusal::TooMany);
+        }
+        let outcome = unseen.then_some(Outcome::Unknown);
+        let entry = Entry { fingerprint: asked.fingerprint.to_owned(), attempt: asked.attempt.to_owned(), outcome };
+        self.calls.insert(asked.call, entry);
+        if unseen { Admission::Refused(Refusal::Unknown) } else { Admission::Make }
+    }
+
+    /// Writes down what came of an attempt. An epoch that is over may do so: its successor waits for it.
+    pub fn settle(&mut self, call: u64, attempt: &str, answer: &serde_json::Value) {
+        let Some(entry) = self.calls.get_mut(&call).filter(|entry| entry.attempt == attempt && entry.outcome.is_none()) else { return };
+        let fits = answer_bytes(answer) <= ANSWER_BYTES_MAX;
+        entry.outcome = Some(if fits { Outcome::Answer(answer.clone()) } else { Outcome::Unkept });
+        let mut bytes: usize = self.calls.values().map(Entry::answer_bytes).sum();
+        for entry in self.calls.values_mut() {
+            if bytes <= ANSWERS_BYTES_MAX {
+                return;
+            }
+            let freed = entry.answer_bytes();
+            if freed > 0 {
+                entry.outcome = Some(Outcome::Unkept);
+                bytes -= freed;
+            }
+        }
+    }
+
+    fn forget_below(&mut self, settled_below: u64) {
+        if settled_below > self.forgotten_through.saturating_add(1) {
+            self.calls = self.calls.split_off(&settled_below);
+            self.forgotten_through = settled_below - 1;
+        }
+    }
+
+    fn make_room(&mut self) {
+        while self.calls.len() >= CALLS_MAX {
+            let Some(call) = self.calls.iter().find(|(_, entry)| entry.outcome.is_some()).map(|(call, _)| *call) else { return };
+            // Intents below it stay on the page, so they are not what this number forgets.
+            self.calls.remove(&call);
+            self.forgotten_through = self.forgotten_through.max(call);
+        }
+    }
+
+    /// The bytes to store in place of the page that this one was decoded from. Everything of the journal of calls that is stored passes here.
+    ///
+    /// # Errors
+    /// The page is too large.
+    pub fn encode(&mut self) -> Result<Bytes, PageError> {
+        self.revision += 1;
+        let raw = serde_json::to_vec(self)?;
+        let raw_length = length(raw.len())?;
+        let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(PageError::Zstd)?;
+        let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&length(compressed.len())?.to_le_bytes());
+        out.extend_from_slice(&raw_length.to_le_bytes());
+        out.extend_from_slice(&compressed);
+        let checksum = Sha256::digest(&out);
+        out.extend_from_slice(&checksum);
+        Ok(out.into())
+    }
+
+    /// Reads what is stored as the page of `session`. Everything of the journal of calls that comes back passes here.
+    ///
+    /// # Errors
+    /// Why the bytes are not believed.
+    pub fn decode(bytes: &[u8], session: &SessionKey) -> Result<Self, PageError> {
+        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(PageError::Length)?;
+        let (header, compressed) = body.split_first_chunk::<HEADER_BYTES>().ok_or(PageError::Length)?;
+        if !header.starts_with(&MAGIC) {
+            return Err(PageError::Magic);
+        }
+        let number = |at: usize| {
+            let bytes = header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).ok_or(PageError::Length)?;
+            usize::try_from(u32::from_le_bytes(bytes)).map_err(|_| PageError::Length)
+        };
+        if compressed.len() != number(MAGIC.len())? {
+            return Err(PageError::Length);
+        }
+        if Sha256::digest(body).as_slice() != checksum {
+            return Err(PageError::Checksum);
+        }
+        let raw_length = number(MAGIC.len() + 4)?;
+        length(raw_length)?;
+        let raw = zstd::bulk::decompress(compressed, raw_length).map_err(PageError::Zstd)?;
+        let page: Self = serde_json::from_slice(&raw)?;
+        if page.tenant != session.tenant || page.uid != session.uid {
+            return Err(PageError::Foreign { tenant: page.tenant, uid: page.uid });
+        }
+        Ok(page)
+    }
+}
+
+impl Entry {
+    fn admit(&mut self, asked: &Asked<'_>) -> Admission {
+        if self.fingerprint != asked.fingerprint {
+            return Admission::Refused(Refusal::AnotherCall);
+        }
+        match &self.outcome {
+            Some(Outcome::Answer(answer)) => Admission::Answered(answer.clone()),
+            Some(Outcome::Unkept) => Admission::Refused(Refusal::Unkept),
+            Some(Outcome::Unknown) => Admission::Refused(Refusal::Unknown),
+            None if self.attempt == asked.attempt => Admission::Make,
+            None if asked.take_over => {
+                asked.attempt.clone_into(&mut self.attempt);
+                Admission::Make
+            }
+            None => Admission::UnderWay { attempt: self.attempt.clone() },
+        }
+    }
+
+    fn answer_bytes(&self) -> usize {
+        match &self.outcome {
+            Some(Outcome::Answer(answer)) => answer_bytes(answer),
+            _ => 0,
+        }
+    }
+}
+
+fn answer_bytes(answer: &serde_json::Value) -> usize {
+    serde_json::to_vec(answer).map_or(usize::MAX, |json| json.len())
+}
+
+fn length(bytes: usize) -> Result<u32, PageError> {
+    let fits = u32::try_from(bytes).ok().filter(|_| bytes <= PAGE_BYTES_MAX);
+    fits.ok_or(PageError::TooLarge { bytes })
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;
