@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub mod auth;
 pub mod desires;
 pub mod directory;
+pub mod files;
 pub mod history;
 pub mod kernels;
 mod metrics;

@@ -7,7 +7,9 @@
 
 mod cache;
 pub mod config;
+mod contents;
 mod events;
+mod files;
 mod metrics;
 mod pod;
 mod registry;

@@ -1,1 +1,1 @@
-include_bytes!("a2d0bba08f20a716.wasm")
+include_bytes!("acae4941820afb95.wasm")

@@ -1,7 +1,7 @@
 //! Where a session's objects lie in the store.
 //!
-//! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints and after
-//! `j` for the journal. A uid is never used twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same
+//! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
+//! `j` for the journal and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same
 //! number apart.
 
 /// Hex digits of a segment's sha256 that go into its key: 128 bits.
@@ -18,6 +18,8 @@ pub enum Kind {
     Checkpoint,
     /// Entries of the journal.
     Journal,
+    /// A piece of a content outside the heap.
+    Piece,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Self::Segment => "",
             Self::Checkpoint => "c",
             Self::Journal => "j",
+            Self::Piece => "b",
         }
     }
 }
@@ -74,6 +77,12 @@ impl SessionKey {
     pub fn journal(&self, epoch: u64, sequence: u64, hash: &str) -> String {
         object(&self.prefix(), Kind::Journal, epoch, sequence, hash)
     }
+
+    /// Key of a piece of a content that this session keeps outside its heap; `name` is the id and the number of the piece.
+    #[must_use]
+    pub fn piece(&self, epoch: u64, sequence: u64, name: &str) -> String {
+        object(&self.prefix(), Kind::Piece, epoch, sequence, name)
+    }
 }
 
 /// Prefix of every key of a tenant, with the trailing `/`.
@@ -115,7 +124,7 @@ pub fn is_head(key: &str) -> bool {
 #[must_use]
 pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     let name = key.rsplit('/').next()?;
-    let (kind, name) = [Kind::Checkpoint, Kind::Journal]
+    let (kind, name) = [Kind::Checkpoint, Kind::Journal, Kind::Piece]
         .into_iter()
         .find_map(|kind| Some((kind, name.strip_prefix(kind.letter())?)))
         .unwrap_or((Kind::Segment, name));

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`keys`] | where a session's objects lie |
 //! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
+//! | [`blobs`] | what a session keeps outside its heap, and how long that must stay |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
@@ -23,6 +24,7 @@
 )]
 
 pub mod acquire;
+pub mod blobs;
 pub mod checkpoint;
 pub mod commit;
 pub mod fork;

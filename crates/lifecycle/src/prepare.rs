@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     Change, Head, Owned, Page, SegmentRef,
+    blobs::{Blobs, Table},
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
@@ -25,6 +26,8 @@ pub struct Annex {
     pub mark: Option<Mark>,
     /// Entries at the end of the journal.
     pub journal: Vec<serde_json::Value>,
+    /// What the session has outside its heap, if that has changed. Its pieces must be in the store.
+    pub blobs: Option<Table>,
 }
 
 pub(crate) struct Prepared {
@@ -38,7 +41,8 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: String) -> Result<Prepared, Failure> {
     let session = &owned.session;
     let before = owned.head.as_deref();
-    let base = annex.base.as_deref().or(before).filter(|_| !change.full);
+    let origin = annex.base.as_deref().or(before);
+    let base = origin.filter(|_| !change.full);
     let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
     let version = (owned.epoch, sequence);
     let mut puts = VecDeque::new();
@@ -70,11 +74,15 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         tombstone: false,
         checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
         journal,
+        blobs: Blobs { table: annex.blobs.or_else(|| origin.map(|head| head.blobs.table.clone())).unwrap_or_default(), kept: Vec::new() },
         label: None,
         inline,
     };
     if let Some(mark) = annex.mark {
         puts.extend(put_aside(owned, &mut head, mark)?);
+    }
+    if let Some(before) = before {
+        head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
     }
     let bytes = head.encode()?;
     Ok(Prepared { head, bytes, puts })
@@ -159,19 +167,21 @@ mod tests {
 
     #[test]
     fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
-        let (one, puts) = after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], base: None });
+        let (one, puts) =
+            after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], ..Annex::default() });
         assert_eq!(puts, 2, "a segment and a checkpoint");
         let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2)], ..Annex::default() });
         assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
         let then = one.head.clone().unwrap();
-        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)] };
+        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)], blobs: None };
         let (back, puts) = after(&two, change(0..0, false), annex);
         let head = back.head.clone().unwrap();
         assert_eq!((head.sequence, puts), (3, 1));
         assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
         assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
         assert_eq!((head.journal.last, &head.journal.tail), (3, &vec![json!(1), json!(2), json!(3)]));
-        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), journal: vec![] });
+        let (_, puts) =
+            after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), journal: vec![], blobs: None });
         assert_eq!(puts, 1, "the state that is left is put aside");
     }
 

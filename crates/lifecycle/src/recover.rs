@@ -22,7 +22,7 @@ pub const JOURNAL_GAP: u64 = 1 << 16;
 /// The keys, of all that are listed, that [`recover`] wants to see.
 #[must_use]
 pub fn wanted(listed: &[String]) -> Vec<&str> {
-    let kind = |key: &&String| keys::parse_object(key).is_some_and(|(kind, _)| kind != Kind::Segment);
+    let kind = |key: &&String| keys::parse_object(key).is_some_and(|(kind, _)| !matches!(kind, Kind::Segment | Kind::Piece));
     listed.iter().filter(kind).map(String::as_str).collect()
 }
 
@@ -45,12 +45,14 @@ pub fn recover(session: &SessionKey, epoch: u64, listed: &[String], objects: &[(
     sorted.sort_by_key(|((_, version), key, _)| (*version, key.as_str()));
     for ((kind, _), key, bytes) in sorted {
         match kind {
-            Kind::Segment => {}
+            Kind::Segment | Kind::Piece => {}
             Kind::Checkpoint => {
                 let Some(state) = Head::decode(bytes).ok().filter(|state| state.belongs_to(session)) else { continue };
                 let listed = checkpoint::listed(&state, key.clone(), bytes);
-                if listed.segments.iter().all(|key| known.contains(key.as_str())) {
+                let mut pieces = state.blobs.extents().flat_map(|extent| extent.keys(session));
+                if listed.segments.iter().all(|key| known.contains(key.as_str())) && pieces.all(|key| known.contains(key.as_str())) {
                     head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
+                    head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
                 }
             }
             Kind::Journal => {
@@ -116,7 +118,7 @@ mod tests {
         for sequence in 1..=6 {
             let mark =
                 (sequence % 2 == 0).then_some(Mark { subject: Subject::This, label: (sequence == 4).then(|| "four".into()), keep: 20 });
-            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], base: None }, &mut store);
+            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], ..Annex::default() }, &mut store);
         }
         let known = owned.head.unwrap();
         let mut listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();

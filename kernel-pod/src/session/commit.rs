@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::actor::Actor;
 use super::wake::EngineState;
 use super::{Fault, gone};
+use crate::contents::Ready;
 use crate::metrics::CommitOutcome;
 use crate::storage::Storage;
 
@@ -53,12 +54,19 @@ impl Actor {
         let epoch = self.assignment.epoch;
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
+        let Ready { table, bytes } = match live.contents.ready().await {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.lost_commit = true;
+                return Err(Fault::Unavailable(error));
+            }
+        };
         live.state.event_seq = event_seq;
         let change = change(live, base.as_deref()).map_err(Fault::Unavailable)?;
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let annex = self.due_annex(base, mark);
+        let annex = Annex { blobs: table, ..self.due_annex(base, mark) };
         let (commit, step) = begin(owned, change, annex).await?;
-        let mut written = 0;
+        let mut written = bytes;
         let outcome = drive(&pod.storage, commit, step, &mut written).await;
         let took = began.elapsed();
         match outcome {
@@ -68,6 +76,9 @@ impl Actor {
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 live.dirty = false;
+                if let Some(head) = &live.owned.head {
+                    self.pod.storage.sweep(live.contents.committed(head).await);
+                }
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.pod.metrics.lag(lag);
                 collect_garbage(&self.pod.storage, &before, live);
@@ -178,5 +189,5 @@ fn collect_garbage(storage: &Storage, before: &Owned, live: &mut super::actor::L
     if std::mem::take(&mut live.litter) {
         return storage.sweep_after(&live.owned.session, head);
     }
-    storage.sweep(before.head.as_ref().map(|before| sweep::released(before, &head)).unwrap_or_default());
+    storage.sweep(before.head.as_ref().map(|before| sweep::released(&live.owned.session, before, &head)).unwrap_or_default());
 }

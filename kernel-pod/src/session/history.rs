@@ -82,6 +82,7 @@ impl Actor {
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.lay(instance, settings, owned, state, slot);
         if let Some(live) = &mut self.live {
+            live.contents.go_on_from(&base.blobs.table).await;
             live.journal = slept;
             live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
         }
@@ -185,6 +186,7 @@ impl Actor {
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
             self.lay(instance, settings, owned, record, slot);
             if let Some(live) = &mut self.live {
+                live.contents.go_on_from(&plan.base.blobs.table).await;
                 let parent = dormouse_protocol::session::session_id(&parent.uid);
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
@@ -206,7 +208,7 @@ impl Actor {
             let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
             live.note(JournalBody::Checkpoint { id, label: label.clone() });
         }
-        Annex { base, mark, journal: std::mem::take(&mut live.journal) }
+        Annex { base, mark, journal: std::mem::take(&mut live.journal), blobs: None }
     }
 }
 

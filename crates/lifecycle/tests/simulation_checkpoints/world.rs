@@ -258,7 +258,7 @@ impl World {
         self.count.marked += u64::from(mark.is_some());
         let (entry, journal) = self.entry();
         let heap = owner.heap.clone();
-        self.begin(owner, Self::change(full, pages, &heap), Annex { mark, journal, base: None }, heap, entry);
+        self.begin(owner, Self::change(full, pages, &heap), Annex { mark, journal, ..Annex::default() }, heap, entry);
     }
 
     fn begin_restore(&mut self, at: usize, owner: &mut Owner) -> Result<(), Violation> {
@@ -277,7 +277,7 @@ impl World {
         }
         let mark = Some(Mark { subject: Subject::Before, label: None, keep: KEEP });
         let (entry, journal) = self.entry();
-        let annex = Annex { base: Some(Arc::new(state)), mark, journal };
+        let annex = Annex { base: Some(Arc::new(state)), mark, journal, blobs: None };
         self.begin(owner, Self::change(false, Vec::new(), &heap), annex, heap, entry);
         self.count.restored += 1;
         Ok(())
@@ -314,7 +314,7 @@ impl World {
         }
         let heap = self.store.heap(&plan.base)?;
         let (entry, journal) = self.entry();
-        let annex = Annex { base: Some(Arc::new(plan.base)), journal, mark: None };
+        let annex = Annex { base: Some(Arc::new(plan.base)), journal, ..Annex::default() };
         self.begin(owner, Self::change(false, Vec::new(), &heap), annex, heap, entry);
         self.count.forked += 1;
         Ok(())
