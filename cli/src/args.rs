@@ -59,6 +59,8 @@ pub enum Command {
     Checkpoints(verbs::history::CheckpointsArgs),
     /// Take a session back to a checkpoint.
     Restore(verbs::history::RestoreArgs),
+    /// List, read, write and remove a session's files.
+    Files(verbs::files::Args),
     /// Make a session that begins as what another one is, or was.
     Fork(verbs::history::ForkArgs),
 }

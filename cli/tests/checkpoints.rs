@@ -1,26 +1,42 @@
-//! The commands that `docs/checkpoints.md` shows print what it says they do.
+//! The commands that `docs/checkpoints.md` and `docs/files.md` show print what they say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
 
 use support::Dev;
 
-const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/checkpoints.md");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
+
+/// Pages, each with the commands that it has at least.
+const PAGES: [(&str, usize); 2] = [("checkpoints.md", 12), ("files.md", 7)];
+
+/// What stands before a command's input, as in bash.
+const INPUT: &str = " <<< ";
 
 /// What differs from run to run.
 const ANY: char = '…';
 
-/// The commands of the page in order, each with its line and what it prints.
-fn commands(page: &str) -> Vec<(usize, Vec<String>, String)> {
-    let (mut commands, mut inside) = (Vec::new(), false);
+/// A command of a page.
+#[derive(Debug)]
+struct Shown {
+    line: usize,
+    words: Vec<String>,
+    input: String,
+    promised: String,
+}
+
+/// The commands of the page in order.
+fn commands(page: &str) -> Vec<Shown> {
+    let (mut commands, mut inside) = (Vec::<Shown>::new(), false);
     for (index, line) in page.lines().enumerate() {
         if let Some(language) = line.strip_prefix("```") {
             inside = language == "console";
         } else if let Some(command) = line.strip_prefix("$ dormouse ").filter(|_| inside) {
-            commands.push((index + 1, words(command), String::new()));
+            let (command, input) = command.split_once(INPUT).unwrap_or((command, ""));
+            let input = words(input).first().map(|text| format!("{text}\n")).unwrap_or_default();
+            commands.push(Shown { line: index + 1, words: words(command), input, promised: String::new() });
         } else if inside {
-            let (_, _, printed) = commands.last_mut().expect("a command comes first");
-            *printed += &format!("{line}\n");
+            commands.last_mut().expect("a command comes first").promised += &format!("{line}\n");
         }
     }
     commands
@@ -51,24 +67,19 @@ fn fits(text: &str, pattern: &str) -> bool {
 
 #[test]
 fn the_commands_of_the_docs_print_what_they_say() {
-    let data = tempfile::tempdir().unwrap();
-    let dev = Dev::start(data.path(), &[]);
-    let commands = commands(&std::fs::read_to_string(DOCS).unwrap());
-    assert!(commands.len() > 12, "the page has lost its commands: {commands:?}");
-    for (line, words, promised) in commands {
-        let said = dev.command(&words.iter().map(String::as_str).collect::<Vec<_>>(), "");
-        let printed: String = said.out.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-        // Only a failing cell may print nothing but an error.
-        assert!(
-            said.status.success() || promised.trim() == ANY.to_string(),
-            "docs/checkpoints.md:{line}: {words:?}: {}{}",
-            said.out,
-            said.err
-        );
-        assert!(
-            fits(&printed, &promised) || promised.trim() == ANY.to_string(),
-            "docs/checkpoints.md:{line}: {words:?} printed\n{printed}"
-        );
+    for (page, commands_min) in PAGES {
+        let data = tempfile::tempdir().unwrap();
+        let dev = Dev::start(data.path(), &[]);
+        let commands = commands(&std::fs::read_to_string(format!("{DOCS}{page}")).unwrap());
+        assert!(commands.len() >= commands_min, "{page} has lost its commands: {commands:?}");
+        for Shown { line, words, input, promised } in commands {
+            let said = dev.command(&words.iter().map(String::as_str).collect::<Vec<_>>(), &input);
+            let printed: String = said.out.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+            let anything = promised.trim() == ANY.to_string();
+            // Only a failing cell may print nothing but an error.
+            assert!(said.status.success() || anything, "docs/{page}:{line}: {words:?}: {}{}", said.out, said.err);
+            assert!(fits(&printed, &promised) || anything, "docs/{page}:{line}: {words:?} printed\n{printed}");
+        }
     }
 }
 

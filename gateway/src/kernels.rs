@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
+    file::{FileCall, FileEntry, FileList},
     history::{Checkpoint, CheckpointList, JournalPage},
     kernel::{
         Anchor, Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall,
@@ -151,6 +152,38 @@ impl Kernels {
     /// Entries of a session's journal, as stored. Any pod of its namespace can tell.
     pub async fn stored_journal(&self, pod: &KernelPod, call: &JournalCall) -> Result<JournalPage, KernelError> {
         json(self.order(pod, "/v1/stored/journal", call).send().await?).await
+    }
+
+    /// Names below a directory of the session's file system.
+    pub async fn list_files(&self, pod: &KernelPod, call: &FileCall) -> Result<FileList, KernelError> {
+        json(self.order(pod, "/v1/files/list", call).send().await?).await
+    }
+
+    /// A file's content as the pod sends it; 304 is an answer, too.
+    pub async fn read_file(&self, pod: &KernelPod, call: &FileCall) -> Result<Response, KernelError> {
+        let response = self.request(pod, Method::POST, "/v1/files/read").json(call).send().await?;
+        if response.status() == reqwest::StatusCode::NOT_MODIFIED { Ok(response) } else { checked(response).await }
+    }
+
+    /// Sends a file's content; answers once it is committed, and whether the file is new.
+    pub async fn write_file(
+        &self,
+        pod: &KernelPod,
+        call: &FileCall,
+        content: BoxStream<'static, Result<Bytes, std::io::Error>>,
+    ) -> Result<(FileEntry, bool), KernelError> {
+        let call = serde_json::to_vec(call).map_err(|error| KernelError::Garbled(error.to_string()))?;
+        let length = u32::try_from(call.len()).map_err(|error| KernelError::Garbled(error.to_string()))?;
+        let before = Bytes::from([&length.to_le_bytes()[..], &call].concat());
+        let body = reqwest::Body::wrap_stream(futures::stream::iter([Ok(before)]).chain(content));
+        let response = checked(self.request(pod, Method::POST, "/v1/files/write").body(body).send().await?).await?;
+        let is_new = response.status() == reqwest::StatusCode::CREATED;
+        Ok((json(response).await?, is_new))
+    }
+
+    /// Removes a file or a directory.
+    pub async fn remove_file(&self, pod: &KernelPod, call: &FileCall) -> Result<(), KernelError> {
+        checked(self.order(pod, "/v1/files/remove", call).send().await?).await.map(drop)
     }
 
     /// Ends the running cell.

@@ -16,6 +16,7 @@ pub mod auth;
 mod claim;
 pub mod desires;
 pub mod directory;
+pub mod files;
 pub mod history;
 pub mod kernels;
 mod metrics;

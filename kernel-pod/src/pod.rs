@@ -294,7 +294,7 @@ impl Pod {
         Ok(())
     }
 
-    async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
+    pub(crate) async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.send(assignment, message(reply))?;
         answer.await.map_err(|_| ended())?

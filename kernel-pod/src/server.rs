@@ -26,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::claimed::Claimed;
+use crate::files;
 use crate::pod::{Pod, Running};
 
 /// The largest request body, in bytes: a cell's source and a spec.
@@ -50,8 +51,8 @@ pub(crate) async fn serve(pod: Pod, listener: TcpListener, tls: TlsFiles, shutdo
 }
 
 #[derive(Clone)]
-struct App {
-    pod: Pod,
+pub(crate) struct App {
+    pub(crate) pod: Pod,
     stop: CancellationToken,
 }
 
@@ -65,6 +66,10 @@ fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/events", post(events))
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
+        .route("/v1/files/list", post(files::list))
+        .route("/v1/files/read", post(files::read))
+        .route("/v1/files/write", post(files::write))
+        .route("/v1/files/remove", post(files::remove))
         .route("/v1/stored/checkpoints", post(stored_checkpoints))
         .route("/v1/stored/journal", post(stored_journal))
         .with_state(app.clone());

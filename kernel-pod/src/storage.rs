@@ -12,6 +12,7 @@ use dormouse_seal::{Opened, Seal, Writer};
 use dormouse_service::Gate;
 use dormouse_store::probe::StoreUnsafe;
 use dormouse_store::{PutError, SnapshotStore, StoreError};
+use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::watch;
 
 use crate::pod::PodConfig;
@@ -28,6 +29,9 @@ const PROBE_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Attempts of a read.
 const READ_ATTEMPTS_MAX: u32 = 5;
+
+/// Copies of one fork that are under way at the same time.
+const COPIES_IN_FLIGHT_MAX: usize = 16;
 
 /// Wait before the first repetition of a read; doubled each time.
 const READ_WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -145,7 +149,8 @@ impl Storage {
 
     /// Copies objects inside the store; `false` when one of them is not there.
     pub(crate) async fn copy(&self, pairs: &[(String, String)]) -> Result<bool, ApiError> {
-        let copied = futures::future::try_join_all(pairs.iter().map(|(from, to)| self.store.copy(from, to))).await;
+        let copies: Vec<_> = pairs.iter().map(|(from, to)| self.store.copy(from, to)).collect();
+        let copied = futures::stream::iter(copies).buffer_unordered(COPIES_IN_FLIGHT_MAX).try_collect::<Vec<bool>>().await;
         Ok(copied.map_err(|error| unavailable(&error.to_string()))?.into_iter().all(|there| there))
     }
 

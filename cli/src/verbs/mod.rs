@@ -4,6 +4,7 @@ use anyhow::Context as _;
 
 pub mod eval;
 pub mod file;
+pub mod files;
 pub mod history;
 pub mod logs;
 pub mod sessions;

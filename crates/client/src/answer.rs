@@ -31,6 +31,11 @@ pub(crate) async fn events(request: RequestBuilder) -> Result<impl Stream<Item =
     }))
 }
 
+/// Sends, and gives the answer's bytes as they come.
+pub(crate) async fn bytes(request: RequestBuilder) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
+    Ok(successful(request).await?.bytes_stream().map(|chunk| chunk.map_err(Error::from)))
+}
+
 async fn successful(request: RequestBuilder) -> Result<Response, Error> {
     let response = request.send().await?;
     if response.status().is_success() {

@@ -11,9 +11,11 @@ mod lines;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use bytes::Bytes;
 use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
+    file::{FileEntry, FileList},
     history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, RestoreSession},
     session::{CreateSession, Session, SessionList},
 };
@@ -248,6 +250,51 @@ impl Client {
     /// See [`Error`].
     pub async fn journal_page(&self, name: &str, after: u64) -> Result<JournalPage, Error> {
         answer::json(self.request(Method::GET, &[name, "journal"])?.query(&[("after", after)])).await
+    }
+
+    /// Names below a directory of the session's file system; all levels of it, if `recursive`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn files(&self, name: &str, directory: &str, recursive: bool) -> Result<FileList, Error> {
+        let query = [("path", directory), ("recursive", if recursive { "true" } else { "false" })];
+        answer::json(self.request(Method::GET, &[name, "files"])?.query(&query)).await
+    }
+
+    /// A file's content, chunk by chunk.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn read_file(&self, name: &str, path: &str) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
+        answer::bytes(self.file(Method::GET, name, path)?).await
+    }
+
+    /// Writes a file; answers when it is committed.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn write_file(
+        &self,
+        name: &str,
+        path: &str,
+        content: impl Stream<Item = Result<Vec<u8>, std::io::Error>> + Send + 'static,
+    ) -> Result<FileEntry, Error> {
+        answer::json(self.file(Method::PUT, name, path)?.body(reqwest::Body::wrap_stream(content))).await
+    }
+
+    /// Removes a file, or a directory with all that is in it if `recursive`; answers when that is committed.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn remove_file(&self, name: &str, path: &str, recursive: bool) -> Result<(), Error> {
+        let query = [("recursive", if recursive { "true" } else { "false" })];
+        answer::empty(self.file(Method::DELETE, name, path)?.query(&query)).await
+    }
+
+    fn file(&self, method: Method, name: &str, path: &str) -> Result<RequestBuilder, Error> {
+        let names = path.strip_prefix('/').unwrap_or(path).split('/');
+        let segments: Vec<&str> = [name, "files"].into_iter().chain(names).collect();
+        self.request(method, &segments)
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Error> {

@@ -315,11 +315,12 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
             i32::from(stop)
         })
     })?;
+    crate::blobs::link(&mut linker)?;
     Ok(linker)
 }
 
 /// A range of the guest's memory.
-fn guest<'a>(caller: &'a mut Caller<'_, Host>, at: u32, len: u32) -> wasmtime::Result<&'a mut [u8]> {
+pub(crate) fn guest<'a>(caller: &'a mut Caller<'_, Host>, at: u32, len: u32) -> wasmtime::Result<&'a mut [u8]> {
     let memory = match caller.data().memory {
         Some(memory) => memory,
         None => caller.get_export("memory").and_then(Extern::into_memory).ok_or_else(|| wasmtime::Error::msg("no memory"))?,

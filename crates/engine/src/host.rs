@@ -16,6 +16,7 @@ use wasmtime::{Memory, StoreLimits};
 use crate::{
     Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
     backstop::Deadline,
+    blobs::Keeper,
     message::{self, Kind, Told},
 };
 
@@ -98,6 +99,7 @@ pub(crate) struct Host {
     /// When the backstop ends this instance's turn.
     pub(crate) deadline: Arc<Deadline>,
     pub(crate) outlet: Option<Outlet>,
+    pub(crate) blobs: Keeper,
     determinism: Option<Determinism>,
     input: Vec<u8>,
     value: Option<serde_json::Value>,
@@ -106,6 +108,8 @@ pub(crate) struct Host {
     operation_bytes: usize,
     slice_began: Instant,
     ran: Duration,
+    /// Time for which code waited inside the turn.
+    waited: Duration,
 }
 
 impl Host {
@@ -121,6 +125,7 @@ impl Host {
             unfinished: false,
             deadline: Arc::default(),
             outlet: None,
+            blobs: None,
             determinism,
             input: Vec::new(),
             value: None,
@@ -129,6 +134,7 @@ impl Host {
             operation_bytes: 0,
             slice_began: Instant::now(),
             ran: Duration::ZERO,
+            waited: Duration::ZERO,
         }
     }
 
@@ -148,6 +154,7 @@ impl Host {
         self.output_left = budget.output_bytes;
         self.operation_bytes = 0;
         self.ran = Duration::ZERO;
+        self.waited = Duration::ZERO;
         self.resume();
     }
 
@@ -194,7 +201,7 @@ impl Host {
                 Some(Stop::Requested)
             } else if self.budget.ticks != 0 && self.turn.ticks > self.budget.ticks {
                 Some(Stop::Ticks)
-            } else if self.ran + self.slice_began.elapsed() > self.budget.wall {
+            } else if self.ran + self.waited + self.slice_began.elapsed() > self.budget.wall {
                 Some(Stop::Wall)
             } else {
                 None
@@ -218,7 +225,18 @@ impl Host {
     /// Counts time again.
     pub(crate) fn resume(&mut self) {
         self.slice_began = Instant::now();
-        self.deadline.set(self.budget.wall.saturating_sub(self.ran), self.budget.wall);
+        self.deadline.set(self.budget.wall.saturating_sub(self.ran + self.waited), self.budget.wall);
+    }
+
+    /// Counts time again after the code has waited for something: that is no work of its, but it spends its wall-clock budget.
+    pub(crate) fn resume_after_wait(&mut self) {
+        self.waited += self.slice_began.elapsed();
+        self.resume();
+    }
+
+    /// Lays an answer ready for the guest to take as its input.
+    pub(crate) fn give_input(&mut self, input: Vec<u8>) {
+        self.input = input;
     }
 
     /// The turn's input, once.
@@ -280,6 +298,10 @@ impl Host {
                     message::locate(error, &self.state.cell_filename);
                 }
                 self.turn.cell = Some(*cell);
+                true
+            }
+            Ok(Told::Answer(answer)) => {
+                self.turn.answer = Some(answer);
                 true
             }
             Ok(Told::Unfinished) => {

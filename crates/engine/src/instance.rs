@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 
 use crate::{
-    Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Outlet,
+    Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Outlet,
     PAGE_BYTES, Page, Turn,
     backstop::Watched,
     engine::{MutableGlobals, raw_bits},
@@ -18,6 +18,11 @@ use crate::{
 
 /// Largest script or answer in bytes; the slack of linear memory has room for it twice.
 const INPUT_BYTES_MAX: usize = 32 << 20;
+
+/// Instead of an operation's id.
+const NO_OPERATION: f64 = 0.0;
+/// Instead of an answer's status: the bytes are a request.
+const SERVE: i32 = 3;
 
 /// The only mutable global of the module.
 const STACK_POINTER: &str = "__stack_pointer";
@@ -106,6 +111,18 @@ impl Instance {
         let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
         #[expect(clippy::cast_precision_loss, reason = "ids count operations of one session, far below 2^53")]
         let used = self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending)).await;
+        self.end(watched, used)
+    }
+
+    /// Asks what no cell asks: about the session's files. [`Turn::answer`] is what the guest says.
+    ///
+    /// # Errors
+    /// Any error poisons the instance: discard it.
+    pub async fn serve(&mut self, request: &serde_json::Value, budget: &Budget) -> Result<Turn, EngineError> {
+        let input = serde_json::to_vec(request).map_err(|error| EngineError::Protocol(error.to_string()))?;
+        let bytes = size(input.len());
+        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
+        let used = self.deliver.call_async(&mut self.store, (NO_OPERATION, SERVE, bytes, reseed, heap, pending)).await;
         self.end(watched, used)
     }
 
@@ -205,6 +222,11 @@ impl Instance {
     /// Who sees output while code runs, besides the [`Turn`] that collects it.
     pub fn set_outlet(&mut self, outlet: Option<Outlet>) {
         self.store.data_mut().outlet = outlet;
+    }
+
+    /// Who keeps what the session has outside its heap. Not part of any snapshot: who restores an instance sets it anew.
+    pub fn set_blobs(&mut self, blobs: Option<Arc<dyn Blobs>>) {
+        self.store.data_mut().blobs = blobs;
     }
 
     /// Begins a turn; poisoned until [`Self::end`] says otherwise.

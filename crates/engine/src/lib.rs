@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod backstop;
+mod blobs;
 mod compiled;
 mod engine;
 mod engines;
@@ -18,6 +19,7 @@ mod track;
 mod turn;
 mod written;
 
+pub use blobs::{BlobError, Blobs};
 pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
 pub use engines::Engines;
 pub use error::EngineError;

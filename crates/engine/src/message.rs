@@ -1,6 +1,7 @@
 //! What the guest says, read.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{CellEnd, CellError, ConsoleLine, Display, EngineErrorCode, Op};
 
@@ -13,6 +14,7 @@ pub(crate) enum Kind {
     Cell,
     Value,
     Unfinished,
+    Answer,
 }
 
 impl Kind {
@@ -24,6 +26,7 @@ impl Kind {
             3 => Self::Cell,
             4 => Self::Value,
             5 => Self::Unfinished,
+            6 => Self::Answer,
             _ => return None,
         })
     }
@@ -36,9 +39,11 @@ pub(crate) enum Told {
     Display(Display),
     Cell(Box<CellEnd>),
     /// `None`: nested deeper than JSON parsers accept, so it is not shown as JSON.
-    Value(Option<serde_json::Value>),
+    Value(Option<Value>),
     /// Jobs are left after the turn was stopped.
     Unfinished,
+    /// The answer to a request of the host's.
+    Answer(Value),
 }
 
 #[derive(Deserialize)]
@@ -51,7 +56,7 @@ struct RawLine {
 #[serde(rename_all = "camelCase")]
 struct RawCell {
     ok: bool,
-    value: Option<serde_json::Value>,
+    value: Option<Value>,
     value_type: String,
     preview: String,
     error: Option<RawError>,
@@ -75,6 +80,7 @@ pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> 
         Kind::Display => Told::Display(serde_json::from_slice(bytes)?),
         Kind::Value => Told::Value(serde_json::from_slice(bytes).ok()),
         Kind::Unfinished => Told::Unfinished,
+        Kind::Answer => Told::Answer(serde_json::from_slice(bytes)?),
         Kind::Cell => {
             let raw: RawCell = serde_json::from_slice(bytes)?;
             let error = raw.error.map(|error| {

@@ -63,6 +63,8 @@ pub struct Turn {
     pub console: Vec<ConsoleLine>,
     /// Rich renderings, in order.
     pub display: Vec<Display>,
+    /// What [`crate::Instance::serve`] asked for. `None`: an earlier engine, which knows no such requests, or code that was stopped.
+    pub answer: Option<Value>,
     /// Polls of the interrupt handler.
     pub ticks: u64,
     /// Time that guest code ran.

@@ -10,6 +10,8 @@ extern "C" {
     fn host_interrupt() -> i32;
     #[link_name = "stopped"]
     fn host_stopped() -> i32;
+    #[link_name = "blob"]
+    fn host_blob(verb: i32, name: *const u8, name_len: usize, option: f64, data: *mut u8, data_len: usize) -> f64;
     #[link_name = "entropy"]
     fn host_entropy(ptr: *mut u8, len: usize);
 }
@@ -39,6 +41,15 @@ pub fn input(len: usize) -> Vec<u8> {
 pub fn emit(kind: i32, bytes: &[u8]) -> i32 {
     // SAFETY: the host reads exactly these bytes.
     unsafe { host_emit(kind, bytes.as_ptr(), bytes.len()) }
+}
+
+/// Asks the host about a content that lies outside the heap. Below -1: an error of minus two minus that many bytes is the next [`input`]. The host may
+/// suspend the turn in here.
+///
+/// # Safety
+/// `data` names memory of the guest that may be written.
+pub unsafe fn blob(verb: i32, name: &[u8], option: f64, data: (*mut u8, usize)) -> f64 {
+    host_blob(verb, name.as_ptr(), name.len(), option, data.0, data.1)
 }
 
 /// Whether the running code must stop. The host may suspend the turn in here.

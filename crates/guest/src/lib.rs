@@ -4,6 +4,7 @@
 //! itself. The build runs [`compile`] for each module in one instance and [`init`] in another,
 //! and bakes the memory that [`init`] leaves into the module.
 
+mod blobs;
 mod boundary;
 mod crypto;
 mod heap;
@@ -59,7 +60,7 @@ pub extern "C" fn eval(name_bytes: usize, code_bytes: usize, is_async: i32, rese
     heap::used()
 }
 
-/// Delivers an answer: `status` 0 a JSON value, 1 a JSON error, 2 a timer. Answers the bytes in use in the heap.
+/// Delivers an answer: `status` 0 a JSON value, 1 a JSON error, 2 a timer, 3 a request of the host's. Answers the bytes in use in the heap.
 #[no_mangle]
 pub extern "C" fn deliver(op: f64, status: i32, bytes: usize, reseed: i32, heap_bytes: usize, pending: i32) -> usize {
     let Some(session) = SESSION.get() else { return 0 };

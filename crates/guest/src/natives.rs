@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{boundary, crypto, modules, random, session, url};
+use crate::{blobs, boundary, crypto, modules, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -24,6 +24,8 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("module", Func::from(modules::function))?;
     native.set("moduleNames", Func::from(modules::names))?;
     let for_modules = Object::new(ctx.clone())?;
+    blobs::add_to(&native)?;
+    blobs::add_to(&for_modules)?;
     url::add_to(&for_modules)?;
     crypto::add_to(&for_modules)?;
     native.set("forModules", for_modules)?;

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Head, SessionKey, head::HeadError, journal::Journal, segment::sha256_hex};
+use crate::{Head, SessionKey, blobs::Blobs, head::HeadError, journal::Journal, segment::sha256_hex};
 
 /// Commits from one automatic checkpoint to the next: what a checkpoint costs is one more PUT, shared by so many commits.
 pub const COMMITS_PER_CHECKPOINT: u64 = 10;
@@ -174,7 +174,8 @@ pub(crate) fn aside(
     label: Option<String>,
     version: (u64, u64),
 ) -> Result<(CheckpointRef, Bytes), HeadError> {
-    let alone = Head { checkpoints: Vec::new(), journal: Journal::default(), label: label.clone(), ..head.clone() };
+    let blobs = Blobs { kept: Vec::new(), table: head.blobs.table.clone() };
+    let alone = Head { checkpoints: Vec::new(), journal: Journal::default(), blobs, label: label.clone(), ..head.clone() };
     let bytes = alone.encode()?;
     let mut reference = listed(&alone, session.checkpoint(version.0, version.1, &sha256_hex(&bytes)), &bytes);
     reference.label = label;

@@ -1,6 +1,10 @@
-//! What a child takes from its parent: copies of the segments under its own prefix, so that each of the two can be deleted alone.
+//! What a child takes from its parent: copies of the segments and of what lies outside the heap under its own prefix, so that each of the two can be deleted alone.
 
-use crate::{Head, SegmentRef, SessionKey, keys};
+use crate::{
+    Head, SegmentRef, SessionKey,
+    blobs::{Blob, Blobs, Extent},
+    keys,
+};
 
 /// The sequence of a child's first commit, which is the first to name the copies.
 const FIRST_SEQUENCE: u64 = 1;
@@ -56,7 +60,16 @@ pub fn fork(parent: &SessionKey, state: &Head, child: &SessionKey, epoch: u64) -
         copies.push((segment.key.clone(), key.clone()));
         segments.push(SegmentRef { key, ..segment.clone() });
     }
-    let base = Head { tenant: child.tenant.clone(), uid: child.uid.clone(), name: child.name.clone(), segments, ..state.clone() };
+    let mut table = state.blobs.table.clone();
+    for Blob { extents, .. } in table.values_mut() {
+        for extent in extents {
+            let own = Extent { version: (epoch, FIRST_SEQUENCE), ..extent.clone() };
+            copies.extend(extent.keys(parent).zip(own.keys(child)));
+            *extent = own;
+        }
+    }
+    let blobs = Blobs { table, kept: Vec::new() };
+    let base = Head { blobs, tenant: child.tenant.clone(), uid: child.uid.clone(), name: child.name.clone(), segments, ..state.clone() };
     Ok(Fork { copies, base })
 }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, checkpoint::CheckpointRef, inline, journal::Journal, segment::SegmentError};
+use crate::{SessionKey, blobs::Blobs, checkpoint::CheckpointRef, inline, journal::Journal, segment::SegmentError};
 
 /// Format of the manifest that this code writes. It reads the one before, too.
 pub const FORMAT: u16 = 2;
@@ -88,6 +88,9 @@ pub struct Head {
     /// What happened so far. Empty in a checkpoint's own object.
     #[serde(default)]
     pub journal: Journal,
+    /// What lies outside the heap.
+    #[serde(default, skip_serializing_if = "Blobs::is_empty")]
+    pub blobs: Blobs,
     /// The label of the checkpoint that these bytes are; `None` in a head and in an automatic checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -176,7 +179,8 @@ impl Head {
         self.segment_bytes().saturating_add(self.inline.len() as u64)
     }
 
-    /// Keys of every object that this head needs beside itself: its segments, its checkpoints with theirs, and its journal.
+    /// Keys of every object that this head needs beside itself and the pieces of its [`Blobs`]: its segments, its checkpoints with theirs, and its
+    /// journal.
     pub fn named_keys(&self) -> impl Iterator<Item = &str> {
         let segments = self.segments.iter().map(|segment| segment.key.as_str());
         let checkpoints = self.checkpoints.iter().flat_map(CheckpointRef::named_keys);
@@ -295,6 +299,7 @@ mod tests {
             tombstone: false,
             checkpoints: Vec::new(),
             journal: Journal::default(),
+            blobs: Blobs::default(),
             label: None,
             sealed: false,
             inline: if inline.is_empty() { Bytes::new() } else { segment::encode(inline).unwrap() },

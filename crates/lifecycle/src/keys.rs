@@ -1,8 +1,9 @@
 //! Where a session's objects lie in the store.
 //!
-//! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints and after
-//! `j` for the journal. A uid is never used twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same
-//! number apart. The calls that brokers made for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`.
+//! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
+//! `j` for the journal and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
+//! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
+//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`.
 
 /// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
@@ -19,6 +20,8 @@ pub enum Kind {
     Checkpoint,
     /// Entries of the journal.
     Journal,
+    /// A piece of a content outside the heap.
+    Piece,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
             Self::Segment => "",
             Self::Checkpoint => "c",
             Self::Journal => "j",
+            Self::Piece => "b",
         }
     }
 }
@@ -81,6 +85,12 @@ impl SessionKey {
     pub fn journal(&self, epoch: u64, sequence: u64, hash: &str) -> String {
         object(&self.prefix(), Kind::Journal, epoch, sequence, hash)
     }
+
+    /// Key of a piece of a content that this session keeps outside its heap; `name` is the id and the number of the piece.
+    #[must_use]
+    pub fn piece(&self, epoch: u64, sequence: u64, name: &str) -> String {
+        object(&self.prefix(), Kind::Piece, epoch, sequence, name)
+    }
 }
 
 /// Prefix of every key of a tenant, with the trailing `/`.
@@ -122,7 +132,7 @@ pub fn is_head(key: &str) -> bool {
 #[must_use]
 pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     let name = key.rsplit('/').next()?;
-    let (kind, name) = [Kind::Checkpoint, Kind::Journal]
+    let (kind, name) = [Kind::Checkpoint, Kind::Journal, Kind::Piece]
         .into_iter()
         .find_map(|kind| Some((kind, name.strip_prefix(kind.letter())?)))
         .unwrap_or((Kind::Segment, name));
@@ -140,13 +150,16 @@ pub fn owner_and_name(key: &str) -> Option<(&str, &str)> {
     Some((rest.rsplit('/').next()?, name))
 }
 
-/// Whether what session `writer` wrote as `name` may lie at `key`: in its own place, or as the copy of a segment that a fork made, which keeps
-/// the hash of the name.
+/// Whether what session `writer` wrote as `name` may lie at `key`: in its own place, or as the copy of a segment or piece that a fork made, which
+/// keeps the hash of the name.
 #[must_use]
 pub fn may_lie_at(key: &str, writer: &str, name: &str) -> bool {
     let Some((owner, now)) = owner_and_name(key) else { return false };
-    let segment = |name| parse_object(name).filter(|(kind, _)| *kind == Kind::Segment).and_then(|_| name_hash(name));
-    if owner == writer { now == name } else { segment(now).is_some() && segment(now) == segment(name) }
+    let copied = |name| {
+        let (kind, _) = parse_object(name).filter(|(kind, _)| matches!(kind, Kind::Segment | Kind::Piece))?;
+        Some((kind, name_hash(name)?))
+    };
+    if owner == writer { now == name } else { copied(now).is_some() && copied(now) == copied(name) }
 }
 
 /// The hash in the name of an object.

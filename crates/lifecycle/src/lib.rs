@@ -10,6 +10,7 @@
 //! | [`inline`] | which pages a commit compresses anew of those that ride in a head |
 //! | [`stride`] | what is taken out of a page before it is compressed |
 //! | [`claim`] | what a process may do under an assignment that status does not have yet |
+//! | [`blobs`] | what a session keeps outside its heap, and how long that must stay |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
 //! | [`calls`] | which calls a broker may make, and how it remembers them |
 //! | [`journal`] | how the record of what happened grows and rolls over |
@@ -27,6 +28,7 @@
 )]
 
 pub mod acquire;
+pub mod blobs;
 pub mod calls;
 pub mod checkpoint;
 pub mod claim;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Change, Head, Owned, Page, SegmentRef,
+    blobs::{Blobs, Table},
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
@@ -24,6 +25,8 @@ pub struct Annex {
     pub journal: Vec<serde_json::Value>,
     /// Whether what is put is encrypted on its way; see [`Head::sealed`].
     pub sealed: bool,
+    /// What the session has outside its heap, if that has changed. Its pieces must be in the store.
+    pub blobs: Option<Table>,
 }
 
 pub(crate) struct Prepared {
@@ -37,7 +40,8 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: String) -> Result<Prepared, Failure> {
     let session = &owned.session;
     let before = owned.head.as_deref();
-    let base = annex.base.as_deref().or(before).filter(|_| !change.full);
+    let origin = annex.base.as_deref().or(before);
+    let base = origin.filter(|_| !change.full);
     let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
     let version = (owned.epoch, sequence);
     let mut puts = VecDeque::new();
@@ -70,12 +74,16 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         tombstone: false,
         checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
         journal,
+        blobs: Blobs { table: annex.blobs.or_else(|| origin.map(|head| head.blobs.table.clone())).unwrap_or_default(), kept: Vec::new() },
         label: None,
         sealed: annex.sealed,
         inline,
     };
     if let Some(mark) = annex.mark {
         puts.extend(put_aside(owned, &mut head, mark)?);
+    }
+    if let Some(before) = before {
+        head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
     }
     let bytes = head.encode()?;
     Ok(Prepared { head, bytes, puts })

@@ -23,7 +23,8 @@ pub const JOURNAL_GAP: u64 = 1 << 16;
 /// The keys, of all that are listed, that [`recover`] wants to see: the head's among them, for it may be an older one.
 #[must_use]
 pub fn wanted(listed: &[String]) -> Vec<&str> {
-    let kind = |key: &&String| keys::is_head(key) || keys::parse_object(key).is_some_and(|(kind, _)| kind != Kind::Segment);
+    let beside = |kind: Kind| !matches!(kind, Kind::Segment | Kind::Piece);
+    let kind = |key: &&String| keys::is_head(key) || keys::parse_object(key).is_some_and(|(kind, _)| beside(kind));
     listed.iter().filter(kind).map(String::as_str).collect()
 }
 
@@ -44,17 +45,20 @@ pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, lis
         ..crate::sweep::empty(session)
     };
     // A head that verifies and is not believed is an older one that was put back: what it was then can be gone back to like a checkpoint.
-    if let Some((key, bytes)) = objects.iter().find(|(key, _)| *key == session.head()) {
-        head.checkpoints.extend(listed_whole(session, &known, key, bytes));
+    let before = objects.iter().find(|(key, _)| *key == session.head());
+    if let Some((listed, state)) = before.and_then(|(key, bytes)| listed_whole(session, &known, key, bytes)) {
+        head.checkpoints.push(listed);
+        head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
     }
     let mut sorted: Vec<_> = objects.iter().filter_map(|(key, bytes)| Some((keys::parse_object(key)?, key, bytes))).collect();
     sorted.sort_by_key(|((_, version), key, _)| (*version, key.as_str()));
     for ((kind, _), key, bytes) in sorted {
         match kind {
-            Kind::Segment => {}
+            Kind::Segment | Kind::Piece => {}
             Kind::Checkpoint => {
-                let Some(listed) = listed_whole(session, &known, key, bytes) else { continue };
+                let Some((listed, state)) = listed_whole(session, &known, key, bytes) else { continue };
                 head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
+                head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
             }
             Kind::Journal => {
                 let Ok(entries) = journal::decode(bytes) else { continue };
@@ -70,11 +74,14 @@ pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, lis
     head
 }
 
-/// How a head lists the state that `bytes` at `key` are, if it is one of this session and all that it needs is there.
-fn listed_whole(session: &SessionKey, known: &HashSet<&str>, key: &str, bytes: &[u8]) -> Option<CheckpointRef> {
+/// How a head lists the state that `bytes` at `key` are, and that state, if it is one of this session and all that it needs is there.
+fn listed_whole(session: &SessionKey, known: &HashSet<&str>, key: &str, bytes: &[u8]) -> Option<(CheckpointRef, Head)> {
     let state = Head::decode(bytes).ok().filter(|state| state.belongs_to(session) && !state.tombstone)?;
     let listed = checkpoint::listed(&state, key.to_owned(), bytes);
-    listed.segments.iter().all(|key| known.contains(key.as_str())).then_some(listed)
+    let mut pieces = state.blobs.extents().flat_map(|extent| extent.keys(session));
+    let whole = listed.segments.iter().all(|key| known.contains(key.as_str())) && pieces.all(|key| known.contains(key.as_str()));
+    drop(pieces);
+    whole.then_some((listed, state))
 }
 
 #[cfg(test)]

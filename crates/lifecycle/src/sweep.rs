@@ -6,14 +6,15 @@
 //! Garbage collection needs no clock: with a head read first and the keys listed after, an object that the head does not name and whose
 //! (epoch, sequence) is not above the head's can never be named again, because a head's version strictly grows, a commit's objects carry
 //! the version of the head that is to name them first, and a head names nothing that the one before did not name or its own commit put.
-//! A checkpoint keeps its own object and every segment that it lists.
+//! A checkpoint keeps its own object and every segment that it lists; what it needs of contents outside the heap is kept by the head.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
 use crate::{
     Head, SessionKey,
+    blobs::{self, Blobs},
     head::{FORMAT, HeadError},
     keys,
 };
@@ -34,6 +35,7 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
         inline: Bytes::new(),
         checkpoints: Vec::new(),
         journal: crate::journal::Journal::default(),
+        blobs: Blobs::default(),
         tombstone: true,
         sealed: false,
         ..head.clone()
@@ -67,6 +69,7 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
         tombstone: true,
         checkpoints: Vec::new(),
         journal: crate::journal::Journal::default(),
+        blobs: Blobs::default(),
         label: None,
         sealed: false,
         inline: Bytes::new(),
@@ -77,22 +80,52 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
 #[must_use]
 pub fn deletable<'a>(keys: &'a [String], head: &Head) -> Vec<&'a str> {
     let named: HashSet<&str> = head.named_keys().collect();
+    let pieces = pieces(&head.blobs);
     keys.iter()
         .map(String::as_str)
         .filter(|key| match keys::parse_object(key) {
             Some(_) if head.tombstone => true,
-            Some((_, version)) => version <= head.version() && !named.contains(key),
+            Some((_, version)) => version <= head.version() && !named.contains(key) && !is_named_piece(&pieces, key),
             None => false,
         })
         .collect()
 }
 
-/// Keys that `before` names and `after`, the commit that follows it, does not: nothing can name them again.
+/// Keys that `before` names and `after`, the commit of `session` that follows it, does not: nothing can name them again.
 #[must_use]
-pub fn released(before: &Head, after: &Head) -> Vec<String> {
+pub fn released(session: &SessionKey, before: &Head, after: &Head) -> Vec<String> {
     let kept: HashSet<&str> = after.named_keys().collect();
     let gone: HashSet<&str> = before.named_keys().filter(|key| !kept.contains(key)).collect();
-    gone.into_iter().map(str::to_owned).collect()
+    gone.into_iter().map(str::to_owned).chain(released_pieces(session, &before.blobs, &after.blobs)).collect()
+}
+
+fn released_pieces(session: &SessionKey, before: &Blobs, after: &Blobs) -> HashSet<String> {
+    if before.is_empty() || before == after {
+        return HashSet::new();
+    }
+    let kept = pieces(after);
+    let gone = before.extents().flat_map(|extent| {
+        let from = kept.get(&(extent.version, extent.id.as_str())).copied().unwrap_or(0);
+        (from..extent.pieces()).map(|number| extent.key(session, number))
+    });
+    gone.collect()
+}
+
+/// Extents with the number of pieces that are in use.
+type Pieces<'a> = HashMap<((u64, u64), &'a str), u32>;
+
+fn pieces(blobs: &Blobs) -> Pieces<'_> {
+    let mut pieces = Pieces::new();
+    for extent in blobs.extents() {
+        let in_use = pieces.entry((extent.version, extent.id.as_str())).or_default();
+        *in_use = extent.pieces().max(*in_use);
+    }
+    pieces
+}
+
+fn is_named_piece(pieces: &Pieces<'_>, key: &str) -> bool {
+    let Some((version, id, number)) = blobs::parse_piece(key) else { return false };
+    pieces.get(&(version, id)).is_some_and(|in_use| number < *in_use)
 }
 
 #[cfg(test)]
@@ -130,10 +163,10 @@ mod tests {
         assert_eq!(deletable(&listed, &head), vec![lost.as_str(), untold.as_str()]);
         let mut after = head.clone();
         after.checkpoints.clear();
-        let mut gone = released(&head, &after);
+        let mut gone = released(&session, &head, &after);
         gone.sort();
         assert_eq!(gone, [segment, aside]);
-        assert!(released(&after, &head).is_empty());
+        assert!(released(&session, &after, &head).is_empty());
     }
 
     #[test]

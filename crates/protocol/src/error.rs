@@ -61,6 +61,12 @@ pub enum ErrorCode {
     StorageUnsafe,
     /// Stored bytes do not verify.
     SnapshotCorrupt,
+    /// There is no such file.
+    FileNotFound,
+    /// What is there is not what `If-Match` or `If-None-Match` demands.
+    PreconditionFailed,
+    /// The range lies outside of the content.
+    RangeNotSatisfiable,
     /// The process is stopping.
     ShuttingDown,
     /// What was asked for is not built.
@@ -77,10 +83,12 @@ impl ErrorCode {
             Self::InvalidRequest | Self::SyntaxError | Self::ToolArgsInvalid => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden | Self::ToolDenied | Self::EgressDenied => 403,
-            Self::SessionNotFound | Self::ToolNotFound => 404,
+            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict => 409,
             Self::SessionGone => 410,
+            Self::PreconditionFailed => 412,
+            Self::RangeNotSatisfiable => 416,
             Self::SizeAdmissionError | Self::OutputLimitError => 413,
             Self::UncaughtException
             | Self::TickBudgetExceeded

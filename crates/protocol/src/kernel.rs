@@ -12,6 +12,10 @@
 //! | `POST /v1/restore` | [`RestoreCall`] | [`SessionReport`] once the restored state is committed | gateway |
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
+//! | `POST /v1/files/list` | [`crate::file::FileCall`] | [`crate::file::FileList`] | gateway |
+//! | `POST /v1/files/read` | [`crate::file::FileCall`] | the content, 200, 206 or 304 | gateway |
+//! | `POST /v1/files/write` | bytes of a [`crate::file::FileCall`] (u32 LE), it, the content | [`crate::file::FileEntry`] once it is committed; 201 for a new file | gateway |
+//! | `POST /v1/files/remove` | [`crate::file::FileCall`] | 204 once it is committed | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |

@@ -1,6 +1,6 @@
 //! Wire types of Dormouse: what clients, gateway, kernel pods, brokers and operator say to each other.
 //!
-//! Two surfaces live here. The public one ([`eval`], [`session`], [`history`], [`event`], [`error`]) is what `docs/` and the OpenAPI document
+//! Two surfaces live here. The public one ([`eval`], [`session`], [`history`], [`file`], [`event`], [`error`]) is what `docs/` and the OpenAPI document
 //! describe. The internal one ([`kernel`], [`broker`]) crosses only mTLS hops between our own processes.
 //! Nothing in this crate does I/O, reads a clock or draws a random number.
 
@@ -8,6 +8,7 @@ pub mod broker;
 pub mod error;
 pub mod eval;
 pub mod event;
+pub mod file;
 pub mod history;
 pub mod kernel;
 pub mod session;

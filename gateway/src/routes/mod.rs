@@ -24,6 +24,7 @@ use crate::{
 mod body;
 mod eval;
 mod events;
+mod files;
 mod history;
 mod openapi;
 mod sessions;
@@ -82,7 +83,7 @@ const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
 /// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/checkpoints/{*rest}", "/ws", "/files", "/files/{*path}", "/approvals", "/approvals/{id}"];
+const SESSION_NOT_BUILT: &[&str] = &["/checkpoints/{*rest}", "/ws", "/approvals", "/approvals/{id}"];
 /// Documented paths elsewhere that are not built.
 const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage", "/sessions", "/sessions/{id}", "/sessions/{id}/stream", "/ws", "/mcp"];
 
@@ -101,6 +102,8 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/restore"), post(history::restore))
         .route(&below("/fork"), post(history::fork))
         .route(&below("/journal"), get(history::journal))
+        .route(&below("/files"), get(files::list))
+        .route(&below("/files/{*path}"), get(files::read).put(files::write).delete(files::remove))
         .route("/openapi.json", get(openapi::serve));
     for path in SESSION_NOT_BUILT {
         routes = routes.route(&below(path), any(not_built));

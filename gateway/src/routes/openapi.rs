@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{eval, events, history, sessions};
+use super::{eval, events, files, history, sessions};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -23,7 +23,11 @@ use super::{eval, events, history, sessions};
         history::make_checkpoint,
         history::restore,
         history::fork,
-        history::journal
+        history::journal,
+        files::list,
+        files::read,
+        files::write,
+        files::remove
     ),
     tags((name = "sessions", description = "Sessions and their cells.")),
     modifiers(&Bearer)

@@ -18,6 +18,7 @@ use super::ops::{InFlight, Settled};
 use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
 use crate::claim::Claim;
+use crate::contents::Contents;
 use crate::pod::Shared;
 use crate::slots::Slot;
 
@@ -64,6 +65,8 @@ pub(super) struct Live {
     /// What the instance was made with.
     pub(super) settings: Settings,
     pub(super) owned: Owned,
+    /// What it keeps outside its heap.
+    pub(super) contents: Arc<Contents>,
     pub(super) state: SessionState,
     pub(super) in_flight: InFlight,
     pub(super) slot: Slot,
@@ -202,7 +205,7 @@ impl Actor {
     /// When to go to sleep, if nothing happens until then. `None`: not while this lasts.
     fn idle_deadline(&self) -> Option<Instant> {
         let live = self.live.as_ref()?;
-        let busy = live.state.running.is_some() || live.in_flight.calls() || !self.queue.is_empty();
+        let busy = live.state.running.is_some() || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
         if busy || self.assignment.spec.operating_mode == OperatingMode::Running {
             return None;
         }
@@ -251,6 +254,17 @@ impl Actor {
                 let result = self.restore_checkpoint(&checkpoint).await;
                 let answer = self.settle_answer(result);
                 let _ = reply.send(answer.map(|()| self.report()));
+            }
+            Message::Files(assignment, ask, reply) => {
+                if let Err(error) = self.adopt(&assignment) {
+                    return drop(reply.send(Err(error)));
+                }
+                let result = self.on_files(*ask).await;
+                if let Some(live) = &mut self.live {
+                    live.idle_since = Instant::now();
+                }
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
             }
             Message::Interrupt(assignment, reply) => {
                 let result = self.adopt(&assignment);
@@ -370,7 +384,7 @@ impl Actor {
         if let Fault::Poisoned(_) | Fault::Overrun = &fault {
             self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
         }
-        self.live = None;
+        self.drop_live();
         let current = self.current.take();
         match fault {
             Fault::Superseded => match current {
@@ -396,6 +410,13 @@ impl Actor {
                     job.answer(Err(error));
                 }
             }
+        }
+    }
+
+    /// Drops the instance without a commit.
+    pub(super) fn drop_live(&mut self) {
+        if let Some(live) = self.live.take() {
+            self.lost_commit |= live.contents.may_have_left_pieces();
         }
     }
 

@@ -15,7 +15,8 @@ impl Actor {
         self.claim = None;
         let caller = self.caller();
         if let Some(live) = &mut self.live {
-            live.in_flight.follow(&live.state, caller.as_ref());
+            // What the state that is laid back has settled is not known to be committed.
+            live.in_flight.follow(&live.state, caller.as_ref(), 0);
         }
         Ok(())
     }

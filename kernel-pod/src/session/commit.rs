@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::actor::Actor;
 use super::wake::EngineState;
 use super::{Fault, gone};
+use crate::contents::Ready;
 use crate::metrics::CommitOutcome;
 use crate::sealed::Outgoing;
 use crate::storage::Storage;
@@ -56,14 +57,21 @@ impl Actor {
         let writer = self.pod.storage.writer().map_err(Fault::Unavailable)?;
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
+        let Ready { table, bytes } = match live.contents.ready().await {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.lost_commit = true;
+                return Err(Fault::Unavailable(error));
+            }
+        };
         live.state.event_seq = event_seq;
         let change = change(live, base.as_deref(), writer.is_some()).map_err(Fault::Unavailable)?;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let annex = self.due_annex(base, mark, writer.is_some());
+        let annex = Annex { blobs: table, ..self.due_annex(base, mark, writer.is_some()) };
         let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
         let (commit, step) = begin(owned, change, annex, put_id).await?;
-        let mut written = 0;
+        let mut written = bytes;
         let outcome = drive(&pod.storage, commit, step, outgoing, &mut written).await;
         let took = began.elapsed();
         match outcome {
@@ -73,6 +81,9 @@ impl Actor {
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 live.dirty = false;
+                if let Some(head) = &live.owned.head {
+                    self.pod.storage.sweep(live.contents.committed(head).await);
+                }
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.pod.metrics.lag(lag);
                 collect_garbage(&self.pod.storage, &before, live);
@@ -190,5 +201,5 @@ fn collect_garbage(storage: &Storage, before: &Owned, live: &mut super::actor::L
     if std::mem::take(&mut live.litter) {
         return storage.sweep_after(&live.owned.session, head);
     }
-    storage.sweep(before.head.as_ref().map(|before| sweep::released(before, &head)).unwrap_or_default());
+    storage.sweep(before.head.as_ref().map(|before| sweep::released(&live.owned.session, before, &head)).unwrap_or_default());
 }

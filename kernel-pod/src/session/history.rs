@@ -88,6 +88,7 @@ impl Actor {
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.lay(instance, settings, owned, state, slot);
         if let Some(live) = &mut self.live {
+            live.contents.go_on_from(&base.blobs.table).await;
             live.journal = tail.into_iter().chain(slept).collect();
             live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
         }
@@ -200,6 +201,7 @@ impl Actor {
             if let Some(live) = &mut self.live {
                 // What the first commit writes anew leaves copies behind.
                 live.litter |= encrypts && !plan.base.sealed;
+                live.contents.go_on_from(&plan.base.blobs.table).await;
                 let parent = dormouse_protocol::session::session_id(&parent.uid);
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
@@ -221,7 +223,7 @@ impl Actor {
             let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
             live.note(JournalBody::Checkpoint { id, label: label.clone() });
         }
-        Annex { base, mark, journal: std::mem::take(&mut live.journal), sealed }
+        Annex { base, mark, journal: std::mem::take(&mut live.journal), blobs: None, sealed }
     }
 }
 

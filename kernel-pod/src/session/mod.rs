@@ -10,6 +10,7 @@ mod cells;
 mod claimed;
 mod commit;
 mod engines;
+pub(crate) mod files;
 mod history;
 mod journal;
 mod lag;
@@ -57,6 +58,8 @@ pub(crate) enum Message {
     Checkpoint(Box<Assignment>, String, Reply<Checkpoint>),
     /// Go back to a checkpoint.
     Restore(Box<Assignment>, String, Reply<SessionReport>),
+    /// Something about its files.
+    Files(Box<Assignment>, Box<files::Ask>, Reply<files::Told>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
     Evict(oneshot::Sender<()>),
     /// End the cell that awaits.
@@ -74,6 +77,7 @@ impl Message {
             Self::Eval(job) => job.answer(Err(error)),
             Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, _, reply) => drop(reply.send(Err(error))),
             Self::Checkpoint(_, _, reply) => drop(reply.send(Err(error))),
+            Self::Files(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
         }

@@ -28,6 +28,7 @@ enum Work {
     Cell(CellSource),
     Deliver(u64, OpResult),
     Abandon(EngineErrorCode),
+    Serve(serde_json::Value),
 }
 
 impl Actor {
@@ -98,6 +99,15 @@ impl Actor {
         self.settle(turn, false, None).await
     }
 
+    /// Asks the guest what no cell asks. `None`: it knows no such request.
+    pub(super) async fn ask_guest(&mut self, request: serde_json::Value) -> Result<Option<serde_json::Value>, Fault> {
+        let mut turn = self.execute(Work::Serve(request)).await?;
+        let answer = turn.answer.take();
+        // Somebody who watches a file may have been told.
+        self.settle(turn, false, None).await?;
+        Ok(answer)
+    }
+
     /// Ends a cell that awaits what can never come.
     pub(super) async fn end_stuck(&mut self) {
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
@@ -145,6 +155,7 @@ impl Actor {
             Work::Cell(source) => live.instance.eval(source, &budget).await,
             Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
             Work::Abandon(code) => live.instance.abandon(*code, &budget).await,
+            Work::Serve(request) => live.instance.serve(request, &budget).await,
         };
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None);

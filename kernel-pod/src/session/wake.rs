@@ -17,6 +17,7 @@ use super::ops::{Caller, InFlight};
 use super::run::BOOTSTRAP_CELL;
 use super::state::SessionState;
 use super::{EvalJob, Fault, budget, engines, gone};
+use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::slots::Slot;
@@ -172,7 +173,7 @@ impl Actor {
     /// Takes a restored instance into use: what was under way goes on.
     pub(super) fn lay(
         &mut self,
-        instance: engine::Instance,
+        mut instance: engine::Instance,
         settings: engine::Settings,
         owned: Owned,
         mut state: SessionState,
@@ -199,10 +200,13 @@ impl Actor {
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
+        let contents = Arc::new(Contents::new(Arc::clone(&self.pod), self.key(), epoch, owned.head.as_deref()));
+        instance.set_blobs(Some(Arc::<Contents>::clone(&contents)));
         self.live = Some(Live {
             instance,
             settings,
             owned,
+            contents,
             state,
             in_flight,
             slot,
@@ -266,7 +270,7 @@ impl Actor {
         self.verify = false;
         if self.live.as_ref().is_some_and(|live| live.owned.etag != etag) {
             tracing::info!(uid = %self.assignment.uid, "another pod has committed meanwhile; restoring");
-            self.live = None;
+            self.drop_live();
             if let Some(job) = self.current.take() {
                 job.answer(Err(Fault::Superseded.error()));
             }
@@ -289,6 +293,7 @@ impl Actor {
         let Some(live) = &mut self.live else { return Ok(()) };
         let engine = live.instance.engine().clone();
         live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
+        live.instance.set_blobs(Some(Arc::<Contents>::clone(&live.contents)));
         live.settings = settings;
         Ok(())
     }

@@ -53,6 +53,7 @@ fn instantiate(wasm: &[u8]) -> Result<(wasmi::Store<Host>, wasmi::Instance)> {
     linker.func_wrap("env", "__rquickjs_host_now_us", || 0f64)?;
     linker.func_wrap("host", "interrupt", || 0i32)?;
     linker.func_wrap("host", "stopped", || 0i32)?;
+    linker.func_wrap("host", "blob", |_: i32, _: i32, _: i32, _: f64, _: i32, _: i32| -1f64)?;
     linker.func_wrap("host", "entropy", |_: i32, _: i32| {})?;
     linker.func_wrap("host", "input", |mut caller: wasmi::Caller<'_, Host>, at: i32, len: i32| {
         let input = std::mem::take(&mut caller.data_mut().input);

@@ -76,6 +76,12 @@ const fail = (error, code) => {
   const described = { __proto__: null, code, name: clip(told.name), message: clip(told.message), stack: clip(told.stack) };
   native.emit(CELL, stringify({ __proto__: null, ok: false, valueType: 'undefined', preview: '', error: described }));
 };
+// A request of the host's, for which no cell runs.
+const ANSWER = 6;
+const serve = (request) => {
+  runningCell = '';
+  native.emit(ANSWER, jsonText(loadModule('web/files').serve(request)));
+};
 // Code that a cell left behind failed: who, and in whose name it ran.
 const unhandled = (reason, inPromise) => {
   const before = indent;

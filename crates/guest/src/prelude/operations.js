@@ -81,7 +81,12 @@ const fire = (id, waiting) => {
   }
   apply(waiting.callback, undefined, waiting.args);
 };
+const SERVE = 3;
 const deliver = (id, status, answer) => {
+  if (status === SERVE) {
+    serve(answer);
+    return;
+  }
   const waiting = mapGet(pending, id);
   if (waiting === undefined) return;
   mapDelete(pending, id);

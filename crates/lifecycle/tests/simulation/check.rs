@@ -114,11 +114,6 @@ impl Checks {
         self.erased = true;
     }
 
-    /// Whether a head was put after that.
-    pub fn has_litter(&self) -> bool {
-        self.litter
-    }
-
     /// Whether it has.
     pub fn is_erased(&self) -> bool {
         self.erased

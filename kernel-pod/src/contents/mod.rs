@@ -1,0 +1,262 @@
+//! What a live session keeps outside its heap: the contents that its head names, and what was written since.
+//!
+//! Pieces leave for the store while a cell still writes; the next commit waits for them and names them. Reads go to the store piece by piece.
+//! It must not know when a session commits ([`crate::session`]), nor what a content is for.
+
+mod pieces;
+mod read;
+mod receive;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use dormouse_engine::{BlobError, Blobs};
+use dormouse_lifecycle::blobs::{self, Blob, Extent, PIECE_BYTES, Table};
+use dormouse_lifecycle::{Head, SessionKey};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::pod::Shared;
+use pieces::{Recent, Uploads};
+pub(crate) use read::{place, stored};
+pub(crate) use receive::{Receiving, UPLOAD_PREFIX};
+
+/// Contents whose last piece may wait for more in memory. Beyond them one is put as it is, and read again when more comes.
+const TAILS_MAX: usize = 4;
+
+/// The contents of a live session.
+pub(crate) struct Contents {
+    pod: Arc<Shared>,
+    session: SessionKey,
+    /// Shared by those who bring contents from outside.
+    busy: Arc<()>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    table: Table,
+    /// (epoch, sequence) of the commit that will name what is written now.
+    version: (u64, u64),
+    /// Whether the table is another than the last commit's.
+    changed: bool,
+    tails: BTreeMap<String, Tail>,
+    uploads: Uploads,
+    /// Written for this version, and not to be named.
+    unnamed: Vec<Extent>,
+    recent: Recent,
+}
+
+/// The end of a content that is not in the store yet: what comes after the last whole piece of its last extent.
+struct Tail {
+    number: u32,
+    buffer: BytesMut,
+}
+
+/// What a commit has to say about contents.
+pub(crate) struct Ready {
+    /// The table, if it has changed.
+    pub table: Option<Table>,
+    /// Bytes that were put for it.
+    pub bytes: u64,
+}
+
+impl Contents {
+    /// Those of a session whose head is `head`.
+    pub(crate) fn new(pod: Arc<Shared>, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
+        let mut table = head.map(|head| head.blobs.table.clone()).unwrap_or_default();
+        let named = table.len();
+        table.retain(|name, _| !name.starts_with(UPLOAD_PREFIX));
+        let inner = Inner {
+            changed: table.len() < named,
+            table,
+            version: (epoch, head.map_or(0, |head| head.sequence).saturating_add(1)),
+            tails: BTreeMap::new(),
+            uploads: Uploads::default(),
+            unnamed: Vec::new(),
+            recent: Recent::default(),
+        };
+        Self { pod, session, busy: Arc::default(), inner: Mutex::new(inner) }
+    }
+
+    /// Goes on from `table`, which the base of the next commit has.
+    pub(crate) async fn go_on_from(&self, table: &Table) {
+        self.inner.lock().await.table.clone_from(table);
+    }
+
+    /// Puts what is still to be put; what a commit then names is in the store.
+    pub(crate) async fn ready(&self) -> Result<Ready, ApiError> {
+        let mut inner = self.inner.lock().await;
+        let names: Vec<String> = inner.tails.keys().cloned().collect();
+        for name in names {
+            self.put_tail(&mut inner, &name).await;
+        }
+        let bytes = inner.uploads.finish().await?;
+        Ok(Ready { table: inner.changed.then(|| inner.table.clone()), bytes })
+    }
+
+    /// A commit has named all of it. Answers keys that no head will name.
+    pub(crate) async fn committed(&self, head: &Head) -> Vec<String> {
+        let mut inner = self.inner.lock().await;
+        inner.version = (head.epoch, head.sequence.saturating_add(1));
+        inner.changed = false;
+        inner.recent = Recent::default();
+        let named: std::collections::HashSet<String> = head
+            .blobs
+            .extents()
+            .filter(|it| inner.unnamed.iter().any(|other| other.id == it.id))
+            .flat_map(|it| it.keys(&self.session))
+            .collect();
+        let unnamed = std::mem::take(&mut inner.unnamed);
+        unnamed.iter().flat_map(|extent| extent.keys(&self.session)).filter(|key| !named.contains(key)).collect()
+    }
+
+    /// Whether something may lie in the store that no head names.
+    pub(crate) fn may_have_left_pieces(&self) -> bool {
+        self.inner.try_lock().map_or(true, |inner| inner.changed || !inner.unnamed.is_empty())
+    }
+
+    /// Whether somebody brings a content from outside.
+    pub(crate) fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.busy) > 1
+    }
+
+    /// The content of this name.
+    pub(crate) async fn find(&self, name: &str) -> Option<Blob> {
+        self.inner.lock().await.table.get(name).cloned()
+    }
+
+    /// Gives a content another name. Answers its bytes; `None` when there is none.
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Option<u64> {
+        let mut inner = self.inner.lock().await;
+        self.put_tail(&mut inner, from).await;
+        let blob = inner.table.remove(from)?;
+        let bytes = blob.bytes();
+        inner.take(to);
+        inner.table.insert(to.to_owned(), blob);
+        inner.changed = true;
+        Some(bytes)
+    }
+
+    async fn put_tail(&self, inner: &mut MutexGuard<'_, Inner>, name: &str) {
+        let Some(tail) = inner.tails.remove(name).filter(|tail| !tail.buffer.is_empty()) else { return };
+        let Some(extent) = inner.table.get(name).and_then(|blob| blob.extents.last()).cloned() else { return };
+        inner.uploads.put(&self.pod, &self.session, &extent, tail.number, tail.buffer.freeze()).await;
+    }
+
+    /// Makes a last extent of this version, to write behind: what the last piece holds is taken into it.
+    async fn reopen(&self, inner: &mut MutexGuard<'_, Inner>, name: &str) -> Result<(), BlobError> {
+        if inner.tails.contains_key(name) {
+            return Ok(());
+        }
+        let last = inner.table.get(name).and_then(|blob| blob.extents.last()).cloned();
+        let mut buffer = BytesMut::new();
+        if let Some(last) = last {
+            let rest = last.bytes % PIECE_BYTES as u64;
+            if rest > 0 {
+                let content = self.piece(inner, &last, last.pieces() - 1, rest).await.map_err(|error| told(&error))?;
+                buffer.extend_from_slice(content.get(..usize::try_from(rest).unwrap_or(0)).unwrap_or_default());
+            }
+            let version = inner.version;
+            if let Some(blob) = inner.table.get_mut(name) {
+                blob.extents.pop();
+                if last.bytes > rest {
+                    blob.extents.push(Extent { bytes: last.bytes - rest, ..last.clone() });
+                }
+            }
+            if last.version == version {
+                inner.unnamed.push(last);
+            }
+        }
+        let sealed = self.pod.storage.writer().map_err(|error| told(&error))?.is_some();
+        let extent = Extent { version: inner.version, id: pieces::id(), bytes: buffer.len() as u64, sealed };
+        inner.table.entry(name.to_owned()).or_default().extents.push(extent);
+        inner.tails.insert(name.to_owned(), Tail { number: 0, buffer });
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Takes a content out. False when there is none.
+    fn take(&mut self, name: &str) -> bool {
+        self.tails.remove(name);
+        let Some(blob) = self.table.remove(name) else { return false };
+        let version = self.version;
+        self.unnamed.extend(blob.extents.into_iter().filter(|extent| extent.version == version));
+        self.changed = true;
+        true
+    }
+}
+
+#[async_trait]
+impl Blobs for Contents {
+    async fn stat(&self, name: &str) -> Option<(u64, bool)> {
+        self.inner.lock().await.table.get(name).map(|blob| (blob.bytes(), blob.text))
+    }
+
+    async fn read(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<u8>, BlobError> {
+        let mut inner = self.inner.lock().await;
+        self.fill(&mut inner, name, at, bytes).await.map_err(|error| told(&error))
+    }
+
+    async fn open(&self, name: &str, text: bool, append: bool, bytes: u64) -> Result<(), BlobError> {
+        let mut inner = self.inner.lock().await;
+        let known = inner.table.get(name).filter(|_| append).map(|blob| (blob.bytes(), blob.text));
+        let before = known.map_or(0, |(bytes, _)| bytes);
+        blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| told(&limited(&refused)))?;
+        while inner.tails.len() >= TAILS_MAX && !inner.tails.contains_key(name) {
+            let Some(first) = inner.tails.keys().next().cloned() else { break };
+            self.put_tail(&mut inner, &first).await;
+        }
+        if known.is_none() {
+            inner.take(name);
+        }
+        self.reopen(&mut inner, name).await?;
+        inner.changed = true;
+        if let Some(blob) = inner.table.get_mut(name) {
+            blob.text = text && known.is_none_or(|(_, text)| text);
+        }
+        Ok(())
+    }
+
+    async fn push(&self, name: &str, bytes: Vec<u8>) -> Result<(), BlobError> {
+        let mut guard = self.inner.lock().await;
+        let inner = &mut *guard;
+        let gone = || told(&ApiError::new(ErrorCode::Internal, format!("{name} is not open")));
+        let extent = inner.table.get_mut(name).and_then(|blob| blob.extents.last_mut()).ok_or_else(gone)?;
+        let tail = inner.tails.get_mut(name).ok_or_else(gone)?;
+        extent.bytes += bytes.len() as u64;
+        tail.buffer.extend_from_slice(&bytes);
+        while tail.buffer.len() >= PIECE_BYTES {
+            let content = tail.buffer.split_to(PIECE_BYTES).freeze();
+            inner.uploads.put(&self.pod, &self.session, extent, tail.number, content).await;
+            tail.number += 1;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, name: &str) -> bool {
+        self.inner.lock().await.take(name)
+    }
+
+    async fn list(&self, prefix: &str) -> Vec<(String, u64)> {
+        let inner = self.inner.lock().await;
+        let found = inner.table.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+        found.map(|(name, blob)| (name.clone(), blob.bytes())).collect()
+    }
+}
+
+fn told(error: &ApiError) -> BlobError {
+    BlobError { name: error.code.to_string(), message: error.message.clone() }
+}
+
+/// Why a limit says no, for whoever wanted to write.
+pub(crate) fn limited(refused: &blobs::Refused) -> ApiError {
+    let code = match refused {
+        blobs::Refused::Name { .. } => ErrorCode::InvalidRequest,
+        blobs::Refused::TooLarge { .. } => ErrorCode::SizeAdmissionError,
+        blobs::Refused::TooMuch { .. } | blobs::Refused::TooMany => ErrorCode::QuotaExceeded,
+    };
+    ApiError::new(code, refused.to_string())
+}
