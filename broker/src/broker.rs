@@ -26,9 +26,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ConfigError, Secrets,
     catalog::{Catalog, Tool},
+    egress::{self, BrokerRules, Egress},
     exchange,
     journal::{Claim, Journal, Limits},
-    meters::Meters,
+    meters::{EgressMeters, Meters},
 };
 
 /// Largest body of a call, in bytes.
@@ -50,6 +51,7 @@ struct Inner {
     journal: Journal,
     meters: Meters,
     slots: Semaphore,
+    egress: Egress,
 }
 
 impl Broker {
@@ -71,7 +73,8 @@ impl Broker {
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
-        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, meters, slots }) })
+        let egress = Egress::new(EgressMeters::new(metrics)?)?;
+        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, meters, slots, egress }) })
     }
 
     /// Takes another spec; the journal stays.
@@ -99,6 +102,19 @@ impl Broker {
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
         // A tool that is not there has no effect either.
         let safe = self.catalog().tools.get(&call.tool).is_none_or(|tool| tool.method.is_safe());
+        self.once(call, safe, |broker, call| async move { broker.make(&call).await }).await
+    }
+
+    /// Claims a call and has it made, unless it was made before; `safe` when making it twice does no harm.
+    pub(crate) async fn once<Made>(
+        &self,
+        call: ToolCall,
+        safe: bool,
+        make: impl FnOnce(Self, ToolCall) -> Made,
+    ) -> Result<Arc<ToolAnswer>, ApiError>
+    where
+        Made: Future<Output = ToolAnswer> + Send + 'static,
+    {
         let claim = self.inner.journal.claim(&call, safe).inspect_err(|error| {
             self.inner.meters.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
         })?;
@@ -113,8 +129,8 @@ impl Broker {
             }
             Claim::Run(ticket) => {
                 let pending = ticket.pending();
-                let broker = self.clone();
-                tokio::spawn(async move { ticket.finish(broker.make(&call).await) });
+                let made = make(self.clone(), call);
+                tokio::spawn(async move { ticket.finish(made.await) });
                 pending
             }
         };
@@ -167,12 +183,21 @@ impl Broker {
         self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.inner.egress
+    }
+
+    pub(crate) fn broker_rules(&self) -> Arc<BrokerRules> {
+        self.catalog().egress.clone()
+    }
+
     /// The routes, for kernel pods of `namespace` only.
     pub fn router(&self, namespace: impl Into<String>) -> Router {
         let state = Served { broker: self.clone(), namespace: namespace.into() };
         let routes = Router::new()
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
             .route("/v1/tools", get(tools))
+            .merge(egress::routes())
             .with_state(state);
         require(routes, &[Process::Kernel])
     }
@@ -185,25 +210,30 @@ impl Broker {
 }
 
 #[derive(Debug, Clone)]
-struct Served {
-    broker: Broker,
+pub(crate) struct Served {
+    pub(crate) broker: Broker,
     namespace: String,
 }
 
 impl Served {
-    fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
         if peer.is(Process::Kernel, &self.namespace) {
             return Ok(());
         }
         Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
     }
+
+    pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
+        if namespace == self.namespace {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace"))
+    }
 }
 
 async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Json<ToolAnswer>> {
     served.admit(&peer)?;
-    if call.namespace != served.namespace {
-        return Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace").into());
-    }
+    served.admit_session(&call.namespace)?;
     Ok(Json(ToolAnswer::clone(served.broker.call(call).await?.as_ref())))
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, condition::Condition};
+use crate::{KeyRef, condition::Condition, egress::BrokerEgress};
 
 /// Desired state of a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub tools: Vec<Tool>,
+    /// What sessions may `fetch`. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<BrokerEgress>,
 }
 
 fn default_replicas() -> u32 {

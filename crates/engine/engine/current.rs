@@ -1,1 +1,1 @@
-include_bytes!("a2d0bba08f20a716.wasm")
+include_bytes!("46afcccb08235b6a.wasm")

@@ -5,6 +5,7 @@
 
 mod actor;
 mod budget;
+mod calls;
 mod cells;
 mod commit;
 mod engines;
