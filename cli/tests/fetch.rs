@@ -115,9 +115,9 @@ async fn a_session_that_sleeps_on_a_fetch_gets_its_answer_and_the_request_is_mad
     });
     place.web.until_seen("POST /hang").await;
     place.client.hibernate("s").await.unwrap();
-    let woken = waiting.await.unwrap();
     place.web.open();
     // The gateway may have sent it again by itself.
+    let woken = waiting.await.unwrap();
     let answer = match woken {
         Ok(answer) => answer,
         Err(_) => place.client.eval("s", &cell).await.unwrap(),

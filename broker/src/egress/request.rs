@@ -142,6 +142,8 @@ impl Parsed {
             let request = clients.of(reach).request(self.method.clone(), self.url.clone()).headers(self.headers.clone());
             let request = match &self.body {
                 Some(body) => request.body(body.clone()),
+                // The client says nothing of a body that is not there; the standard has these two say it.
+                None if matches!(self.method, Method::POST | Method::PUT) => request.header(header::CONTENT_LENGTH, 0),
                 None => request,
             };
             let response = request.send().await.map_err(|error| failure::of_request(&error, &self.url))?;

@@ -126,6 +126,9 @@ impl<'a> Target<'a> {
             return Err("only http and https URLs can be fetched");
         }
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Err("the URL has no host") };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL that is fetched must not hold a user or a password");
+        }
         if !path::is_plain(url.path()) {
             return Err("a path must not hold encoded dot segments or control characters");
         }

@@ -151,7 +151,7 @@ fn private_addresses_need_a_rule_that_names_them() {
 }
 
 #[test]
-fn a_private_rule_names_its_host_and_other_schemes_are_refused() {
+fn a_private_rule_names_its_host_and_other_schemes_and_credentials_are_refused() {
     let mut problems = Vec::new();
     let spec = serde_json::from_value(json!({"allow": [
         {"host": "*", "private": true}, {"host": "a", "methods": ["get"]}, {"host": "a b"}, {"host": "a", "paths": ["x"]},
@@ -161,7 +161,7 @@ fn a_private_rule_names_its_host_and_other_schemes_are_refused() {
     let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
     assert_eq!(paths, ["egress.allow[0].private", "egress.allow[1].methods[0]", "egress.allow[2].host", "egress.allow[3].paths[0]"]);
     let all = judge(json!([{"host": "*"}]), json!([{"host": "*"}]));
-    for url in ["ftp://a.example/", "file:///etc/passwd", "data:,x"] {
+    for url in ["ftp://a.example/", "http://user:secret@a.example/", "file:///etc/passwd", "data:,x"] {
         assert_eq!(all.judge(&Url::parse(url).unwrap(), &Method::GET).unwrap_err().code, ErrorCode::EgressDenied, "{url}");
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Streams {
 struct Open {
     epoch: u64,
     last_read: Instant,
+    /// Whether only its last part is left, in case that it is asked for again.
+    over: bool,
     body: Arc<tokio::sync::Mutex<Body>>,
 }
 
@@ -69,15 +71,16 @@ impl Streams {
         let key = (call.session_uid.clone(), call.call);
         {
             let mut open = lock(&self.open);
-            let own = open.keys().filter(|(uid, _)| *uid == call.session_uid).count();
-            if own >= SESSION_OPEN_MAX || open.len() >= OPEN_MAX {
+            let own = |(uid, _): &Key| *uid == call.session_uid;
+            if !make_room(&mut open, SESSION_OPEN_MAX, own) || !make_room(&mut open, OPEN_MAX, |_| true) {
                 let message = format!(
                     "too many responses are open ({SESSION_OPEN_MAX} for a session, {OPEN_MAX} for a broker): read or cancel() the bodies of those before"
                 );
                 return Err(ApiError::new(ErrorCode::QuotaExceeded, message));
             }
             let body = Body { reader: Some(reader), next: 0, last: None };
-            open.insert(key.clone(), Open { epoch: call.epoch, last_read: Instant::now(), body: Arc::new(tokio::sync::Mutex::new(body)) });
+            let body = Arc::new(tokio::sync::Mutex::new(body));
+            open.insert(key.clone(), Open { epoch: call.epoch, last_read: Instant::now(), over: false, body });
             self.count(&open);
         }
         tokio::spawn(self.clone().close_unread(key));
@@ -124,13 +127,17 @@ impl Streams {
         }
         let Some(reader) = &mut body.reader else { return Ok(BodyAnswer::Lost {}) };
         let answer = next_part(reader).await;
-        if !matches!(answer, BodyAnswer::Part { last: false, .. }) {
+        let over = !matches!(answer, BodyAnswer::Part { last: false, .. });
+        if over {
             body.reader = None;
         }
         body.next += 1;
         body.last = Some(answer.clone());
         drop(body);
         self.touch(&key, call.epoch)?;
+        if let Some(open) = lock(&self.open).get_mut(&key) {
+            open.over = over;
+        }
         Ok(answer)
     }
 
@@ -160,6 +167,17 @@ impl Streams {
     fn count(&self, open: &HashMap<Key, Open>) {
         self.gauge.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
     }
+}
+
+/// Whether there is room for one more of those that `counted` counts, once the one that has been over for longest is forgotten.
+fn make_room(open: &mut HashMap<Key, Open>, max: usize, counted: impl Fn(&Key) -> bool) -> bool {
+    if open.keys().filter(|key| counted(key)).count() < max {
+        return true;
+    }
+    let over = open.iter().filter(|(key, open)| open.over && counted(key));
+    let Some(oldest) = over.min_by_key(|(_, open)| open.last_read).map(|(key, _)| key.clone()) else { return false };
+    open.remove(&oldest);
+    true
 }
 
 /// What arrives next, and whatever is there with it.

@@ -80,6 +80,22 @@ async fn so_many_bodies_may_be_open() {
 }
 
 #[tokio::test]
+async fn a_body_that_was_read_to_its_end_makes_room() {
+    let streams = streams();
+    for number in 0..SESSION_OPEN_MAX as u64 {
+        streams.open(&call("u", number), reader(vec![b'x'; 3])).unwrap();
+    }
+    for number in [7, 3] {
+        assert_eq!(read(&streams, number, 0, 1).await, Ok(part(3, true)));
+    }
+    streams.open(&call("u", 1_000), reader(vec![0])).unwrap();
+    assert_eq!(read(&streams, 7, 0, 1).await, Ok(BodyAnswer::Lost {}), "it was over for longest");
+    assert_eq!(read(&streams, 3, 0, 1).await, Ok(part(3, true)), "its last part may be asked for again");
+    streams.open(&call("u", 1_001), reader(vec![0])).unwrap();
+    assert_eq!(streams.open(&call("u", 1_002), reader(vec![0])).unwrap_err().code, ErrorCode::QuotaExceeded);
+}
+
+#[tokio::test]
 async fn an_owner_that_is_over_closes_nothing() {
     let streams = streams();
     streams.open(&call("u", 1), reader(vec![b'x'; 3])).unwrap();
