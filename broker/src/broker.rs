@@ -26,10 +26,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ConfigError, Secrets,
     catalog::{Catalog, Tool},
+    egress::{self, BrokerRules, Egress},
     exchange,
     journal::{Claim, Journal, Limits, Ticket},
     ledger::{Admitted, JournalStore, Ledger, Patience},
-    meters::Meters,
+    meters::{EgressMeters, Meters},
 };
 
 /// Largest body of a call, in bytes.
@@ -37,7 +38,7 @@ const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
-const OUTCOME_SLACK: Duration = Duration::from_secs(1);
+pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
 /// A ToolBroker at work. Clones share everything.
 #[derive(Debug, Clone)]
@@ -54,6 +55,7 @@ struct Inner {
     ledger: Option<Ledger>,
     meters: Meters,
     slots: Semaphore,
+    egress: Egress,
 }
 
 impl Broker {
@@ -81,7 +83,8 @@ impl Broker {
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let ledger = place.map(|place| Ledger::new(place, meters.clone()));
-        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots }) })
+        let egress = Egress::new(EgressMeters::new(metrics)?)?;
+        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots, egress }) })
     }
 
     /// Takes another spec; the journal stays.
@@ -114,6 +117,19 @@ impl Broker {
             .get(&call.tool)
             .filter(|tool| !tool.method.is_safe())
             .map(|tool| Patience { wait: tool.timeout * 2 + OUTCOME_SLACK, honours_key: tool.service.honours_idempotency_key });
+        self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
+    }
+
+    /// Claims a call and has it made, unless it was made before. `patience`: `None` when making it twice does no harm.
+    pub(crate) async fn once<Making>(
+        &self,
+        call: ToolCall,
+        patience: Option<Patience>,
+        make: impl FnOnce(Self, ToolCall) -> Making + Send + 'static,
+    ) -> Result<Arc<ToolAnswer>, ApiError>
+    where
+        Making: Future<Output = ToolAnswer> + Send + 'static,
+    {
         let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
         let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
         let pending = match claim {
@@ -128,7 +144,7 @@ impl Broker {
             Claim::Run(ticket) => {
                 let pending = ticket.pending();
                 let broker = self.clone();
-                tokio::spawn(async move { broker.carry_out(&call, ticket, patience).await });
+                tokio::spawn(async move { broker.carry_out(call, ticket, patience, make).await });
                 pending
             }
         };
@@ -139,12 +155,20 @@ impl Broker {
     }
 
     /// Makes a call that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
-    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>) {
-        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(self.make(call).await) };
-        match ledger.admit(call, patience).await {
+    async fn carry_out<Making: Future<Output = ToolAnswer>>(
+        &self,
+        call: ToolCall,
+        ticket: Ticket,
+        patience: Option<Patience>,
+        make: impl FnOnce(Self, ToolCall) -> Making,
+    ) {
+        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else {
+            return ticket.finish(make(self.clone(), call).await);
+        };
+        match ledger.admit(&call, patience).await {
             Ok(Admitted::Make(attempt)) => {
-                let answer = self.make(call).await;
-                ledger.settle(call, attempt, &answer).await;
+                let answer = make(self.clone(), call.clone()).await;
+                ledger.settle(&call, attempt, &answer).await;
                 ticket.finish(answer);
             }
             Ok(Admitted::Answered(answer)) => {
@@ -212,12 +236,21 @@ impl Broker {
         self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.inner.egress
+    }
+
+    pub(crate) fn broker_rules(&self) -> Arc<BrokerRules> {
+        self.catalog().egress.clone()
+    }
+
     /// The routes, for kernel pods of `namespace` only.
     pub fn router(&self, namespace: impl Into<String>) -> Router {
         let state = Served { broker: self.clone(), namespace: namespace.into() };
         let routes = Router::new()
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
             .route("/v1/tools", get(tools))
+            .merge(egress::routes())
             .with_state(state);
         require(routes, &[Process::Kernel])
     }
@@ -230,25 +263,30 @@ impl Broker {
 }
 
 #[derive(Debug, Clone)]
-struct Served {
-    broker: Broker,
+pub(crate) struct Served {
+    pub(crate) broker: Broker,
     namespace: String,
 }
 
 impl Served {
-    fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
         if peer.is(Process::Kernel, &self.namespace) {
             return Ok(());
         }
         Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
     }
+
+    pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
+        if namespace == self.namespace {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace"))
+    }
 }
 
 async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Json<ToolAnswer>> {
     served.admit(&peer)?;
-    if call.namespace != served.namespace {
-        return Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace").into());
-    }
+    served.admit_session(&call.namespace)?;
     Ok(Json(ToolAnswer::clone(served.broker.call(call).await?.as_ref())))
 }
 

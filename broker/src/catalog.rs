@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     ConfigError, Problem, ProblemKind, Secrets,
     credential::Scheme,
+    egress::BrokerRules,
     path::{Pattern, Template},
 };
 
@@ -29,6 +30,7 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) tools: BTreeMap<String, Arc<Tool>>,
+    pub(crate) egress: Arc<BrokerRules>,
 }
 
 /// A tool.
@@ -95,7 +97,8 @@ impl Catalog {
                 tools.insert(tool.name.clone(), Arc::new(compiled));
             }
         }
-        if problems.is_empty() { Ok(Self { tools }) } else { Err(ConfigError::Problems(problems)) }
+        let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
+        if problems.is_empty() { Ok(Self { tools, egress }) } else { Err(ConfigError::Problems(problems)) }
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {

@@ -52,7 +52,7 @@ pub enum ProblemKind {
     #[error("must be an http or https URL without query, fragment or credentials")]
     BaseUrl,
     /// A method is not one of ours.
-    #[error("`{0}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE")]
+    #[error("`{0}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE (and OPTIONS, of fetches)")]
     Method(String),
     /// A tool's method is not allowed by its service.
     #[error("the service `{service}` does not allow {method}: add it to its allowedMethods")]

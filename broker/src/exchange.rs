@@ -33,14 +33,14 @@ const IDEMPOTENCY_KEY_DIGITS: usize = 32;
 
 /// The client of all services: no redirects, no proxy, no cookies.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
+    client_with(|builder| builder.user_agent(concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"))))
+}
+
+/// A client without redirects, proxy and cookies, and with what `shape` adds.
+pub(crate) fn client_with(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder) -> Result<Client, reqwest::Error> {
     dormouse_service::telemetry::install_tls_provider();
-    let builder = || {
-        Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .user_agent(concat!("dormouse-broker/", env!("CARGO_PKG_VERSION")))
-    };
+    let plain = || Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().connect_timeout(CONNECT_TIMEOUT);
+    let builder = || shape(plain());
     builder().build().or_else(|error| {
         // An image without a certificate bundle: plain HTTP still works, and https fails at the handshake.
         tracing::warn!(%error, "there are no certificates of public authorities; https services cannot be verified");

@@ -43,3 +43,28 @@ impl Meters {
         self.calls.with_label_values(&[outcome.as_str()]).inc();
     }
 }
+
+/// Counters of fetches.
+#[derive(Debug, Clone)]
+pub(crate) struct EgressMeters {
+    pub(crate) fetches: IntCounterVec,
+    pub(crate) sent: IntCounter,
+    pub(crate) received: IntCounter,
+    pub(crate) open_bodies: IntGauge,
+}
+
+impl EgressMeters {
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        let bytes = metrics.counters(
+            "broker_egress_bytes_total",
+            "Bytes of fetches, bodies as they travelled: sent or received.",
+            &["direction"],
+        )?;
+        Ok(Self {
+            fetches: metrics.counters("broker_fetches_total", "Fetches, by outcome: ok, failed, or the error code.", &["outcome"])?,
+            sent: bytes.with_label_values(&["sent"]),
+            received: bytes.with_label_values(&["received"]),
+            open_bodies: metrics.gauge("broker_open_bodies", "Bodies that are open for sessions to read.")?,
+        })
+    }
+}

@@ -112,6 +112,14 @@ fn check(value: &str) -> Result<(), ArgumentError> {
     Ok(())
 }
 
+/// Whether no server can read the path as another one, however often it decodes: no dot segments, no control characters. Some servers end a
+/// segment at a `;`.
+pub(crate) fn is_plain(path: &str) -> bool {
+    let decoded = fully_decoded(path);
+    let name = |segment: &str| segment.split(';').next().is_some_and(|name| name == "." || name == "..");
+    !decoded.chars().any(char::is_control) && !decoded.split(['/', '\\']).any(name)
+}
+
 fn has_dot_segment(decoded: &str) -> bool {
     decoded.split(['/', '\\']).any(|segment| segment == "." || segment == "..")
 }
@@ -131,8 +139,17 @@ impl Pattern {
 
     /// Whether it matches a path, both decoded once: servers may see either form.
     pub(crate) fn matches(&self, path: &str) -> bool {
-        let path = decode(path);
-        let mut rest = path.as_str();
+        self.covers(&decode(path))
+    }
+
+    /// Whether it matches in every reading: a path with encoded slashes must match with them as slashes and as they are.
+    pub(crate) fn allows(&self, path: &str) -> bool {
+        let slashes = |text: &str| text.matches(['/', '\\']).count();
+        self.matches(path) && (slashes(&fully_decoded(path)) == slashes(path) || self.covers(path))
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        let mut rest = path;
         let mut parts = self.0.split('*');
         let Some(first) = parts.next() else { return false };
         let Some(after_first) = rest.strip_prefix(first) else { return false };

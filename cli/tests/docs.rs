@@ -9,33 +9,13 @@ use support::Dev;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cells.md");
 
-/// What ends a cell, before its preview.
-const ANSWER: &str = "// → ";
-
-/// The cells of the page in order, each with its line and the preview that is promised.
-fn cells(page: &str) -> Vec<(usize, String, String)> {
-    let (mut cells, mut code, mut inside) = (Vec::new(), String::new(), false);
-    for (index, line) in page.lines().enumerate() {
-        match line.strip_prefix("```") {
-            Some(language) => inside = language == "ts",
-            None if inside => match line.split_once(ANSWER) {
-                Some((last, preview)) => cells.push((index + 1, std::mem::take(&mut code) + last, preview.trim().to_owned())),
-                None => code += &format!("{line}\n"),
-            },
-            None => {}
-        }
-    }
-    assert!(code.trim().is_empty(), "a cell without an answer: {code}");
-    cells
-}
-
 #[test]
 fn the_cells_of_the_docs_answer_as_they_say() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &[]);
     dormouse_service::telemetry::install_tls_provider();
     let client = Client::new(&dev.server, "default", None).unwrap();
-    let cells = cells(&std::fs::read_to_string(DOCS).unwrap());
+    let cells = support::cells(&std::fs::read_to_string(DOCS).unwrap());
     assert!(cells.len() > 10, "the page has lost its cells: {cells:?}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

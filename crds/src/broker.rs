@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, condition::Condition};
+use crate::{KeyRef, condition::Condition, egress::BrokerEgress};
 
 /// Desired state of a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub struct ToolBrokerSpec {
     /// Where it is written down which calls were made.
     #[serde(default)]
     pub journal: Journal,
+    /// What sessions may `fetch`. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<BrokerEgress>,
 }
 
 /// The journal of calls that are not safe to repeat.

@@ -5,6 +5,7 @@
 
 pub mod broker;
 pub mod condition;
+pub mod egress;
 pub mod manifest;
 pub mod pool;
 #[cfg(feature = "kubernetes")]

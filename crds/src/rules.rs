@@ -130,6 +130,34 @@ pub(crate) fn service() -> Value {
     ])
 }
 
+/// What rules of sessions and of brokers have in common.
+fn egress_rules() -> [(String, String); 3] {
+    [
+        rule(
+            "self.host.matches('^([*]|([*][.])?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?[.]?|[[][0-9A-Fa-f:.]+[]])(:([0-9]+|[*]))?$')",
+            "host: write a host name, an address, *.SUFFIX or *, and :PORT behind it if need be",
+        ),
+        rule(
+            "self.methods.all(m, m in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])",
+            "methods: write some of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, in capitals",
+        ),
+        rule("self.paths.all(p, p.startsWith('/'))", "paths: write paths that begin with '/', such as /repos/*"),
+    ]
+}
+
+pub(crate) fn egress() -> Value {
+    rules(egress_rules())
+}
+
+pub(crate) fn broker_egress() -> Value {
+    let [host, methods, paths] = egress_rules();
+    let named = rule(
+        "!has(self.private) || !self.private || !self.host.matches('^[*](:.*)?$')",
+        "private: name the host; a rule for every host reaches public addresses only",
+    );
+    rules([host, methods, paths, named])
+}
+
 pub(crate) fn auth() -> Value {
     rules([
         rule(

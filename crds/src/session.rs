@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{NameRef, condition::Condition};
+use crate::{NameRef, condition::Condition, egress::Egress};
 
 /// Whether the session may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -80,9 +80,12 @@ pub struct KernelSessionSpec {
     /// Fixed time and randomness; absent for the real ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub determinism: Option<Determinism>,
-    /// The ToolBroker that answers `callTool`.
+    /// The ToolBroker that answers `callTool` and makes the requests of `fetch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_broker_ref: Option<NameRef>,
+    /// Where `fetch` may go, through the ToolBroker. Absent: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Egress>,
     /// Code that runs once, before the first cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
@@ -104,6 +107,7 @@ impl Default for KernelSessionSpec {
             limits: Limits::default(),
             determinism: None,
             tool_broker_ref: None,
+            egress: None,
             bootstrap: None,
             source: None,
             checkpoints: Checkpoints::default(),
@@ -133,9 +137,9 @@ pub struct Limits {
     pub eval_ticks: u64,
     /// Bytes of console and display output of a cell.
     pub output_bytes: u64,
-    /// Tool calls of a cell.
+    /// Tool calls and fetches of a cell.
     pub tool_calls: u32,
-    /// Timers and calls that a session may have in flight.
+    /// Timers, calls and fetches that a session may have in flight.
     pub pending_operations: u32,
 }
 
@@ -246,7 +250,7 @@ pub struct KernelSessionStatus {
     /// Cells run in the session's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cells: Option<u64>,
-    /// Tool calls made in the session's life.
+    /// Tool calls and fetches made in the session's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
 }

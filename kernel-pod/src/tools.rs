@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dormouse_protocol::broker::{ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// Wait before the first repetition of a call that met no broker.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -28,6 +29,25 @@ pub trait Tools: Send + Sync {
     /// # Errors
     /// The broker refuses the call, or cannot be reached for a long while. `SessionGone`: a later epoch has been seen.
     async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError>;
+
+    /// Makes a request of `fetch`, as [`Tools::call`] makes a call.
+    ///
+    /// # Errors
+    /// As those of a call.
+    async fn fetch(&self, _broker: &str, _call: FetchCall) -> Result<ToolAnswer, ApiError> {
+        Err(ApiError::new(ErrorCode::NotSupported, "this process makes no requests"))
+    }
+
+    /// The next part of a response's body.
+    ///
+    /// # Errors
+    /// As those of a call.
+    async fn body(&self, _broker: &str, _call: BodyCall) -> Result<BodyAnswer, ApiError> {
+        Err(ApiError::new(ErrorCode::NotSupported, "this process makes no requests"))
+    }
+
+    /// Gives a fetch up, or closes its body. A broker that does not hear of it finds out by itself.
+    async fn close(&self, _broker: &str, _call: CloseCall) {}
 }
 
 /// Brokers behind mTLS.
@@ -44,10 +64,12 @@ impl BrokerTools {
         Self { client, address: address.into() }
     }
 
-    async fn attempt(&self, broker: &str, call: &ToolCall) -> Result<ToolAnswer, Attempt> {
-        let address = self.address.replace("{name}", broker).replace("{namespace}", &call.namespace);
-        let peer = Identity::new(Process::Broker, call.namespace.clone(), broker);
-        let request = self.client.request(http::Method::POST, &peer, &address, "/v1/call");
+    /// One sending.
+    async fn attempt<A: DeserializeOwned>(&self, way: Way<'_>, call: &impl Serialize) -> Result<A, Attempt> {
+        let Way { broker, namespace, path } = way;
+        let address = self.address.replace("{name}", broker).replace("{namespace}", namespace);
+        let peer = Identity::new(Process::Broker, namespace, broker);
+        let request = self.client.request(http::Method::POST, &peer, &address, path);
         let response = request.timeout(ATTEMPT_TIMEOUT).json(call).send().await.map_err(|error| match error.is_connect() {
             true => Attempt::Again(error.to_string()),
             false => Attempt::Lost(error.to_string()),
@@ -66,6 +88,37 @@ impl BrokerTools {
             Err(_) => Err(Attempt::Lost(format!("broker {broker} answered {status}"))),
         }
     }
+
+    /// Sends a call until it is answered or refused. `repeated` marks one that may have arrived before.
+    async fn send<C: Serialize, A: DeserializeOwned>(&self, way: Way<'_>, mut call: C, repeated: impl Fn(&mut C)) -> Result<A, ApiError> {
+        let mut wait = RETRY_FIRST;
+        let mut last = String::new();
+        for attempt in 0..RETRIES_MAX {
+            match self.attempt(way, &call).await {
+                Ok(answer) => return Ok(answer),
+                Err(Attempt::Refused(error)) => return Err(error),
+                Err(Attempt::Again(reason)) => last = reason,
+                Err(Attempt::Lost(reason)) => {
+                    repeated(&mut call);
+                    last = reason;
+                }
+            }
+            if attempt == 0 {
+                tracing::warn!(broker = way.broker, path = way.path, reason = last, "the broker did not answer; trying again");
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
+        }
+        Err(ApiError::new(ErrorCode::ToolResultInvalid, format!("broker {} could not be reached: {last}", way.broker)))
+    }
+}
+
+/// Where a message to a broker goes.
+#[derive(Debug, Clone, Copy)]
+struct Way<'a> {
+    broker: &'a str,
+    namespace: &'a str,
+    path: &'a str,
 }
 
 enum Attempt {
@@ -79,25 +132,28 @@ enum Attempt {
 
 #[async_trait]
 impl Tools for BrokerTools {
-    async fn call(&self, broker: &str, mut call: ToolCall) -> Result<ToolAnswer, ApiError> {
-        let mut wait = RETRY_FIRST;
-        let mut last = String::new();
-        for attempt in 0..RETRIES_MAX {
-            match self.attempt(broker, &call).await {
-                Ok(answer) => return Ok(answer),
-                Err(Attempt::Refused(error)) => return Err(error),
-                Err(Attempt::Again(reason)) => last = reason,
-                Err(Attempt::Lost(reason)) => {
-                    call.repeated = true;
-                    last = reason;
-                }
-            }
-            if attempt == 0 {
-                tracing::warn!(broker, call = call.call, reason = last, "the broker did not answer; trying again");
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RETRY_WAIT_MAX);
+    async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
+        let namespace = call.namespace.clone();
+        let way = Way { broker, namespace: &namespace, path: "/v1/call" };
+        self.send(way, call, |call| call.repeated = true).await
+    }
+
+    async fn fetch(&self, broker: &str, call: FetchCall) -> Result<ToolAnswer, ApiError> {
+        let namespace = call.call.namespace.clone();
+        let way = Way { broker, namespace: &namespace, path: "/v1/fetch" };
+        self.send(way, call, |call| call.call.repeated = true).await
+    }
+
+    async fn body(&self, broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
+        let namespace = call.namespace.clone();
+        self.send(Way { broker, namespace: &namespace, path: "/v1/body" }, call, |_| {}).await
+    }
+
+    async fn close(&self, broker: &str, call: CloseCall) {
+        let namespace = call.namespace.clone();
+        let way = Way { broker, namespace: &namespace, path: "/v1/close" };
+        if let Err(Attempt::Again(reason) | Attempt::Lost(reason)) = self.attempt::<()>(way, &call).await {
+            tracing::debug!(broker, reason, "the broker does not know that a fetch is given up");
         }
-        Err(ApiError::new(ErrorCode::ToolResultInvalid, format!("broker {broker} could not be reached: {last}")))
     }
 }

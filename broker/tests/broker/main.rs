@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod calls;
+mod fetch;
 mod journal;
 mod process;
 mod world;

@@ -6,7 +6,7 @@ use clap::Parser as _;
 use dormouse_broker::{Args, Broker, ConfigError, ProblemKind};
 use dormouse_protocol::{
     ErrorBody, ErrorCode,
-    broker::{ToolAnswer, ToolDescription},
+    broker::{FETCH, ToolAnswer, ToolDescription},
 };
 use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
@@ -57,13 +57,27 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
         assert_eq!(response.status(), 403);
         assert_eq!(response.json::<ErrorBody>().await.unwrap().error.code, ErrorCode::Forbidden);
     }
-    let mut older = call(4, "getWidget", json!({"id": "7"}));
+    // Nor is anyone else's fetch made, read or given up.
+    for (path, body) in [
+        ("/v1/fetch", json!({"call": call(4, FETCH, json!({"method": "GET", "url": "http://a.example/"})), "allow": []})),
+        ("/v1/body", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "stream": 1, "part": 0})),
+        ("/v1/close", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "call": 1})),
+    ] {
+        let send = |client: &PeerClient, body: &serde_json::Value| {
+            client.request(Method::POST, &own(), &address.to_string(), path).json(body).send()
+        };
+        assert_eq!(send(&client(&ca, Process::Kernel, "team-b"), &body).await.unwrap().status(), 403, "{path}");
+        assert_eq!(send(&kernel, &body).await.unwrap().status(), 200, "{path}");
+        let foreign = body.to_string().replace("team-a", "team-b").parse().unwrap();
+        assert_eq!(send(&kernel, &foreign).await.unwrap().status(), 403, "{path}");
+    }
+    let mut older = call(5, "getWidget", json!({"id": "7"}));
     older.epoch = 0;
     assert_eq!(post(&kernel, address, &older).await.status(), 410);
     assert_eq!(world.seen().len(), 1);
 
     // A call in flight is finished when the process is told to stop.
-    let slow = tokio::spawn(async move { post(&kernel, address, &call(5, "getWidget", json!({"id": "slow"}))).await.status() });
+    let slow = tokio::spawn(async move { post(&kernel, address, &call(6, "getWidget", json!({"id": "slow"}))).await.status() });
     world.arrived.notified().await;
     shutdown.cancel();
     world.go.notify_one();

@@ -13,7 +13,7 @@ use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{ToolAnswer, ToolCall},
+    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall},
 };
 use dormouse_service::{
     Metrics,
@@ -74,15 +74,32 @@ impl DevTools {
     }
 }
 
+impl DevTools {
+    fn named(&self, broker: &str) -> Result<&BrokerTools, ApiError> {
+        self.brokers.get(broker).ok_or_else(|| {
+            let message = format!("there is no ToolBroker {broker}: start `dormouse dev` with a --broker FILE.yaml that has it");
+            ApiError::new(ErrorCode::ToolNotFound, message)
+        })
+    }
+}
+
 #[async_trait]
 impl Tools for DevTools {
     async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
-        match self.brokers.get(broker) {
-            Some(tools) => tools.call(broker, call).await,
-            None => {
-                let message = format!("there is no ToolBroker {broker}: start `dormouse dev` with a --broker FILE.yaml that has it");
-                Err(ApiError::new(ErrorCode::ToolNotFound, message))
-            }
+        self.named(broker)?.call(broker, call).await
+    }
+
+    async fn fetch(&self, broker: &str, call: FetchCall) -> Result<ToolAnswer, ApiError> {
+        self.named(broker)?.fetch(broker, call).await
+    }
+
+    async fn body(&self, broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
+        self.named(broker)?.body(broker, call).await
+    }
+
+    async fn close(&self, broker: &str, call: CloseCall) {
+        if let Ok(tools) = self.named(broker) {
+            tools.close(broker, call).await;
         }
     }
 }

@@ -109,3 +109,23 @@ impl Drop for Dev {
         let _ = self.child.wait();
     }
 }
+
+/// What ends a cell, before its preview.
+const ANSWER: &str = "// → ";
+
+/// The cells of the page in order, each with its line and the preview that is promised.
+pub fn cells(page: &str) -> Vec<(usize, String, String)> {
+    let (mut cells, mut code, mut inside) = (Vec::new(), String::new(), false);
+    for (index, line) in page.lines().enumerate() {
+        match line.strip_prefix("```") {
+            Some(language) => inside = language == "ts",
+            None if inside => match line.split_once(ANSWER) {
+                Some((last, preview)) => cells.push((index + 1, std::mem::take(&mut code) + last, preview.trim().to_owned())),
+                None => code += &format!("{line}\n"),
+            },
+            None => {}
+        }
+    }
+    assert!(code.trim().is_empty(), "a cell without an answer: {code}");
+    cells
+}

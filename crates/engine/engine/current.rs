@@ -1,1 +1,1 @@
-include_bytes!("ca73ba05b9b9645a.wasm")
+include_bytes!("41705195aa211e67.wasm")

@@ -97,6 +97,28 @@ pub enum OpKind {
         /// Its arguments.
         args: Value,
     },
+    /// Make an HTTP request and deliver what came of it.
+    Fetch {
+        /// The request, as the guest's `fetch` forms it.
+        request: Value,
+    },
+    /// The fetch of this id is not awaited any more. Needs no answer.
+    CancelFetch {
+        /// Id of the fetch's operation.
+        id: u64,
+    },
+    /// Deliver the next part of a response's body.
+    Body {
+        /// The body, by the number that came with the response.
+        stream: u64,
+        /// The part, from 0.
+        part: u64,
+    },
+    /// The body is not read any more, and no part of it is awaited. Needs no answer.
+    CloseBody {
+        /// The body.
+        stream: u64,
+    },
     /// The timer of this id is not awaited any more. Needs no answer.
     CancelTimer {
         /// Id of the timer's operation.

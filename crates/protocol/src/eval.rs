@@ -109,7 +109,7 @@ pub struct EvalStats {
     pub heap_bytes: u64,
     /// Bytes that the cell's commits wrote to the store.
     pub committed_bytes: u64,
-    /// Tool calls that the cell made.
+    /// Tool calls and fetches that the cell made.
     pub tool_calls: u32,
     /// Whether the session had to be woken.
     pub woke: Woke,

@@ -224,7 +224,7 @@ pub struct SessionReport {
     pub next_wake_time: Option<String>,
     /// Cells run in the session's life.
     pub cells: u64,
-    /// Tool calls made in the session's life.
+    /// Tool calls and fetches made in the session's life.
     pub tool_calls: u64,
 }
 

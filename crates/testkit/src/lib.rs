@@ -10,3 +10,4 @@ pub mod process;
 pub mod proxy;
 pub mod soak;
 pub mod tools;
+pub mod web;

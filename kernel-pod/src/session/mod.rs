@@ -6,6 +6,7 @@
 mod actor;
 mod answered;
 mod budget;
+mod calls;
 mod cells;
 mod claimed;
 mod commit;

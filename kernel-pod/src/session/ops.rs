@@ -1,12 +1,13 @@
-//! Host operations in flight: timers and tool calls of one live instance. All of it is rebuilt from the record after a restore.
+//! Host operations in flight: timers, tool calls and fetches of one live instance. All of it is rebuilt from the record after a restore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dormouse_protocol::ApiError;
-use dormouse_protocol::broker::{ToolAnswer, ToolCall};
-use tokio::task::JoinSet;
+use dormouse_crds::egress::EgressRule;
+use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::state::{Pending, SessionState};
@@ -32,12 +33,12 @@ pub(crate) enum Settled {
         /// The error's message.
         message: String,
     },
-    /// A tool has answered, or the call failed for good.
+    /// A broker has answered, or the call failed for good.
     Tool {
         /// The engine's number.
         op: u64,
-        /// The call's number in the session.
-        call: u64,
+        /// The call's number in the session; a part of a body has none.
+        call: Option<u64>,
         /// What came.
         answer: Result<ToolAnswer, ApiError>,
     },
@@ -58,6 +59,8 @@ pub(crate) struct Caller {
     pub uid: String,
     /// Epoch of the assignment.
     pub epoch: u64,
+    /// What the session may fetch.
+    pub allow: Vec<EgressRule>,
 }
 
 /// One call, as it leaves.
@@ -65,6 +68,7 @@ struct Sending {
     call: u64,
     tool: String,
     args: serde_json::Value,
+    fetch: bool,
     repeated: bool,
     settled_below: u64,
 }
@@ -74,8 +78,10 @@ struct Sending {
 pub(crate) struct InFlight {
     timers: BTreeMap<(Instant, u64), ()>,
     due: BTreeMap<u64, Instant>,
-    calls: JoinSet<(u64, u64, Result<ToolAnswer, ApiError>)>,
+    calls: JoinSet<(u64, Option<u64>, Result<ToolAnswer, ApiError>)>,
     called: BTreeSet<u64>,
+    /// What may be given up: fetches, and parts of bodies.
+    abortable: BTreeMap<u64, AbortHandle>,
     /// Calls that the record already held: an earlier owner may have sent them.
     inherited: BTreeSet<u64>,
 }
@@ -98,18 +104,34 @@ impl InFlight {
             self.due.remove(&op);
             self.timers.remove(&(at, op));
         }
+        self.abortable.retain(|op, task| {
+            let wanted = state.pending.contains_key(op);
+            if !wanted {
+                task.abort();
+            }
+            wanted
+        });
         // Overdue timers fire in the order of their deadlines, so they are armed in it.
         let mut timers: Vec<(i64, u64)> = Vec::new();
         for (&op, pending) in &state.pending {
             match pending {
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
                 Pending::Timer { .. } => {}
-                Pending::Tool { call, name, args } => {
+                Pending::Tool { call, name, args, fetch } => {
                     if let Some(caller) = caller
                         && self.called.insert(op)
                     {
                         let repeated = self.inherited.contains(&op);
-                        self.send(op, caller, Sending { call: *call, tool: name.clone(), args: args.clone(), repeated, settled_below });
+                        let sending =
+                            Sending { call: *call, tool: name.clone(), args: args.clone(), fetch: *fetch, repeated, settled_below };
+                        self.send(op, caller, sending);
+                    }
+                }
+                Pending::Body { stream, part } => {
+                    if let Some(caller) = caller
+                        && self.called.insert(op)
+                    {
+                        self.ask_for_part(op, caller, *stream, *part);
                     }
                 }
                 Pending::Refused { .. } => {}
@@ -129,12 +151,41 @@ impl InFlight {
     }
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
-        let Caller { tools, broker, namespace, session, uid, epoch } = caller.clone();
-        let Sending { call, tool, args, repeated, settled_below } = sending;
-        self.calls.spawn(async move {
+        let Caller { tools, broker, namespace, session, uid, epoch, allow } = caller.clone();
+        let Sending { call, tool, args, fetch, repeated, settled_below } = sending;
+        let task = self.calls.spawn(async move {
             let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below };
-            (op, call, tools.call(&broker, request).await)
+            let answer = match fetch {
+                true => tools.fetch(&broker, FetchCall { call: request, allow }).await,
+                false => tools.call(&broker, request).await,
+            };
+            (op, Some(call), answer)
         });
+        if fetch {
+            self.abortable.insert(op, task);
+        }
+    }
+
+    fn ask_for_part(&mut self, op: u64, caller: &Caller, stream: u64, part: u64) {
+        let Caller { tools, broker, namespace, uid, epoch, .. } = caller.clone();
+        let task = self.calls.spawn(async move {
+            let answer = tools.body(&broker, BodyCall { namespace, session_uid: uid, epoch, stream, part }).await;
+            let unreadable = |error| ApiError::new(ErrorCode::Internal, format!("a part of a body cannot be read: {error}"));
+            let value = answer.and_then(|answer| serde_json::to_value(answer).map_err(unreadable));
+            (op, None, value.map(|value| ToolAnswer::Ok { value }))
+        });
+        self.abortable.insert(op, task);
+    }
+
+    /// Tells the broker that nobody waits for a fetch or its body any more. It may not hear of it.
+    pub(crate) fn close(caller: &Caller, call: u64) {
+        let Caller { tools, broker, namespace, uid, epoch, .. } = caller.clone();
+        tokio::spawn(async move { tools.close(&broker, CloseCall { namespace, session_uid: uid, epoch, call }).await });
+    }
+
+    /// Whether this operation has left this process.
+    pub(crate) fn has_left(&self, op: u64) -> bool {
+        self.called.contains(&op)
     }
 
     /// Whether a call is under way.
@@ -147,7 +198,7 @@ impl InFlight {
         loop {
             let refused = state.pending.iter().find_map(|(op, pending)| match pending {
                 Pending::Refused { name, message } => Some(Settled::Refused { op: *op, name: name.clone(), message: message.clone() }),
-                Pending::Timer { .. } | Pending::Tool { .. } => None,
+                Pending::Timer { .. } | Pending::Tool { .. } | Pending::Body { .. } => None,
             });
             if let Some(refused) = refused {
                 return refused;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
-use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::broker::{FETCH, ToolAnswer};
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::EventBody;
-use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
+use super::calls::{Allowance, Outgoing};
 use super::ops::{Settled, now_ms};
 use super::state::{Pending, Recorded, RunningCell};
 use super::{EvalJob, Fault, budget, journal};
@@ -20,7 +20,7 @@ use crate::metrics::CellOutcome;
 /// The number of the bootstrap code, which is no cell of the user's.
 pub(super) const BOOTSTRAP_CELL: u64 = 0;
 
-const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer and no tool call is pending. \
+const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer, no tool call and no fetch is pending. \
                      Resolve the promise in the cell, or do not await it";
 
 /// What an instance is asked to do.
@@ -77,10 +77,10 @@ impl Actor {
             Settled::Timer { op } => (op, OpResult::Fired, None),
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
             Settled::Tool { op, call, answer } => match answer {
-                Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), Some(call)),
+                Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
                 Ok(ToolAnswer::Err { error }) | Err(error) => {
-                    (op, OpResult::Err { name: error.code.to_string(), message: error.message }, Some(call))
+                    (op, OpResult::Err { name: error.code.to_string(), message: error.message }, call)
                 }
             },
         };
@@ -173,15 +173,15 @@ impl Actor {
 
     /// Takes in what a turn brought: output, operations, the cell's end. Commits before anything leaves.
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
+        let caller = self.caller();
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
         live.absorb(&turn);
         let mut events = Vec::new();
         let mut calls = false;
-        let no_broker = self.assignment.spec.tool_broker_ref.is_none();
-        let calls_max = self.assignment.spec.limits.tool_calls;
+        let allowance = Allowance { caller: caller.as_ref(), calls_max: self.assignment.spec.limits.tool_calls };
         for op in turn.ops {
-            if let Some(call) = live.register(op, no_broker, calls_max) {
+            if let Some(call) = live.register(op, &allowance) {
                 events.push(call);
                 calls = true;
             }
@@ -335,8 +335,8 @@ impl Live {
         }
     }
 
-    /// Keeps an operation in the record. Answers the event of a tool call.
-    fn register(&mut self, op: Op, no_broker: bool, calls_max: u32) -> Option<EventBody> {
+    /// Keeps an operation in the record. Answers the event of a call.
+    fn register(&mut self, op: Op, allowance: &Allowance<'_>) -> Option<EventBody> {
         match op.kind {
             OpKind::Timer { delay_ms } => {
                 #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates, and the delay is at least 0")]
@@ -348,29 +348,21 @@ impl Live {
                 self.state.pending.remove(&id);
                 None
             }
-            OpKind::Tool { name, args } => {
-                let made = self.state.running.as_ref().map_or(0, |running| running.tool_calls);
-                let refused = if no_broker {
-                    Some((ErrorCode::ToolNotFound, "the session has no ToolBroker: name one in spec.toolBrokerRef".to_owned()))
-                } else if made >= calls_max {
-                    let message = format!("the cell has made {calls_max} tool calls, which is spec.limits.toolCalls");
-                    Some((ErrorCode::QuotaExceeded, message))
-                } else {
-                    None
-                };
-                if let Some((code, message)) = refused {
-                    self.state.pending.insert(op.id, Pending::Refused { name: code.to_string(), message });
-                    return None;
-                }
-                if let Some(running) = &mut self.state.running {
-                    running.tool_calls += 1;
-                }
-                self.state.calls += 1;
-                let call = self.state.calls;
-                self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
-                let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: args.clone() };
-                self.state.pending.insert(op.id, Pending::Tool { call, name, args });
-                Some(event)
+            OpKind::Tool { name, args } => self.register_call(op.id, Outgoing { name, args, fetch: false }, allowance),
+            OpKind::Fetch { request } => {
+                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true }, allowance)
+            }
+            OpKind::CancelFetch { id } => {
+                self.cancel_fetch(id, allowance.caller);
+                None
+            }
+            OpKind::Body { stream, part } => {
+                self.register_part(op.id, stream, part, allowance.caller);
+                None
+            }
+            OpKind::CloseBody { stream } => {
+                self.close_body(stream, allowance.caller);
+                None
             }
         }
     }

@@ -19,6 +19,9 @@ const CONSTANTS_MAX: usize = 4096;
 /// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
 const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// What a cell catches when the rest of a response is lost. The guest gives it the same name.
+pub(crate) const STREAM_INTERRUPTED: &str = "StreamInterrupted";
+
 /// How far numbers jump when the last ones are lost: further than a session goes between two checkpoints.
 const LOST_NUMBERS_GAP: u64 = 1 << 20;
 
@@ -40,7 +43,7 @@ pub(crate) struct SessionState {
     pub bootstrapped: bool,
     /// Cells begun so far; the last one's number.
     pub cells: u64,
-    /// Tool calls made so far; the last one's number.
+    /// Tool calls and fetches made so far; the last one's number.
     pub calls: u64,
     /// Names that cells have declared with `const`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -70,7 +73,7 @@ pub(crate) enum Pending {
         /// Milliseconds since the Unix epoch.
         due_ms: i64,
     },
-    /// A tool call. The same number is sent until its answer is in the heap.
+    /// A tool call or a fetch. The same number is sent until its answer is in the heap.
     #[serde(rename_all = "camelCase")]
     Tool {
         /// The call's number in the session.
@@ -79,6 +82,16 @@ pub(crate) enum Pending {
         name: String,
         /// Its arguments.
         args: serde_json::Value,
+        /// Whether it is a request of `fetch`, which the arguments are, and no tool's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fetch: bool,
+    },
+    /// A part of a response's body, which the broker holds open.
+    Body {
+        /// The body.
+        stream: u64,
+        /// The part, from 0.
+        part: u64,
     },
     /// A call that this process refuses; the failure is still to be delivered.
     Refused {
@@ -203,10 +216,18 @@ impl SessionState {
     /// code can catch. Nobody waits for the cell that ran, and no retry gets its answer.
     pub(crate) fn rewound(mut self) -> Self {
         for pending in self.pending.values_mut() {
-            if matches!(pending, Pending::Tool { .. }) {
-                let message = "the call was under way in the state that this session goes on from; make it again if it is wanted";
-                *pending = Pending::Refused { name: ErrorCode::Interrupted.to_string(), message: message.to_owned() };
-            }
+            let (name, message) = match pending {
+                Pending::Tool { .. } => (
+                    ErrorCode::Interrupted.to_string(),
+                    "the call was under way in the state that this session goes on from; make it again if it is wanted",
+                ),
+                Pending::Body { .. } => (
+                    STREAM_INTERRUPTED.to_owned(),
+                    "the response was being read in the state that this session goes on from; fetch it again if it is wanted",
+                ),
+                Pending::Timer { .. } | Pending::Refused { .. } => continue,
+            };
+            *pending = Pending::Refused { name, message: message.to_owned() };
         }
         self.running = None;
         self.last = None;
@@ -235,16 +256,17 @@ impl SessionState {
         self
     }
 
-    /// Whether the heap waits for a tool.
+    /// Whether the heap waits for a tool or for the network.
     pub(crate) fn awaits_tool(&self) -> bool {
-        self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. }))
+        self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. } | Pending::Body { .. }))
     }
 
     /// The number below which no call waits for its answer.
     pub(crate) fn settled_below(&self) -> u64 {
         let waiting = self.pending.values().filter_map(|pending| match pending {
             Pending::Tool { call, .. } => Some(*call),
-            Pending::Timer { .. } | Pending::Refused { .. } => None,
+            // A part of a body changes nothing outside.
+            Pending::Timer { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
         });
         waiting.min().unwrap_or_else(|| self.calls.saturating_add(1))
     }
@@ -255,7 +277,7 @@ impl SessionState {
             .values()
             .filter_map(|pending| match pending {
                 Pending::Timer { due_ms } => Some(*due_ms),
-                Pending::Tool { .. } | Pending::Refused { .. } => None,
+                Pending::Tool { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
             })
             .min()
     }

@@ -232,6 +232,7 @@ impl Actor {
             session: self.assignment.name.clone(),
             uid: self.assignment.uid.clone(),
             epoch: self.assignment.epoch,
+            allow: self.assignment.spec.egress.as_ref().map(|egress| egress.allow.clone()).unwrap_or_default(),
         })
     }
 

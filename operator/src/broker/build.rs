@@ -52,6 +52,8 @@ pub fn build(broker: &ValidBroker) -> Result<Built, ReconcileError> {
             "metadata": metadata(broker),
             "spec": {
                 "selector": selector(broker),
+                // A body that a replica holds open for a session is read from that replica.
+                "sessionAffinity": "ClientIP",
                 "ports": [{ "name": COMPONENT_BROKER, "port": BROKER_PORT, "targetPort": BROKER_PORT, "protocol": "TCP" }],
             },
         }))?,

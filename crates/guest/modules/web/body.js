@@ -77,6 +77,11 @@ class Body {
     for (const [name, value] of new URLSearchParams(withoutMark(await this.#take()))) form.append(name, value);
     return form;
   }
+  // Another body instead of the one that it was made with.
+  static refill(body, { bytes, stream = null }) {
+    body.#bytes = bytes;
+    body.#stream = stream;
+  }
   // The other half of a clone.
   static split(body) {
     if (body.bodyUsed || body.#stream?.locked) throw new TypeError('Body cannot be cloned: it has been read');
@@ -87,7 +92,8 @@ class Body {
   }
 }
 for (const key of ['body', 'bodyUsed', 'arrayBuffer', 'text', 'json', 'blob', 'formData']) Object.defineProperty(Body.prototype, key, { enumerable: true });
-const { split } = Body;
+const { split, refill } = Body;
 delete Body.split;
+delete Body.refill;
 
-module.exports = { Body, extract, split };
+module.exports = { Body, extract, refill, split };

@@ -1,7 +1,8 @@
-// Request and Response of the Fetch standard. Nothing is sent: `fetch` itself says so.
+// Request, Response and fetch of the Fetch standard. The request is a host operation; what comes back is made into a Response here.
 import { AbortController, AbortSignal } from 'web/abort';
-import { Body, extract, split } from 'web/body';
-import { Headers } from 'web/headers';
+import { Body, extract, refill, split } from 'web/body';
+import { Headers, freeze } from 'web/headers';
+import { received } from 'web/received';
 import { URL } from 'web/url';
 
 const NULL_BODY_STATUS = new Set([101, 103, 204, 205, 304]);
@@ -92,6 +93,14 @@ class Response extends Body {
     copy.#fields = { ...this.#fields, headers: new Headers(this.headers) };
     return copy;
   }
+  static arrived(body, { status, statusText, headers, url, redirected }) {
+    const made = new Response();
+    const copy = new Headers();
+    for (const [name, value] of headers) copy.append(name, value);
+    refill(made, body);
+    made.#fields = { status, statusText, headers: freeze(copy), type: 'basic', url, redirected };
+    return made;
+  }
   static error() {
     const made = new Response();
     made.#fields = { ...made.#fields, status: 0, type: 'error' };
@@ -121,10 +130,54 @@ class Response extends Body {
   }
 }
 
+// A network answer as a Response: its status may be any, and its headers stay as they are.
+const arrived = Response.arrived;
+delete Response.arrived;
+
+// Failures that are the network's, and not a rule's, a limit's or a decision of somebody.
+const NETWORK = new Set(['ToolResultInvalid', 'ToolNotFound', 'TimeoutError', 'Internal', 'ShuttingDown']);
+
 async function fetch(input, init) {
+  // The call's own stack: by the time of the answer there is none.
+  const failure = new TypeError('fetch failed');
   const request = new Request(input, init);
-  if (request.signal.aborted) throw request.signal.reason;
-  throw new DOMException(`fetch is not supported: this session has no way to ${request.url}; call a tool instead`, 'NotSupportedError');
+  const { signal } = request;
+  if (signal.aborted) throw signal.reason;
+  if (request.integrity !== '') throw new DOMException('the option integrity is not supported; compare a digest of the body', 'NotSupportedError');
+  const bytes = await request.bytes();
+  if (signal.aborted) throw signal.reason;
+  const { method, url, redirect } = request;
+  const sent = { method, url, headers: [...request.headers], redirect };
+  if (bytes.byteLength > 0) sent.body = bytes.toBase64();
+  const operation = natives.operate({ type: 'fetch', request: sent });
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      natives.giveUp(operation.id, { type: 'cancelFetch', id: operation.id });
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', abort);
+    const because = (cause) => {
+      Object.defineProperty(failure, 'cause', { value: cause, writable: true, configurable: true });
+      return failure;
+    };
+    const answered = (answer) => {
+      signal.removeEventListener('abort', abort);
+      if (answer.response === undefined) throw because(Object.assign(new Error(answer.failed.message), { code: answer.failed.code }));
+      const body = NULL_BODY_STATUS.has(answer.response.status) || method === 'HEAD' ? {} : received(answer.response, signal);
+      return arrived(body, answer.response);
+    };
+    const refused = (error) => {
+      signal.removeEventListener('abort', abort);
+      if (NETWORK.has(error.name)) throw because(error);
+      // As the error of a tool: its name is also its code.
+      Object.setPrototypeOf(failure, Error.prototype);
+      for (const [key, value] of [['name', error.name], ['message', error.message], ['code', error.name]]) {
+        Object.defineProperty(failure, key, { value, writable: true, configurable: true, enumerable: key === 'code' });
+      }
+      throw failure;
+    };
+    operation.promise.then(answered, refused).then(resolve, reject);
+  });
 }
 
 export { Request, Response, fetch };

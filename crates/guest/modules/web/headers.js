@@ -20,6 +20,7 @@ const HeadersIterator = Object.create(iteratorPrototype, {
 
 class Headers {
   #values = new Map();
+  #immutable = false;
   constructor(init = undefined) {
     if (init === undefined) return;
     if (init === null || (typeof init !== 'object' && typeof init !== 'function')) throw new TypeError('Headers are made of an object or of pairs.');
@@ -35,16 +36,29 @@ class Headers {
       this.append(both[0], both[1]);
     }
   }
+  #change() { if (this.#immutable) throw new TypeError('immutable'); }
+  // Of a response that came from the network.
+  static freeze(headers) {
+    headers.#immutable = true;
+    return headers;
+  }
   append(name, value) {
+    this.#change();
     const [key, text] = [headerName(name), headerValue(value)];
     const before = this.#values.get(key);
     if (before === undefined) this.#values.set(key, [text]);
     else before.push(text);
   }
-  set(name, value) { this.#values.set(headerName(name), [headerValue(value)]); }
+  set(name, value) {
+    this.#change();
+    this.#values.set(headerName(name), [headerValue(value)]);
+  }
   get(name) { return this.#values.get(headerName(name))?.join(', ') ?? null; }
   has(name) { return this.#values.has(headerName(name)); }
-  delete(name) { this.#values.delete(headerName(name)); }
+  delete(name) {
+    this.#change();
+    this.#values.delete(headerName(name));
+  }
   getSetCookie() { return [...this.#values.get('set-cookie') ?? []]; }
   // Sorted; cookies are the only ones that are never joined.
   #pairs() {
@@ -72,5 +86,7 @@ class Headers {
 for (const key of ['append', 'set', 'get', 'has', 'delete', 'getSetCookie', 'entries', 'keys', 'values', 'forEach']) Object.defineProperty(Headers.prototype, key, { enumerable: true });
 Object.defineProperty(Headers.prototype, Symbol.iterator, { value: Headers.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
+const { freeze } = Headers;
+delete Headers.freeze;
 
-module.exports = { Headers };
+module.exports = { Headers, freeze };

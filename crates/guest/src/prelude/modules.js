@@ -8,6 +8,8 @@ inside.entropy = native.entropy;
 inside.webcrypto = cryptoObject;
 inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
+inside.operate = operate;
+inside.giveUp = giveUp;
 
 const loadModule = (id) => {
   const known = mapGet(modules, id);

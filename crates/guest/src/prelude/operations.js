@@ -13,7 +13,7 @@ const delayOf = (value) => {
 };
 const issue = (kindOfOperation, waiting) => {
   if (waiting !== undefined && mapSize(pending) >= native.pendingMax()) {
-    throw errorOf('PendingOperationsExceeded', `at most ${native.pendingMax()} timers and tool calls may wait at once; await some first`);
+    throw errorOf('PendingOperationsExceeded', `at most ${native.pendingMax()} timers, tool calls and fetches may wait at once; await some first`);
   }
   const id = operations + 1;
   if (native.emit(OPERATION, jsonText({ __proto__: null, id, kind: kindOfOperation })) !== 0) {
@@ -73,6 +73,18 @@ const tools = new ProxyCtor(create(null), {
   set() { return false; },
   defineProperty() { return false; },
 });
+
+// For modules: an operation's promise, and the number by which it can be given up.
+const operate = (kindOfOperation) => {
+  let id;
+  const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, resolve, reject }); });
+  return { __proto__: null, id, promise };
+};
+// Nobody waits for the operation any more, which `kindOfOperation` tells the host.
+const giveUp = (id, kindOfOperation) => {
+  if (id !== undefined) mapDelete(pending, id);
+  issue(kindOfOperation);
+};
 
 const fire = (id, waiting) => {
   if (waiting.every !== undefined) {

@@ -1,0 +1,178 @@
+//! Which addresses may be connected to, and the resolver that hands out no other.
+//!
+//! A name is resolved once for a connection, here, and the connection goes to what this module returned: no second answer of a name server
+//! can move it. Registries: IANA's special-purpose address registries for IPv4 and IPv6.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// Which addresses a rule reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Those of the internet.
+    Public,
+    /// Those of private networks and of this machine as well. Never link-local ones, where clouds keep their metadata.
+    Private,
+}
+
+impl Reach {
+    pub(crate) fn holds(self, address: IpAddr) -> bool {
+        is_global(address) || (self == Self::Private && is_private(address))
+    }
+}
+
+fn is_global(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_global_v4(address),
+        IpAddr::V6(address) => is_global_v6(address),
+    }
+}
+
+fn is_global_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !matches!(
+        (a, b, c),
+        (0 | 10 | 127, ..)             // this network, private, loopback
+            | (100, 64..=127, _)       // carrier-grade NAT
+            | (169, 254, _)            // link-local
+            | (172, 16..=31, _)        // private
+            | (192, 0, 0 | 2)          // protocol assignments, documentation
+            | (192, 88, 99)            // 6to4 relays
+            | (192, 168, _)            // private
+            | (198, 18 | 19, _)        // benchmarks
+            | (198, 51, 100)           // documentation
+            | (203, 0, 113)            // documentation
+            | (224.., ..) // multicast, reserved, broadcast
+    )
+}
+
+/// Only 2000::/3 is global unicast, and not all of it. Mapped, translated and tunnelled IPv4 addresses are not: what they mean is decided
+/// behind the broker.
+fn is_global_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
+    let unicast = a & 0xe000 == 0x2000;
+    let special = match a {
+        0x2001 => b < 0x0200 || b == 0x0db8, // protocol assignments with Teredo and ORCHID; documentation
+        0x2002 => true,                      // 6to4
+        0x3fff => b < 0x1000,                // documentation
+        _ => false,
+    };
+    unicast && !special
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, ..] = address.octets();
+            address.is_private() || address.is_loopback() || (a == 100 && (64..128).contains(&b))
+        }
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local(),
+    }
+}
+
+/// The address that a URL's host spells, if it is not a name.
+pub(crate) fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// A name has no address that may be connected to.
+#[derive(Debug, thiserror::Error)]
+#[error("the host has no address that the rules reach")]
+pub(crate) struct Unreachable;
+
+/// A name has no address.
+#[derive(Debug, thiserror::Error)]
+#[error("the host has no address")]
+pub(crate) struct Unresolved;
+
+/// Resolves names as the machine does, and keeps what `reach` holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resolver {
+    reach: Reach,
+}
+
+impl Resolver {
+    pub(crate) fn new(reach: Reach) -> Arc<Self> {
+        Arc::new(Self { reach })
+    }
+
+    fn keep(self, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+        if found.is_empty() {
+            return Err(Unresolved.into());
+        }
+        let kept: Vec<SocketAddr> = found.into_iter().filter(|address| self.reach.holds(address.ip())).collect();
+        if kept.is_empty() { Err(Unreachable.into()) } else { Ok(kept) }
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = *self;
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(|_| Unresolved)?.collect();
+            Ok(Box::new(resolver.keep(found)?.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached(text: &str) -> (bool, bool) {
+        let address = text.parse().unwrap();
+        (Reach::Public.holds(address), Reach::Private.holds(address))
+    }
+
+    #[test]
+    fn the_edges_of_every_refused_range() {
+        const PUBLIC: (bool, bool) = (true, true);
+        const PRIVATE: (bool, bool) = (false, true);
+        const NEVER: (bool, bool) = (false, false);
+        let cases: &[(&[&str], (bool, bool))] = &[
+            (&["0.0.0.0", "0.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255"], NEVER),
+            (&["10.0.0.0", "10.255.255.255", "127.0.0.0", "127.255.255.255", "172.16.0.0", "172.31.255.255"], PRIVATE),
+            (&["192.168.0.0", "192.168.255.255", "100.64.0.0", "100.127.255.255"], PRIVATE),
+            (&["1.0.0.0", "9.255.255.255", "11.0.0.0", "126.255.255.255", "128.0.0.0", "169.253.255.255", "169.255.0.0"], PUBLIC),
+            (&["172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "100.63.255.255", "100.128.0.0"], PUBLIC),
+            (&["192.0.0.0", "192.0.0.255", "192.0.2.0", "192.0.2.255", "192.88.99.0", "192.88.99.255"], NEVER),
+            (&["191.255.255.255", "192.0.1.0", "192.0.1.255", "192.0.3.0", "192.88.98.255", "192.88.100.0"], PUBLIC),
+            (&["198.18.0.0", "198.19.255.255", "198.51.100.0", "198.51.100.255", "203.0.113.0", "203.0.113.255"], NEVER),
+            (&["198.17.255.255", "198.20.0.0", "198.51.99.255", "198.51.101.0", "203.0.112.255", "203.0.114.0"], PUBLIC),
+            (&["224.0.0.0", "239.255.255.255", "240.0.0.0", "255.255.255.255"], NEVER),
+            (&["223.255.255.255", "2000::", "2001:200::", "2606:4700::1", "3ffe::1", "3fff:1000::"], PUBLIC),
+            (&["::", "::2", "::ffff:8.8.8.8", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::808:808", "64:ff9b:1::1", "100::1"], NEVER),
+            (&["1fff:ffff::", "4000::", "fe80::1", "febf::1", "fec0::1", "ff02::1", "ff0e::1", "5f00::1"], NEVER),
+            (&["2001::1", "2001:1ff:ffff::", "2001:db8::", "2001:db8:ffff::1", "2002:808:808::", "3fff::", "3fff:fff::1"], NEVER),
+            (&["2001:db7:ffff::", "2001:db9::", "2003::1"], PUBLIC),
+            (&["::1", "fc00::", "fdff:ffff::1"], PRIVATE),
+        ];
+        for (addresses, expected) in cases {
+            for address in *addresses {
+                assert_eq!(reached(address), *expected, "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_name_only_the_reachable_addresses_are_left() {
+        let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 0);
+        let resolver = Resolver { reach: Reach::Public };
+        let kept = resolver.keep(vec![at("127.0.0.1"), at("8.8.8.8"), at("::1"), at("169.254.169.254")]).unwrap();
+        assert_eq!(kept, [at("8.8.8.8")]);
+        assert!(resolver.keep(vec![at("10.0.0.1")]).unwrap_err().is::<Unreachable>());
+        assert!(resolver.keep(Vec::new()).unwrap_err().is::<Unresolved>());
+        assert_eq!(Resolver { reach: Reach::Private }.keep(vec![at("10.0.0.1"), at("fe80::1")]).unwrap(), [at("10.0.0.1")]);
+    }
+
+    #[test]
+    fn hosts_that_are_addresses_are_known_as_such() {
+        assert_eq!(literal("[::1]"), Some(Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(literal("127.0.0.1"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(literal("one.example"), None);
+    }
+}

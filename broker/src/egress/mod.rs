@@ -1,0 +1,198 @@
+//! `fetch`: requests that cells make for themselves, within the rules of their session and of the broker.
+//!
+//! A request is judged, each of its redirects anew, and goes only to an address that was checked ([`address`]). It carries what the cell
+//! wrote and nothing of a service: no credential is known here. What it answers is decoded and handed over with its head, or, when it is
+//! long or slow, kept open and handed over part by part ([`streams`]).
+
+mod address;
+mod decode;
+mod failure;
+mod reader;
+mod request;
+mod rules;
+mod serve;
+mod streams;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use base64::Engine as _;
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, FetchOutcome, FetchRequest, FetchResponse, NetworkFailure, ToolAnswer},
+};
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use rules::BrokerRules;
+pub(crate) use serve::routes;
+
+use self::{failure::Fault, reader::Reader, request::Parsed, rules::Judge, streams::Streams};
+use crate::{Broker, ConfigError, broker::OUTCOME_SLACK, ledger::Patience, meters::EgressMeters};
+
+/// Fetches of a broker that are being made at one time; further ones wait.
+const FETCHES_IN_FLIGHT_MAX: usize = 256;
+/// Fetches of one session that are being made at one time; further ones wait.
+const SESSION_FETCHES_IN_FLIGHT_MAX: usize = 32;
+/// How long a request may take until the head of its answer is there, waiting and redirects included.
+const HEAD_WAIT_MAX: Duration = Duration::from_secs(240);
+/// How long the head waits for its body, so that a short body needs no stream.
+const INLINE_WAIT: Duration = Duration::from_millis(100);
+/// The longest body, in bytes, that comes with its head.
+const INLINE_BYTES_MAX: usize = 1 << 20;
+
+/// What fetches share.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    clients: request::Clients,
+    slots: Semaphore,
+    sessions: Mutex<HashMap<String, Weak<Semaphore>>>,
+    running: Mutex<HashMap<(String, u64), CancellationToken>>,
+    streams: Streams,
+    meters: EgressMeters,
+}
+
+impl Egress {
+    pub(crate) fn new(meters: EgressMeters) -> Result<Self, ConfigError> {
+        Ok(Self {
+            clients: request::Clients::new()?,
+            slots: Semaphore::new(FETCHES_IN_FLIGHT_MAX),
+            sessions: Mutex::default(),
+            running: Mutex::default(),
+            streams: Streams::new(meters.open_bodies.clone()),
+            meters,
+        })
+    }
+
+    /// The session's share of the slots. Shares that nobody holds are dropped.
+    fn share(&self, session_uid: &str) -> Arc<Semaphore> {
+        let mut sessions = lock(&self.sessions);
+        if let Some(share) = sessions.get(session_uid).and_then(Weak::upgrade) {
+            return share;
+        }
+        sessions.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(SESSION_FETCHES_IN_FLIGHT_MAX));
+        sessions.insert(session_uid.to_owned(), Arc::downgrade(&share));
+        share
+    }
+
+    /// Makes the request, to the head of its answer and as much of the body as comes at once.
+    async fn make(&self, call: &FetchCall, request: Parsed, judge: &Judge) -> Result<FetchOutcome, ApiError> {
+        let share = self.share(&call.call.session_uid);
+        let exchange = async {
+            let _turn = share.acquire().await;
+            let _slot = self.slots.acquire().await;
+            self.meters.sent.inc_by(request.bytes());
+            request.send(&self.clients, judge).await
+        };
+        let sent = match tokio::time::timeout(HEAD_WAIT_MAX, exchange).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(Fault::Refused(error))) => return Err(error),
+            Ok(Err(Fault::Network(failure))) => return Ok(FetchOutcome::Failed(failure)),
+            Err(_) => return Ok(FetchOutcome::Failed(failure::no_head(HEAD_WAIT_MAX))),
+        };
+        let mut response = FetchResponse {
+            status: sent.response.status().as_u16(),
+            status_text: request::status_text(&sent.response),
+            url: sent.url.to_string(),
+            redirected: sent.redirected,
+            headers: request::headers_of(&sent.response),
+            body: String::new(),
+            stream: None,
+        };
+        let mut reader = Reader::new(sent.response, self.meters.received.clone());
+        reader.fill(INLINE_BYTES_MAX + 1, Instant::now() + INLINE_WAIT).await;
+        let first = reader.take(INLINE_BYTES_MAX);
+        response.body = base64::engine::general_purpose::STANDARD.encode(first);
+        if !reader.is_over() {
+            self.streams.open(&call.call, reader)?;
+            response.stream = Some(call.call.call);
+        }
+        Ok(FetchOutcome::Response(response))
+    }
+}
+
+impl Broker {
+    /// Makes a request, or joins one that is being made, or answers from the journal: as [`Broker::call`] does.
+    ///
+    /// # Errors
+    /// As those of a call. That the rules refuse it, and that nobody answers, are answers.
+    pub async fn fetch(&self, call: FetchCall) -> Result<Arc<ToolAnswer>, ApiError> {
+        let request: FetchRequest = serde_json::from_value(call.call.args.clone())
+            .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("not a request: {error}")))?;
+        let parsed = request::parse(request);
+        // What cannot be sent has no effect either.
+        let safe = parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
+        let patience = (!safe).then_some(Patience { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
+        let key = call.call.clone();
+        self.once(key, patience, |broker, _| async move { broker.make_fetch(call, parsed).await }).await
+    }
+
+    async fn make_fetch(&self, call: FetchCall, request: Result<Parsed, Fault>) -> ToolAnswer {
+        let egress = self.egress();
+        let started = Instant::now();
+        let key = (call.call.session_uid.clone(), call.call.call);
+        let given_up = CancellationToken::new();
+        lock(&egress.running).insert(key.clone(), given_up.clone());
+        let outcome = match request {
+            Ok(request) => match Judge::new(&call.allow, self.broker_rules()) {
+                Ok(judge) => tokio::select! {
+                    () = given_up.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the fetch was aborted")),
+                    outcome = egress.make(&call, request, &judge) => outcome,
+                },
+                Err(error) => Err(error),
+            },
+            Err(Fault::Refused(error)) => Err(error),
+            Err(Fault::Network(failure)) => Ok(FetchOutcome::Failed(failure)),
+        };
+        lock(&egress.running).remove(&key);
+        let said = match &outcome {
+            Ok(FetchOutcome::Response(_)) => "ok".to_owned(),
+            Ok(FetchOutcome::Failed(NetworkFailure { .. })) => "failed".to_owned(),
+            Err(error) => error.code.to_string(),
+        };
+        egress.meters.fetches.with_label_values(&[said.as_str()]).inc();
+        // The address is the cell's own matter, and may hold what is secret to it.
+        tracing::info!(
+            session = call.call.session,
+            session_uid = call.call.session_uid,
+            epoch = call.call.epoch,
+            call = call.call.call,
+            outcome = said,
+            milliseconds = started.elapsed().as_millis(),
+            "fetch",
+        );
+        let value = outcome.and_then(|outcome| {
+            serde_json::to_value(outcome)
+                .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
+        });
+        match value {
+            Ok(value) => ToolAnswer::Ok { value },
+            Err(error) => ToolAnswer::Err { error },
+        }
+    }
+
+    /// The next part of an open body.
+    ///
+    /// # Errors
+    /// `SessionGone` for an epoch that is over.
+    pub async fn body(&self, call: BodyCall) -> Result<BodyAnswer, ApiError> {
+        self.egress().streams.read(&call).await
+    }
+
+    /// Gives a fetch up, or closes its body. There may be neither any more.
+    pub fn close(&self, call: &CloseCall) {
+        let key = (call.session_uid.clone(), call.call);
+        if let Some(running) = lock(&self.egress().running).get(&key) {
+            running.cancel();
+        }
+        self.egress().streams.close(call);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,49 @@
+//! The routes of fetches, for kernel pods of the broker's namespace.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, State},
+    routing::post,
+};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{BodyAnswer, BodyCall, CloseCall, FETCH, FETCH_BODY_BYTES_MAX, FetchCall, ToolAnswer},
+};
+use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
+
+use crate::broker::Served;
+
+/// Largest message with a request, in bytes: the body as base64, and the rest.
+const CALL_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX * 2;
+
+/// The routes.
+pub(crate) fn routes() -> Router<Served> {
+    Router::new()
+        .route("/v1/fetch", post(fetch).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
+        .route("/v1/body", post(body))
+        .route("/v1/close", post(close))
+}
+
+async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<FetchCall>) -> ApiResult<Json<ToolAnswer>> {
+    served.admit(&peer)?;
+    served.admit_session(&call.call.namespace)?;
+    if call.call.tool != FETCH {
+        return Err(ApiError::new(ErrorCode::InvalidRequest, format!("the tool of a fetch is named {FETCH}")).into());
+    }
+    Ok(Json(ToolAnswer::clone(Arc::as_ref(&served.broker.fetch(call).await?))))
+}
+
+async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {
+    served.admit(&peer)?;
+    served.admit_session(&call.namespace)?;
+    Ok(Json(served.broker.body(call).await?))
+}
+
+async fn close(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<CloseCall>) -> ApiResult<Json<()>> {
+    served.admit(&peer)?;
+    served.admit_session(&call.namespace)?;
+    served.broker.close(&call);
+    Ok(Json(()))
+}

@@ -1,0 +1,17 @@
+const late = new AbortController();
+const waiting = fetch('$WEB/hang', { signal: late.signal }).catch((e) => [e.name, e.message, e instanceof DOMException]);
+setTimeout(() => late.abort(), 50);
+console.log(await waiting);
+console.log(await fetch('$WEB/hang', { signal: AbortSignal.abort() }).catch((e) => e.name));
+console.log(await fetch('$WEB/hang', { signal: AbortSignal.timeout(40) }).catch((e) => e.name));
+const own = new AbortController();
+const mine = fetch('$WEB/hang', { signal: own.signal }).catch((e) => e);
+own.abort('my reason');
+console.log(await mine);
+const during = new AbortController();
+const r = await fetch('$WEB/endless', { signal: during.signal });
+const reader = r.body.getReader();
+console.log(new TextDecoder().decode((await reader.read()).value));
+const next = reader.read().catch((e) => e.name);
+during.abort();
+console.log(await next, await reader.closed.catch((e) => e.name));

@@ -1,0 +1,11 @@
+const shown = (e) => [e.name, e.message, e.cause?.code ?? typeof e.cause];
+console.log(await fetch('$CLOSED/').catch(shown));
+console.log(await fetch('not a url').catch((e) => e.name));
+console.log(await fetch('$WEB/echo', { method: 'GET', body: 'x' }).catch((e) => e.name));
+console.log(await fetch('$WEB/echo', { method: 'B AD' }).catch((e) => e.name));
+console.log(await fetch('http://user:secret@127.0.0.1/').catch((e) => e.name));
+const cut = await fetch('$WEB/cut');
+console.log(cut.status, await cut.text().catch((e) => [e.name, e.message]));
+const all = await Promise.allSettled([fetch('$WEB/status/200'), fetch('$CLOSED/'), fetch('$WEB/status/500')]);
+console.log(all.map((one) => one.status + ' ' + (one.value?.status ?? one.reason.name)));
+console.log((await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map((n) => fetch('$WEB/bytes/' + n).then((r) => r.arrayBuffer())))).map((b) => b.byteLength));

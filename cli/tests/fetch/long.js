@@ -1,0 +1,13 @@
+const bytes = new Uint8Array(await (await fetch('$WEB/bytes/3000000')).arrayBuffer());
+console.log(bytes.length, bytes.every((byte, at) => byte === at % 251));
+const some = (await fetch('$WEB/bytes/5000000')).body.getReader();
+const first = await some.read();
+console.log(first.value.length > 0, first.value[1]);
+await some.cancel();
+console.log(await some.read());
+const parts = (await fetch('$WEB/drip/4')).body.pipeThrough(new TextDecoderStream());
+let text = '';
+for await (const part of parts) text += part;
+console.log(JSON.stringify(text));
+const [left, right] = (await fetch('$WEB/drip/3')).body.tee();
+console.log(await new Response(left).text() === await new Response(right).text());

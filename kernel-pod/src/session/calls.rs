@@ -1,0 +1,143 @@
+//! What a cell asks of its broker: tool calls and fetches on their way into the record, and out of it when nobody waits any more.
+
+use dormouse_protocol::ErrorCode;
+use dormouse_protocol::broker::FETCH_BODY_BYTES_MAX;
+use dormouse_protocol::event::EventBody;
+use dormouse_protocol::history::JournalBody;
+use serde_json::{Value, json};
+
+use super::actor::Live;
+use super::journal;
+use super::ops::{Caller, InFlight};
+use super::state::{Pending, STREAM_INTERRUPTED, SessionState};
+
+/// Bytes of all requests of `fetch` that wait in a record, as JSON. The record rides in every head.
+const WAITING_REQUESTS_BYTES_MAX: usize = 6 << 20;
+
+/// Bytes of one request as JSON: the largest body as base64, and room for the rest.
+const REQUEST_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX.div_ceil(3) * 4 + (128 << 10);
+
+/// Longest URL that an event shows, in characters.
+const SHOWN_URL_CHARS_MAX: usize = 1 << 10;
+
+/// What a turn's calls may use.
+pub(super) struct Allowance<'a> {
+    /// Who calls; `None` without a broker.
+    pub caller: Option<&'a Caller>,
+    /// Calls of a cell.
+    pub calls_max: u32,
+}
+
+/// A call as the cell made it.
+pub(super) struct Outgoing {
+    /// The tool.
+    pub name: String,
+    /// Its arguments, or the request.
+    pub args: Value,
+    /// Whether it is a request.
+    pub fetch: bool,
+}
+
+impl Live {
+    /// Gives a call its number and keeps it in the record, or keeps its refusal. Answers its event.
+    pub(super) fn register_call(&mut self, op: u64, outgoing: Outgoing, allowance: &Allowance<'_>) -> Option<EventBody> {
+        let Outgoing { name, args, fetch } = outgoing;
+        let made = self.state.running.as_ref().map_or(0, |running| running.tool_calls);
+        let refused = if made >= allowance.calls_max {
+            let message = format!("the cell has made {made} tool calls and fetches, which is spec.limits.toolCalls");
+            Some((ErrorCode::QuotaExceeded, message))
+        } else if fetch {
+            refused_fetch(&self.state, &args, allowance.caller)
+        } else {
+            let message = "the session has no ToolBroker: name one in spec.toolBrokerRef".to_owned();
+            allowance.caller.is_none().then_some((ErrorCode::ToolNotFound, message))
+        };
+        if let Some((code, message)) = refused {
+            self.state.pending.insert(op, Pending::Refused { name: code.to_string(), message });
+            return None;
+        }
+        if let Some(running) = &mut self.state.running {
+            running.tool_calls += 1;
+        }
+        self.state.calls += 1;
+        let call = self.state.calls;
+        self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
+        let shown = if fetch { shown(&args) } else { args.clone() };
+        let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: shown };
+        self.state.pending.insert(op, Pending::Tool { call, name, args, fetch });
+        Some(event)
+    }
+
+    /// Nobody waits for the fetch any more.
+    pub(super) fn cancel_fetch(&mut self, op: u64, caller: Option<&Caller>) {
+        let Some(Pending::Tool { call, fetch: true, .. }) = self.state.pending.get(&op) else { return };
+        let call = *call;
+        self.state.pending.remove(&op);
+        if let Some(caller) = caller.filter(|_| self.in_flight.has_left(op)) {
+            InFlight::close(caller, call);
+        }
+    }
+
+    /// Keeps in the record that a part of a body is awaited.
+    pub(super) fn register_part(&mut self, op: u64, stream: u64, part: u64, caller: Option<&Caller>) {
+        let pending = match caller {
+            Some(_) => Pending::Body { stream, part },
+            None => {
+                let message = "the session has no ToolBroker any more, which had the rest of the response".to_owned();
+                Pending::Refused { name: STREAM_INTERRUPTED.to_owned(), message }
+            }
+        };
+        self.state.pending.insert(op, pending);
+    }
+
+    /// Nobody reads the body any more.
+    pub(super) fn close_body(&mut self, stream: u64, caller: Option<&Caller>) {
+        self.state.pending.retain(|_, pending| !matches!(pending, Pending::Body { stream: waiting, .. } if *waiting == stream));
+        if let Some(caller) = caller {
+            InFlight::close(caller, stream);
+        }
+    }
+}
+
+fn refused_fetch(state: &SessionState, request: &Value, caller: Option<&Caller>) -> Option<(ErrorCode, String)> {
+    let denied = |message: &str| Some((ErrorCode::EgressDenied, message.to_owned()));
+    let Some(caller) = caller else {
+        return denied("fetch goes through a ToolBroker, and the session has none: name one in spec.toolBrokerRef");
+    };
+    if caller.allow.is_empty() {
+        return denied("the session may fetch nothing: write what it may reach into spec.egress.allow");
+    }
+    if size(request) > REQUEST_BYTES_MAX {
+        let message = format!("the body of a request must not be larger than {FETCH_BODY_BYTES_MAX} bytes");
+        return Some((ErrorCode::SizeAdmissionError, message));
+    }
+    let waiting: usize = state
+        .pending
+        .values()
+        .map(|pending| match pending {
+            Pending::Tool { args, fetch: true, .. } => size(args),
+            _ => 0,
+        })
+        .sum();
+    (waiting + size(request) > WAITING_REQUESTS_BYTES_MAX).then(|| {
+        let message = format!("the requests that wait would be larger than {WAITING_REQUESTS_BYTES_MAX} bytes; await some first");
+        (ErrorCode::QuotaExceeded, message)
+    })
+}
+
+/// About the bytes of a request as JSON: its texts.
+fn size(request: &Value) -> usize {
+    match request {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields.values().map(size).sum(),
+        _ => 0,
+    }
+}
+
+/// What an event shows of a request: no headers, no body, no query, where secrets are.
+fn shown(request: &Value) -> Value {
+    let url = request.get("url").and_then(Value::as_str).unwrap_or_default();
+    let url: String = url.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN_URL_CHARS_MAX).collect();
+    json!({ "method": request.get("method"), "url": url })
+}
