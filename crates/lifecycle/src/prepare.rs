@@ -10,7 +10,9 @@ use crate::{
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
-    inline, segment,
+    inline,
+    journal::Journal,
+    segment,
 };
 
 /// What a commit carries beside its change.
@@ -54,8 +56,8 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
         puts.push_back((key, std::mem::take(&mut inline)));
     }
-    let journal = before.map(|head| head.journal.clone()).unwrap_or_default();
-    let (journal, rolled) = journal.append(session, version, annex.journal)?;
+    let none = Journal::default();
+    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(session, version, annex.journal)?;
     puts.extend(rolled);
     let mut head = Head {
         format: FORMAT,
