@@ -31,7 +31,7 @@ const SEEDS: u64 = 4_000;
 const MUTANT_SEEDS_MAX: u64 = 5_000;
 
 /// A seed in which a first commit arrives after the deletion.
-const LITTER_SEED: u64 = 29_096;
+const LITTER_SEED: u64 = 200;
 
 /// Steps that a crash must have cut off in the course of the seeds.
 const STEPS: [&str; 10] = [
