@@ -114,6 +114,19 @@ impl Broker {
             .get(&call.tool)
             .filter(|tool| !tool.method.is_safe())
             .map(|tool| Patience { wait: tool.timeout * 2 + OUTCOME_SLACK, honours_key: tool.service.honours_idempotency_key });
+        self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
+    }
+
+    /// Claims a call and has it made, unless it was made before; without `patience`, making it twice does no harm.
+    pub(crate) async fn once<Made>(
+        &self,
+        call: ToolCall,
+        patience: Option<Patience>,
+        make: impl FnOnce(Self, ToolCall) -> Made,
+    ) -> Result<Arc<ToolAnswer>, ApiError>
+    where
+        Made: Future<Output = ToolAnswer> + Send + 'static,
+    {
         let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
         let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
         let pending = match claim {
@@ -127,8 +140,8 @@ impl Broker {
             }
             Claim::Run(ticket) => {
                 let pending = ticket.pending();
-                let broker = self.clone();
-                tokio::spawn(async move { broker.carry_out(&call, ticket, patience).await });
+                let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
+                tokio::spawn(async move { broker.carry_out(&call, ticket, patience, made).await });
                 pending
             }
         };
@@ -138,12 +151,12 @@ impl Broker {
         ended.ok_or_else(lost)?
     }
 
-    /// Makes a call that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
-    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>) {
-        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(self.make(call).await) };
+    /// Has a call made that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
+    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>, made: impl Future<Output = ToolAnswer>) {
+        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(made.await) };
         match ledger.admit(call, patience).await {
             Ok(Admitted::Make(attempt)) => {
-                let answer = self.make(call).await;
+                let answer = made.await;
                 ledger.settle(call, attempt, &answer).await;
                 ticket.finish(answer);
             }
