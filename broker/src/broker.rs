@@ -120,15 +120,15 @@ impl Broker {
         self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
     }
 
-    /// Claims a call and has it made, unless it was made before. `patience`: `None` when making it twice does no harm.
-    pub(crate) async fn once<Making>(
+    /// Claims a call and has it made, unless it was made before; without `patience`, making it twice does no harm.
+    pub(crate) async fn once<Made>(
         &self,
         call: ToolCall,
         patience: Option<Patience>,
-        make: impl FnOnce(Self, ToolCall) -> Making + Send + 'static,
+        make: impl FnOnce(Self, ToolCall) -> Made,
     ) -> Result<Arc<ToolAnswer>, ApiError>
     where
-        Making: Future<Output = ToolAnswer> + Send + 'static,
+        Made: Future<Output = ToolAnswer> + Send + 'static,
     {
         let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
         let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
@@ -143,8 +143,8 @@ impl Broker {
             }
             Claim::Run(ticket) => {
                 let pending = ticket.pending();
-                let broker = self.clone();
-                tokio::spawn(async move { broker.carry_out(call, ticket, patience, make).await });
+                let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
+                tokio::spawn(async move { broker.carry_out(&call, ticket, patience, made).await });
                 pending
             }
         };
@@ -154,21 +154,13 @@ impl Broker {
         ended.ok_or_else(lost)?
     }
 
-    /// Makes a call that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
-    async fn carry_out<Making: Future<Output = ToolAnswer>>(
-        &self,
-        call: ToolCall,
-        ticket: Ticket,
-        patience: Option<Patience>,
-        make: impl FnOnce(Self, ToolCall) -> Making,
-    ) {
-        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else {
-            return ticket.finish(make(self.clone(), call).await);
-        };
-        match ledger.admit(&call, patience).await {
+    /// Has a call made that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
+    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>, made: impl Future<Output = ToolAnswer>) {
+        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(made.await) };
+        match ledger.admit(call, patience).await {
             Ok(Admitted::Make(attempt)) => {
-                let answer = make(self.clone(), call.clone()).await;
-                ledger.settle(&call, attempt, &answer).await;
+                let answer = made.await;
+                ledger.settle(call, attempt, &answer).await;
                 ticket.finish(answer);
             }
             Ok(Admitted::Answered(answer)) => {

@@ -221,6 +221,8 @@ async fn a_safe_call_asks_nothing_of_the_store_and_an_unsafe_one_two_puts() {
     assert_eq!(shared.store.requests(), (1, 2), "it met the session for the first time");
     value(&broker, make(6, "a")).await;
     assert_eq!(shared.store.requests(), (1, 4));
+    let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
+    assert!(page.bytes.len() < 1_000, "{} bytes", page.bytes.len());
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ pub enum StsError {
     },
 }
 
-/// A policy that allows everything a kernel pod does, under `<prefix>t/<tenant>/` and nowhere else.
+/// A policy that allows everything kernel pods and brokers do, under `<prefix>t/<tenant>/` and nowhere else.
 #[must_use]
 pub fn tenant_policy(bucket: &str, prefix: &str, tenant: &str) -> String {
     let objects = format!("{prefix}t/{tenant}/*");

