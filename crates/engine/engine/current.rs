@@ -1,1 +1,1 @@
-include_bytes!("acae4941820afb95.wasm")
+include_bytes!("a0a9cbf075251394.wasm")

@@ -95,7 +95,10 @@ impl Actor {
 
 /// What has changed in the instance since `base`, or else since the last commit.
 fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, ApiError> {
-    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(super::wake::holds_contents);
+    let engine_digest = live.instance.engine().digest().to_string();
+    // Pages are differences to an engine's base image: those of another engine say nothing.
+    let another = |head: &Head| super::wake::holds_contents(head) || head.engine_digest != engine_digest;
+    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(another);
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
@@ -107,7 +110,7 @@ fn change(live: &mut super::actor::Live, base: Option<&Head>) -> Result<Change, 
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
         globals: serde_json::to_value(EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
-        engine_digest: live.instance.engine().digest().to_string(),
+        engine_digest,
         time: jiff::Timestamp::now().to_string(),
     })
 }
