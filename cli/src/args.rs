@@ -59,6 +59,8 @@ pub enum Command {
     Checkpoints(verbs::history::CheckpointsArgs),
     /// Take a session back to a checkpoint.
     Restore(verbs::history::RestoreArgs),
+    /// Move a session to the current engine, by running its recorded cells again.
+    Migrate(verbs::history::MigrateArgs),
     /// List, read, write and remove a session's files.
     Files(verbs::files::Args),
     /// Make a session that begins as what another one is, or was.

@@ -52,6 +52,7 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         Command::Checkpoints(args) => verbs::history::checkpoints(&client, args, &mut screen).await,
         Command::Restore(args) => verbs::history::restore(&client, args, &mut screen).await,
         Command::Fork(args) => verbs::history::fork(&client, args, &mut screen).await,
+        Command::Migrate(args) => verbs::history::migrate(&client, args, &mut screen).await,
         Command::Files(args) => verbs::files::run(&client, args, &mut screen).await,
         Command::Dev(_) => Ok(true),
     }

@@ -3,8 +3,8 @@
 use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage},
-    kernel::{CheckpointCall, JournalCall, RestoreCall, StoredCall},
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, Migration},
+    kernel::{CheckpointCall, JournalCall, MigrateCall, RestoreCall, StoredCall},
     session::{CreateSession, Session},
 };
 
@@ -59,6 +59,14 @@ pub async fn restore(router: &Router, key: &Key, checkpoint: &str) -> Result<Ses
     });
     let (report, route) = sent.await?;
     Ok(service::reported(&route.record, &report))
+}
+
+/// Moves a session to the current engine, or only tells what would come of it.
+pub async fn migrate(router: &Router, key: &Key, dry_run: bool) -> Result<Migration, ApiError> {
+    let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
+        router.kernels().migrate(&pod, &MigrateCall { assignment, dry_run }).await
+    });
+    Ok(sent.await?.0)
 }
 
 /// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing.

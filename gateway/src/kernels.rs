@@ -9,9 +9,10 @@ use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     file::{FileCall, FileEntry, FileList},
-    history::{Checkpoint, CheckpointList, JournalPage},
+    history::{Checkpoint, CheckpointList, JournalPage, Migration},
     kernel::{
-        Anchor, Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall,
+        Anchor, Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, ReportLine, RestoreCall,
+        SessionReport, StoredCall,
     },
 };
 use dormouse_service::tls::{Identity, PeerClient, Process};
@@ -142,6 +143,11 @@ impl Kernels {
     /// Takes the session back to a checkpoint; answers once that is stored.
     pub async fn restore(&self, pod: &KernelPod, call: &RestoreCall) -> Result<SessionReport, KernelError> {
         json(self.order(pod, "/v1/restore", call).send().await?).await
+    }
+
+    /// Moves the session to the pod's current engine. As long as it takes to run all of its cells again.
+    pub async fn migrate(&self, pod: &KernelPod, call: &MigrateCall) -> Result<Migration, KernelError> {
+        json(self.request(pod, Method::POST, "/v1/migrate").json(call).send().await?).await
     }
 
     /// The checkpoints of a session, as stored. Any pod of its namespace can tell.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
-use dormouse_protocol::history::Checkpoint;
+use dormouse_protocol::history::{Checkpoint, Migration};
 use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::Seal;
@@ -185,6 +185,19 @@ impl Pod {
     /// It is not here, cannot be stored, or has no such checkpoint.
     pub async fn restore(&self, assignment: Assignment, checkpoint: String) -> Result<SessionReport, ApiError> {
         self.ask(&assignment, |reply| Message::Restore(Box::new(assignment.clone()), checkpoint, reply)).await
+    }
+
+    /// Moves the session to the current engine by running its recorded cells again; with `dry_run` only tells what would come of it.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, a cell of it awaits, or a cell cannot be run again at all.
+    pub async fn migrate(&self, assignment: Assignment, dry_run: bool) -> Result<Migration, ApiError> {
+        self.ask(&assignment, |reply| Message::Migrate(Box::new(assignment.clone()), dry_run, reply)).await
+    }
+
+    /// The pod that has this.
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Ends the running cell with `Interrupted`. Does nothing when none runs.

@@ -11,9 +11,9 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
-use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalPage};
+use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalPage, Migration};
 use dormouse_protocol::kernel::{
-    Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, RestoreCall, SessionReport, StoredCall,
+    Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall, SessionReport, StoredCall,
 };
 use dormouse_protocol::session::session_id;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -66,6 +66,7 @@ fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/events", post(events))
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
+        .route("/v1/migrate", post(migrate))
         .route("/v1/files/list", post(files::list))
         .route("/v1/files/read", post(files::read))
         .route("/v1/files/write", post(files::write))
@@ -160,6 +161,10 @@ async fn checkpoint(State(app): State<App>, ApiJson(call): ApiJson<CheckpointCal
 
 async fn restore(State(app): State<App>, ApiJson(call): ApiJson<RestoreCall>) -> ApiResult<Json<SessionReport>> {
     Ok(Json(app.pod.restore(call.assignment, call.checkpoint).await?))
+}
+
+async fn migrate(State(app): State<App>, ApiJson(call): ApiJson<MigrateCall>) -> ApiResult<Json<Migration>> {
+    Ok(Json(app.pod.migrate(call.assignment, call.dry_run).await?))
 }
 
 async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<CheckpointList>> {

@@ -43,6 +43,19 @@ pub struct RestoreArgs {
     output: Output,
 }
 
+/// Flags of `dormouse migrate`.
+#[derive(Debug, clap::Args)]
+pub struct MigrateArgs {
+    /// The session.
+    session: String,
+    /// Only tell what would come of it.
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print the report.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
 /// Flags of `dormouse fork`.
 #[derive(Debug, clap::Args)]
 pub struct ForkArgs {
@@ -89,6 +102,33 @@ pub(crate) async fn fork(client: &Client, args: ForkArgs, screen: &mut Screen) -
     let fork = ForkSession { name: args.name, checkpoint: args.checkpoint };
     let session = client.fork(&args.session, &fork).await?;
     show::one(&session, args.output, screen)?;
+    Ok(true)
+}
+
+pub(crate) async fn migrate(client: &Client, args: MigrateArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let report = client.migrate(&args.session, args.dry_run).await?;
+    if args.output == Output::Json {
+        screen.line(Tone::Plain, &serde_json::to_string(&report)?)?;
+        return Ok(true);
+    }
+    let short = |digest: &str| digest.chars().take(DIGEST_CHARS).collect::<String>();
+    if report.from == report.to {
+        screen.line(Tone::Plain, &format!("{} runs on the current engine, {}", args.session, short(&report.to)))?;
+        return Ok(true);
+    }
+    let what = if report.dry_run { "would be replayed" } else { "replayed" };
+    let summary =
+        format!("{} -> {}: {} cells {what}, {} calls not made", short(&report.from), short(&report.to), report.replayed, report.calls);
+    screen.line(Tone::Strong, &summary)?;
+    for not_carried in report.cells.iter().chain(&report.globals).chain(&report.files) {
+        screen.line(Tone::Warning, &format!("{}: {}", not_carried.name, not_carried.reason))?;
+    }
+    for note in &report.notes {
+        screen.line(Tone::Warning, note)?;
+    }
+    if let Some(checkpoint) = &report.checkpoint {
+        screen.line(Tone::Plain, &format!("the state before is checkpoint {checkpoint}"))?;
+    }
     Ok(true)
 }
 
@@ -145,6 +185,7 @@ fn describe(entry: &JournalEntry) -> (Tone, String) {
         }
         JournalBody::Checkpoint { id, label } => (Tone::Strong, format!("checkpoint {id}  {}", label.as_deref().unwrap_or_default())),
         JournalBody::Restored { checkpoint } => (Tone::Strong, format!("restored   {checkpoint}")),
+        JournalBody::Migrated { from, to } => (Tone::Strong, format!("migrated   from engine {} to {}", digest(from), digest(to))),
         JournalBody::Forked { parent, sequence } => (Tone::Strong, format!("forked     from {parent} at {sequence}")),
     }
 }

@@ -16,7 +16,7 @@ use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
     file::{FileEntry, FileList},
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, RestoreSession},
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession},
     session::{CreateSession, Session, SessionList},
 };
 use futures::Stream;
@@ -242,6 +242,14 @@ impl Client {
     /// See [`Error`].
     pub async fn fork(&self, name: &str, fork: &ForkSession) -> Result<Session, Error> {
         answer::json(self.request(Method::POST, &[name, "fork"])?.json(fork)).await
+    }
+
+    /// Moves the session to the current engine, or only tells what would come of it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn migrate(&self, name: &str, dry_run: bool) -> Result<Migration, Error> {
+        answer::json(self.request(Method::POST, &[name, "migrate"])?.json(&MigrateSession { dry_run })).await
     }
 
     /// One page of the session's journal, of entries with a greater `seq` than `after`.

@@ -71,7 +71,7 @@ pub struct Blob {
 
 /// Consecutive bytes of a content that were written together: pieces of [`PIECE_BYTES`], and a shorter one at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", try_from = "StoredExtent")]
 pub struct Extent {
     /// (epoch, sequence) of the commit that named it first.
     pub version: (u64, u64),
@@ -82,6 +82,29 @@ pub struct Extent {
     /// Whether its pieces were encrypted: one that is not is not believed then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sealed: bool,
+}
+
+/// An extent as it was read: its id becomes part of keys, and its bytes a number of pieces, so neither is believed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredExtent {
+    version: (u64, u64),
+    id: String,
+    bytes: u64,
+}
+
+impl TryFrom<StoredExtent> for Extent {
+    type Error = &'static str;
+
+    fn try_from(StoredExtent { version, id, bytes }: StoredExtent) -> Result<Self, Self::Error> {
+        if id.len() != ID_DIGITS || !id.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err("the id of an extent is none");
+        }
+        if bytes > BLOB_BYTES_MAX {
+            return Err("an extent is larger than a content may be");
+        }
+        Ok(Self { version, id, bytes })
+    }
 }
 
 /// An extent that was in the table of every commit between the one of its version and `last`, and perhaps not of all of them.

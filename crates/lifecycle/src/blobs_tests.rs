@@ -176,3 +176,13 @@ fn a_piece_has_its_size_at_most() {
     assert!(encode(ID, 0, &vec![1; PIECE_BYTES]).is_ok());
     assert!(matches!(encode(ID, 0, &vec![1; PIECE_BYTES + 1]), Err(PieceError::Length { .. })));
 }
+
+#[test]
+fn an_extent_that_would_make_other_keys_is_not_read() {
+    let read = |id: &str, bytes: u64| serde_json::from_value::<Extent>(json!({ "version": [1, 2], "id": id, "bytes": bytes }));
+    assert!(read(ID, BLOB_BYTES_MAX).is_ok());
+    assert!(read(ID, BLOB_BYTES_MAX + 1).is_err());
+    for bad in ["", "../../../../head", "0123456789abcde", "0123456789abcdeg"] {
+        assert!(read(bad, 1).is_err(), "{bad}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ErrorCode;
+use crate::{ErrorCode, eval::Language};
 
 /// An earlier state of a session that can be restored or forked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -74,6 +74,12 @@ pub enum JournalBody {
         source_bytes: u64,
         /// Hex sha256 of the whole source.
         source_digest: String,
+        /// The language that it was sent as.
+        #[serde(default, skip_serializing_if = "is_typescript")]
+        language: Language,
+        /// The name that it was sent under.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filename: Option<String>,
         /// The key under which it was sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
@@ -146,6 +152,18 @@ pub enum JournalBody {
         /// The sequence of the parent's commit that it was.
         sequence: u64,
     },
+    /// Its cells were replayed into another engine, under which it goes on.
+    #[serde(rename_all = "camelCase")]
+    Migrated {
+        /// Digest of the engine that it had.
+        from: String,
+        /// Digest of the one that it has.
+        to: String,
+    },
+}
+
+fn is_typescript(language: &Language) -> bool {
+    *language == Language::Typescript
 }
 
 /// An entry without its number, as it is stored.
@@ -197,4 +215,51 @@ impl JournalEntry {
         let JournalRecord { time, epoch, body } = record;
         Self { seq, time, epoch, body }
     }
+}
+
+/// Body of `POST …/{name}/migrate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MigrateSession {
+    /// Only tell what would come of it.
+    pub dry_run: bool,
+}
+
+/// What came, or would come, of moving a session to the current engine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Migration {
+    /// Digest of the engine that the session had.
+    pub from: String,
+    /// Digest of the current engine. The same: there is nothing to do.
+    pub to: String,
+    /// Nothing was changed.
+    pub dry_run: bool,
+    /// The session goes on under the current engine.
+    pub migrated: bool,
+    /// Label of the checkpoint that is the state before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// Cells that were run again.
+    pub replayed: u64,
+    /// Calls of tools that they made, and that were not made again.
+    pub calls: u64,
+    /// Cells that came to something else, or could not be run again.
+    pub cells: Vec<NotCarried>,
+    /// Globals that are missing or look different.
+    pub globals: Vec<NotCarried>,
+    /// Files that are missing or of another size.
+    pub files: Vec<NotCarried>,
+    /// What else is not as it was, or cannot be told.
+    pub notes: Vec<String>,
+}
+
+/// Something that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotCarried {
+    /// What.
+    pub name: String,
+    /// Why, or how.
+    pub reason: String,
 }

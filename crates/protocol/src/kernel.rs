@@ -10,6 +10,7 @@
 //! | `POST /v1/interrupt` | [`Assignment`] | 202 | gateway |
 //! | `POST /v1/checkpoint` | [`CheckpointCall`] | [`crate::history::Checkpoint`] | gateway |
 //! | `POST /v1/restore` | [`RestoreCall`] | [`SessionReport`] once the restored state is committed | gateway |
+//! | `POST /v1/migrate` | [`MigrateCall`] | [`crate::history::Migration`] once it is committed | gateway |
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
 //! | `POST /v1/files/list` | [`crate::file::FileCall`] | [`crate::file::FileList`] | gateway |
@@ -118,6 +119,16 @@ pub struct RestoreCall {
     pub assignment: Assignment,
     /// Id or label of a checkpoint.
     pub checkpoint: String,
+}
+
+/// Body of `POST /v1/migrate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrateCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// Only tell what would come of it.
+    pub dry_run: bool,
 }
 
 /// Body of `POST /v1/stored/checkpoints`: a session that is looked at, not run.

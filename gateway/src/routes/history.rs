@@ -8,7 +8,7 @@ use axum::{
 };
 use dormouse_protocol::{
     ErrorBody,
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, RestoreSession},
+    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession},
     session::Session,
 };
 use serde::Deserialize;
@@ -70,6 +70,21 @@ pub(crate) async fn restore(
 ) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
     Ok(Json(history::restore(&app.router, &key, &body.checkpoint).await?))
+}
+
+/// Moves a session to the current engine by running its recorded cells again, and says what it could not carry. The state before stays as a checkpoint.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/migrate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = MigrateSession,
+    responses((status = 200, body = Migration), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn migrate(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<MigrateSession>,
+) -> Result<Json<Migration>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    // Its cells run again, and the report shows values.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    Ok(Json(history::migrate(&app.router, &key, body.dry_run).await?))
 }
 
 /// Makes a session that begins as what this one is, or was at a checkpoint.

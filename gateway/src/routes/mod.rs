@@ -100,6 +100,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/events"), get(events::events))
         .route(&below("/checkpoints"), get(history::checkpoints).post(history::make_checkpoint))
         .route(&below("/restore"), post(history::restore))
+        .route(&below("/migrate"), post(history::migrate))
         .route(&below("/fork"), post(history::fork))
         .route(&below("/journal"), get(history::journal))
         .route(&below("/files"), get(files::list))

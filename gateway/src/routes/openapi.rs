@@ -23,6 +23,7 @@ use super::{eval, events, files, history, sessions};
         history::make_checkpoint,
         history::restore,
         history::fork,
+        history::migrate,
         history::journal,
         files::list,
         files::read,

@@ -80,6 +80,40 @@ impl Contents {
         Self { pod, session, busy: Arc::default(), inner: Mutex::new(inner) }
     }
 
+    /// Those of a session that is made anew, beside the one whose head is `head`.
+    pub(crate) fn empty(pod: Arc<Shared>, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
+        let mut made = Self::new(pod, session, epoch, head);
+        let inner = made.inner.get_mut();
+        inner.table.clear();
+        inner.changed = true;
+        made
+    }
+
+    /// Removes what was written for the next commit; there will be none.
+    pub(crate) async fn discard(&self) {
+        let mut inner = self.inner.lock().await;
+        let names: Vec<String> = inner.table.keys().cloned().collect();
+        for name in names {
+            inner.take(&name);
+        }
+        // Whether they have arrived or not: what is on its way is waited for.
+        let _ = inner.uploads.settle().await;
+        let unnamed = std::mem::take(&mut inner.unnamed);
+        self.pod.storage.sweep(unnamed.iter().flat_map(|extent| extent.keys(&self.session)).collect());
+    }
+
+    /// Takes over the contents of `other` whose names begin so, instead of its own.
+    pub(crate) async fn carry(&self, other: &Self, prefix: &str) {
+        let mut inner = self.inner.lock().await;
+        let own: Vec<String> = inner.table.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
+        for name in own {
+            inner.take(&name);
+        }
+        let other = other.inner.lock().await;
+        let carried = other.table.iter().filter(|(name, _)| name.starts_with(prefix));
+        inner.table.extend(carried.map(|(name, blob)| (name.clone(), blob.clone())));
+    }
+
     /// Goes on from `table`, which the base of the next commit has.
     pub(crate) async fn go_on_from(&self, table: &Table) {
         self.inner.lock().await.table.clone_from(table);
@@ -130,11 +164,12 @@ impl Contents {
     /// Gives a content another name. Answers its bytes; `None` when there is none.
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Option<u64> {
         let mut inner = self.inner.lock().await;
-        self.put_tail(&mut inner, from).await;
         let blob = inner.table.remove(from)?;
+        let tail = inner.tails.remove(from);
         let bytes = blob.bytes();
         inner.take(to);
         inner.table.insert(to.to_owned(), blob);
+        inner.tails.extend(tail.map(|tail| (to.to_owned(), tail)));
         inner.changed = true;
         Some(bytes)
     }

@@ -255,17 +255,8 @@ impl Actor {
                 let answer = self.settle_answer(result);
                 let _ = reply.send(answer.map(|()| self.report()));
             }
-            Message::Files(assignment, ask, reply) => {
-                if let Err(error) = self.adopt(&assignment) {
-                    return drop(reply.send(Err(error)));
-                }
-                let result = self.on_files(*ask).await;
-                if let Some(live) = &mut self.live {
-                    live.idle_since = Instant::now();
-                }
-                let answer = self.settle_answer(result);
-                let _ = reply.send(answer);
-            }
+            Message::Migrate(assignment, dry_run, reply) => self.answer_migrate(&assignment, dry_run, reply).await,
+            Message::Files(assignment, ask, reply) => self.answer_files(&assignment, *ask, reply).await,
             Message::Interrupt(assignment, reply) => {
                 let result = self.adopt(&assignment);
                 if result.is_ok() {
@@ -300,7 +291,7 @@ impl Actor {
     }
 
     /// What to answer: the error of an answer leaves the session as it is, a fault does not.
-    fn settle_answer<T>(&mut self, result: Result<Result<T, ApiError>, Fault>) -> Result<T, ApiError> {
+    pub(super) fn settle_answer<T>(&mut self, result: Result<Result<T, ApiError>, Fault>) -> Result<T, ApiError> {
         let answer = result.unwrap_or_else(|fault| {
             let error = fault.error();
             self.on_result(Err(fault));
@@ -313,7 +304,7 @@ impl Actor {
     }
 
     /// Takes over a newer right or spec; refuses an older right.
-    fn adopt(&mut self, assignment: &Assignment) -> Result<(), ApiError> {
+    pub(super) fn adopt(&mut self, assignment: &Assignment) -> Result<(), ApiError> {
         if assignment.epoch < self.assignment.epoch {
             return Err(gone(format!("this pod runs the session under epoch {}", self.assignment.epoch)));
         }

@@ -101,7 +101,10 @@ impl Actor {
 /// What has changed in the instance since `base`, or else since the last commit. The first commit that is `sealed` writes everything anew, so
 /// that nothing of the session stays in clear that no checkpoint needs.
 fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> Result<Change, ApiError> {
-    let anew = |base: &Head| super::wake::holds_contents(base) || (sealed && !base.sealed);
+    let engine_digest = live.instance.engine().digest().to_string();
+    // Pages are differences to an engine's base image: those of another engine say nothing.
+    let another = |head: &Head| super::wake::holds_contents(head) || head.engine_digest != engine_digest;
+    let anew = |base: &Head| another(base) || (sealed && !base.sealed);
     let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(anew);
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
@@ -114,7 +117,7 @@ fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> R
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
         globals: serde_json::to_value(EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
-        engine_digest: live.instance.engine().digest().to_string(),
+        engine_digest,
         time: jiff::Timestamp::now().to_string(),
     })
 }

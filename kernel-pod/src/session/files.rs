@@ -8,12 +8,14 @@ use bytes::Bytes;
 use dormouse_lifecycle::blobs::Blob;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::file::{FileEntry, FileKind, FileList, Preconditions};
+use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::{Fault, gone};
+use super::{Fault, Reply, gone};
 use crate::contents::{Contents, UPLOAD_PREFIX};
 
 /// Hex digits of an ETag.
@@ -87,8 +89,21 @@ struct SaidError {
 }
 
 impl Actor {
+    /// Answers a request about files.
+    pub(super) async fn answer_files(&mut self, assignment: &Assignment, ask: Ask, reply: Reply<Told>) {
+        if let Err(error) = self.adopt(assignment) {
+            return drop(reply.send(Err(error)));
+        }
+        let result = self.on_files(ask).await;
+        if let Some(live) = &mut self.live {
+            live.idle_since = Instant::now();
+        }
+        let answer = self.settle_answer(result);
+        let _ = reply.send(answer);
+    }
+
     /// Deals with a request about files. An error of the answer leaves the session as it is; a fault is the session's.
-    pub(super) async fn on_files(&mut self, ask: Ask) -> Result<Result<Told, ApiError>, Fault> {
+    async fn on_files(&mut self, ask: Ask) -> Result<Result<Told, ApiError>, Fault> {
         self.ensure_live().await?;
         match ask {
             Ask::Open(path) => Ok(self.open(&path).await?.map(Told::Opened)),
@@ -113,7 +128,7 @@ impl Actor {
 
     async fn open(&mut self, path: &str) -> Result<Result<Opened, ApiError>, Fault> {
         // What is read from the store must be there, and named.
-        if self.live.as_ref().is_some_and(|live| live.dirty) {
+        if self.live.as_ref().is_some_and(|live| live.contents.may_have_left_pieces()) {
             self.commit().await?;
         }
         let said = match self.serve(json!({ "verb": "open", "path": path })).await? {

@@ -33,6 +33,8 @@ pub(super) fn began(cell: &RunningCell) -> JournalBody {
         source: cut(source, SOURCE_BYTES_MAX).to_owned(),
         source_bytes: source.len() as u64,
         source_digest: sha256_hex(source.as_bytes()),
+        language: cell.request.language,
+        filename: cell.request.filename.clone(),
         idempotency_key: cell.request.idempotency_key.clone(),
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod files;
 mod history;
 mod journal;
 mod lag;
+mod migrate;
 mod ops;
 mod rest;
 mod retries;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dormouse_engine::InterruptHandle;
 use dormouse_protocol::eval::{EvalRequest, EvalResult, Woke};
 use dormouse_protocol::event::Event;
-use dormouse_protocol::history::Checkpoint;
+use dormouse_protocol::history::{Checkpoint, Migration};
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
@@ -59,6 +60,8 @@ pub(crate) enum Message {
     Checkpoint(Box<Assignment>, String, Reply<Checkpoint>),
     /// Go back to a checkpoint.
     Restore(Box<Assignment>, String, Reply<SessionReport>),
+    /// Move to the current engine, or only tell what would come of it.
+    Migrate(Box<Assignment>, bool, Reply<Migration>),
     /// Something about its files.
     Files(Box<Assignment>, Box<files::Ask>, Reply<files::Told>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
@@ -78,6 +81,7 @@ impl Message {
             Self::Eval(job) => job.answer(Err(error)),
             Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, _, reply) => drop(reply.send(Err(error))),
             Self::Checkpoint(_, _, reply) => drop(reply.send(Err(error))),
+            Self::Migrate(_, _, reply) => drop(reply.send(Err(error))),
             Self::Files(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),

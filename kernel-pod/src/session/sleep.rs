@@ -19,6 +19,7 @@ impl Actor {
         }
         let Some(mut live) = self.live.take() else { return Ok(()) };
         self.remember(&live);
+        self.lost_commit |= live.contents.may_have_left_pieces();
         let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state, journal: live.journal };
         self.pod.cache.put(&self.assignment.uid, copy);
         self.scripts = Scripts::default();

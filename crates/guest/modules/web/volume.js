@@ -22,6 +22,7 @@ const told = (answer) => {
   const code = CODES[answer.name] ?? 'EIO';
   const error = new Error(`${code}: ${answer.message}`);
   error.code = code;
+  Object.defineProperty(error, 'reason', { value: answer.name });
   throw error;
 };
 const bytesOf = (view, offset, length) => [view.buffer, view.byteOffset + offset, length];
@@ -57,6 +58,8 @@ const settle = (node) => {
     put(node, node.buf.subarray(0, node.size), false);
   } catch (error) {
     if (isNew) node.outside = undefined;
+    // A host that keeps nothing: all of it stays in the heap.
+    if (isNew && error.reason === 'NotSupported') return;
     throw error;
   }
   node.buf = NOTHING;
@@ -156,4 +159,9 @@ const adopt = (node, key, size) => {
   node.touch();
 };
 
-module.exports = { fs: createFsFromVolume(volume), core, adopt };
+const fs = createFsFromVolume(volume);
+// As in Node, a file is opened for reading if nothing else is said.
+const { openSync } = fs;
+fs.openSync = (path, flags = 'r', mode) => openSync(path, flags, mode);
+
+module.exports = { fs, core, adopt };

@@ -1,0 +1,236 @@
+//! A session moved to the current engine, on demand: its recorded cells run once more in a new instance, and what came of it is compared with what was.
+//!
+//! Heaps cannot be carried from one engine to another. What the replay does not make again is named, and the state before stays as a checkpoint.
+
+mod plan;
+mod replay;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dormouse_engine::{EngineError, Instance, Settings};
+use dormouse_protocol::eval::EvalRequest;
+use dormouse_protocol::history::{JournalBody, JournalEntry, Migration, NotCarried};
+use dormouse_protocol::kernel::{Assignment, JournalCall, StoredCall};
+use dormouse_protocol::{ApiError, ErrorCode};
+
+use super::actor::Actor;
+use super::ops::now_ms;
+use super::state::Pending;
+use super::{Fault, Reply, budget, gone};
+use crate::contents::Contents;
+use crate::pod::Pod;
+use plan::{Plan, plan};
+use replay::{Replay, files, globals};
+
+/// Entries of the journal that are read at once.
+const JOURNAL_PAGE: usize = 10_000;
+
+/// Hex digits of an engine's digest in the label of the checkpoint before it was left.
+const LABEL_DIGITS: usize = 12;
+
+/// Characters of a preview in the report.
+const PREVIEW_CHARS_MAX: usize = 200;
+
+/// A replay at its end.
+struct Replayed {
+    replay: Replay,
+    contents: Arc<Contents>,
+    settings: Settings,
+}
+
+impl Actor {
+    /// Answers a request to migrate.
+    pub(super) async fn answer_migrate(&mut self, assignment: &Assignment, dry_run: bool, reply: Reply<Migration>) {
+        if let Err(error) = self.adopt(assignment) {
+            return drop(reply.send(Err(error)));
+        }
+        let result = self.migrate(dry_run).await;
+        let answer = self.settle_answer(result);
+        let _ = reply.send(answer);
+    }
+
+    /// Moves the session to the current engine; with `dry_run`, only tells what would come of it. An error of the answer leaves the session as it is.
+    async fn migrate(&mut self, dry_run: bool) -> Result<Result<Migration, ApiError>, Fault> {
+        self.ensure_live().await?;
+        let Some(live) = &self.live else { return Ok(Err(gone("the session has no instance"))) };
+        let (from, to) = (live.instance.engine().digest().to_string(), self.pod.engines.current().digest().to_string());
+        if live.state.running.is_some() {
+            let message = "a cell of the session awaits something: wait for it, or interrupt it";
+            return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+        }
+        let mut report = Migration { from: from.clone(), to: to.clone(), dry_run, ..Migration::default() };
+        if from == to {
+            return Ok(Ok(report));
+        }
+        if live.dirty || live.owned.head.is_none() {
+            self.commit().await?;
+        }
+        let entries = match self.whole_journal().await {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Err(error)),
+        };
+        if !dry_run {
+            let label = format!("engine-{}", from.get(..LABEL_DIGITS).unwrap_or_default());
+            if let Err(error) = self.make_checkpoint(label.clone()).await? {
+                return Ok(Err(error));
+            }
+            report.checkpoint = Some(label);
+        }
+        let plan = plan(&entries);
+        report.notes.clone_from(&plan.notes);
+        let mut replayed = match self.replay(plan, &mut report).await {
+            Ok(replayed) => replayed,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Err(error) = self.compare(&mut replayed, &mut report).await {
+            replayed.contents.discard().await;
+            return Ok(Err(error));
+        }
+        if dry_run {
+            replayed.contents.discard().await;
+            return Ok(Ok(report));
+        }
+        self.take_over(replayed).await;
+        self.note_migration(from, to);
+        self.commit().await?;
+        report.migrated = true;
+        Ok(Ok(report))
+    }
+
+    fn note_migration(&mut self, from: String, to: String) {
+        if let Some(live) = &mut self.live {
+            live.note(JournalBody::Migrated { from, to });
+        }
+    }
+
+    async fn whole_journal(&self) -> Result<Vec<JournalEntry>, ApiError> {
+        let pod = Pod::of(Arc::clone(&self.pod));
+        let session = StoredCall {
+            namespace: self.assignment.namespace.clone(),
+            name: self.assignment.name.clone(),
+            uid: self.assignment.uid.clone(),
+        };
+        let mut entries: Vec<JournalEntry> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |last| last.seq);
+            let page = pod.stored_journal(&JournalCall { session: session.clone(), after, limit: JOURNAL_PAGE }).await?;
+            if let Some(damage) = page.damage {
+                return Err(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the journal cannot be read as a whole: {damage}")));
+            }
+            let more = page.next.is_some();
+            entries.extend(page.entries);
+            if !more {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// Runs the cells of the plan in a new instance.
+    async fn replay(&mut self, plan: Plan, report: &mut Migration) -> Result<Replayed, ApiError> {
+        let settings = budget::settings(&self.assignment.spec)?;
+        let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
+        let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
+        let head = live.owned.head.as_deref();
+        let contents = Arc::new(Contents::empty(Arc::clone(&self.pod), self.key(), self.assignment.epoch, head));
+        instance.set_blobs(Some(Arc::<Contents>::clone(&contents)));
+        let mut replay = Replay::new(instance, budget::budget(&self.assignment.spec, None));
+        if let Some(bootstrap) = self.assignment.spec.bootstrap.as_ref().filter(|bootstrap| !bootstrap.code.trim().is_empty()) {
+            let request = EvalRequest { code: bootstrap.code.clone(), ..EvalRequest::default() };
+            let outcome = replay.cell(&request, "bootstrap.ts").await.map_err(|error| spent(0, &error))?;
+            report.cells.extend(outcome.error.map(|reason| NotCarried { name: "bootstrap".to_owned(), reason }));
+        }
+        for recorded in plan.cells {
+            let name = format!("cell {}", recorded.cell);
+            if recorded.is_cut {
+                let reason = "its source is longer than the journal keeps".to_owned();
+                report.cells.push(NotCarried { name, reason });
+                continue;
+            }
+            let filename = recorded.filename.clone().unwrap_or_else(|| format!("cell-{}.ts", recorded.cell));
+            let request = EvalRequest { code: recorded.source, language: recorded.language, ..EvalRequest::default() };
+            let outcome = match replay.cell(&request, &filename).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    contents.discard().await;
+                    return Err(spent(recorded.cell, &error));
+                }
+            };
+            report.replayed += 1;
+            let reason = match recorded.came_to {
+                Some((true, _)) if !outcome.ok => Some(outcome.error.unwrap_or_else(|| "it failed".to_owned())),
+                Some((false, _)) if outcome.ok => Some("it failed then and does not now".to_owned()),
+                Some((true, digest)) if digest != outcome.digest => Some("it came to another result".to_owned()),
+                _ => None,
+            };
+            report.cells.extend(reason.map(|reason| NotCarried { name, reason }));
+        }
+        report.calls = replay.calls;
+        Ok(Replayed { replay, contents, settings })
+    }
+
+    /// Says which globals and contexts are missing or other ones. A context is carried as it is.
+    async fn compare(&mut self, replayed: &mut Replayed, report: &mut Migration) -> Result<(), ApiError> {
+        let Some(live) = &mut self.live else { return Err(gone("the session has no instance")) };
+        let budget = replayed.replay.budget;
+        let before = copy(&mut live.instance, &replayed.settings)?;
+        let before = globals(before, &budget).await.map_err(|error| spent(0, &error))?;
+        let after = copy(&mut replayed.replay.instance, &replayed.settings)?;
+        let after = globals(after, &budget).await.map_err(|error| spent(0, &error))?;
+        report.globals = differences(&before, &after);
+        if before.len() == replay::GLOBALS_MAX {
+            report.notes.push(format!("more than {} globals: the others were not compared", replay::GLOBALS_MAX));
+        }
+        let before = files(copy(&mut live.instance, &replayed.settings)?, &budget).await.map_err(|error| spent(0, &error))?;
+        let after = files(copy(&mut replayed.replay.instance, &replayed.settings)?, &budget).await.map_err(|error| spent(0, &error))?;
+        report.files = differences(&before, &after);
+        let timers = replayed.replay.timers().count();
+        let waiting = live.state.pending.values().filter(|pending| matches!(pending, Pending::Timer { .. })).count();
+        if timers != waiting {
+            report.notes.push(format!("{waiting} timers were waiting, {timers} are after the replay"));
+        }
+        Ok(())
+    }
+
+    /// Puts the replayed instance in the place of the one that was.
+    async fn take_over(&mut self, replayed: Replayed) {
+        let Some(live) = &mut self.live else { return };
+        let Replayed { replay, contents, settings } = replayed;
+        contents.carry(&live.contents, CONTEXT_PREFIX).await;
+        let now = now_ms();
+        live.state.pending = replay
+            .timers()
+            .map(|(op, wait_ms)| (op, Pending::Timer { due_ms: now.saturating_add(i64::try_from(wait_ms).unwrap_or(i64::MAX)) }))
+            .collect();
+        live.state.constants = replay.constants;
+        live.instance = replay.instance;
+        live.contents = contents;
+        live.settings = settings;
+        live.dirty = true;
+        live.in_flight = super::ops::InFlight::resume(&live.state, None);
+    }
+}
+
+/// What the names of contexts begin with.
+const CONTEXT_PREFIX: &str = "ctx:";
+
+/// An instance of the same engine and memory, to look at: what it does leads nowhere.
+fn copy(instance: &mut Instance, settings: &Settings) -> Result<Instance, ApiError> {
+    instance.engine().clone().restore(&instance.image(), settings).map_err(|error| spent(0, &error))
+}
+
+fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<NotCarried> {
+    let cut = |text: &str| text.chars().take(PREVIEW_CHARS_MAX).collect::<String>();
+    let other = |(name, was): (&String, &String)| match after.get(name) {
+        None => Some(NotCarried { name: name.clone(), reason: format!("it is missing; it was {}", cut(was)) }),
+        Some(is) if is != was => Some(NotCarried { name: name.clone(), reason: format!("it was {} and is {}", cut(was), cut(is)) }),
+        Some(_) => None,
+    };
+    before.iter().filter_map(other).collect()
+}
+
+fn spent(cell: u64, error: &EngineError) -> ApiError {
+    let message =
+        format!("the session cannot be migrated: cell {cell} ended its instance in the replay: {error}. It goes on under its engine");
+    ApiError::new(ErrorCode::Conflict, message)
+}
