@@ -8,8 +8,11 @@ use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
-    history::{Checkpoint, CheckpointList, JournalPage},
-    kernel::{Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
+    history::{Checkpoint, CheckpointList, Difference, JournalPage},
+    kernel::{
+        Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport,
+        StoredCall,
+    },
 };
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use futures::{Stream, StreamExt as _, stream::BoxStream};
@@ -136,6 +139,11 @@ impl Kernels {
     /// Entries of a session's journal, as stored. Any pod of its namespace can tell.
     pub async fn stored_journal(&self, pod: &KernelPod, call: &JournalCall) -> Result<JournalPage, KernelError> {
         json(self.order(pod, "/v1/stored/journal", call).send().await?).await
+    }
+
+    /// What changed between two states of a session, as stored. Any pod of its namespace can tell.
+    pub async fn stored_difference(&self, pod: &KernelPod, call: &DifferenceCall) -> Result<Difference, KernelError> {
+        json(self.order(pod, "/v1/stored/difference", call).send().await?).await
     }
 
     /// Ends the running cell.

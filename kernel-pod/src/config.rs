@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_service::{AdminArgs, TlsArgs};
-use dormouse_store::{CredentialSource, S3Options};
+use dormouse_store::{CredentialSource, DiskCacheOptions, S3Options};
 
 use crate::PodConfig;
 
@@ -32,6 +32,12 @@ pub struct Args {
     /// Bytes of memory for the pod's own copies of sleeping sessions.
     #[arg(long, env = "DORMOUSE_CACHE_BYTES", default_value_t = 256 << 20)]
     pub cache_bytes: u64,
+    /// Folder for a cache of segments, which only this process may write.
+    #[arg(long, env = "DORMOUSE_DISK_CACHE_DIR", default_value = "/var/cache/dormouse")]
+    pub disk_cache_dir: PathBuf,
+    /// Bytes of that cache; 0: none.
+    #[arg(long, env = "DORMOUSE_DISK_CACHE_BYTES", default_value_t = 0)]
+    pub disk_cache_bytes: u64,
     /// URL of the S3 service.
     #[arg(long, env = "DORMOUSE_S3_ENDPOINT")]
     pub s3_endpoint: String,
@@ -72,6 +78,13 @@ impl Args {
             cache_bytes: self.cache_bytes,
             store_prefix: self.s3_prefix.clone(),
         }
+    }
+
+    /// The cache on disk that these flags describe, if there is to be one.
+    #[must_use]
+    pub fn disk_cache(&self) -> Option<DiskCacheOptions> {
+        let options = DiskCacheOptions { folder: self.disk_cache_dir.clone(), bytes_max: self.disk_cache_bytes };
+        (self.disk_cache_bytes > 0).then_some(options)
     }
 
     /// The bucket that these flags describe.

@@ -7,6 +7,8 @@
 
 mod cache;
 pub mod config;
+mod difference;
+pub mod disk;
 mod events;
 mod metrics;
 mod pod;

@@ -16,6 +16,7 @@ use futures::{Stream, StreamExt as _};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
+use crate::difference::Differences;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) slots: Arc<Slots>,
     pub(crate) cache: Cache,
+    pub(crate) differences: Differences,
     pub(crate) reports: Arc<Reports>,
     pub(crate) metrics: Metrics,
     observed: dormouse_service::Metrics,
@@ -107,6 +109,7 @@ impl Pod {
             registry: Registry::default(),
             slots: Arc::new(Slots::new(config.slots)),
             cache: Cache::new(config.cache_bytes),
+            differences: Differences::default(),
             reports: Arc::new(Reports::new()),
             metrics: Metrics::new(&observed)?,
             observed,

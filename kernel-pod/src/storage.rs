@@ -8,10 +8,12 @@ use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Condition, Head, Reply, SessionKey, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Gate;
+use dormouse_store::disk::CACHED_ETAG;
 use dormouse_store::probe::StoreUnsafe;
 use dormouse_store::{PutError, SnapshotStore, StoreError};
 use tokio::sync::watch;
 
+use crate::metrics::WakeSource;
 use crate::pod::PodConfig;
 
 /// How long a request waits for the first probe of a process that has just started.
@@ -74,8 +76,16 @@ impl Storage {
 
     /// Segments in the order of their keys. `None`: one of them is not there.
     pub(crate) async fn segments(&self, keys: impl Iterator<Item = &str>) -> Result<Option<Vec<Bytes>>, ApiError> {
+        Ok(self.segments_from(keys).await?.map(|(segments, _)| segments))
+    }
+
+    /// The same, with where they came from: the disk, if there are any and all of them lay there.
+    pub(crate) async fn segments_from(&self, keys: impl Iterator<Item = &str>) -> Result<Option<(Vec<Bytes>, WakeSource)>, ApiError> {
         let found = futures::future::try_join_all(keys.map(|key| self.read(key))).await?;
-        Ok(found.into_iter().map(|segment| segment.map(|(bytes, _)| bytes)).collect())
+        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let on_disk = !found.is_empty() && found.iter().all(|(_, etag)| etag == CACHED_ETAG);
+        let source = if on_disk { WakeSource::Disk } else { WakeSource::Storage };
+        Ok(Some((found.into_iter().map(|(bytes, _)| bytes).collect(), source)))
     }
 
     /// The object at `key`, with its ETag.

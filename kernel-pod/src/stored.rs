@@ -61,7 +61,7 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn stored_checkpoints(&self, call: &StoredCall) -> Result<CheckpointList, ApiError> {
-        let Some(stored) = self.stored(call).await? else { return Ok(CheckpointList::default()) };
+        let (_, Some(stored)) = self.stored(call).await? else { return Ok(CheckpointList::default()) };
         Ok(CheckpointList { items: stored.head.checkpoints.iter().map(view).collect(), damage: stored.damage })
     }
 
@@ -70,7 +70,7 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn stored_journal(&self, call: &JournalCall) -> Result<JournalPage, ApiError> {
-        let Some(Stored { head, damage, .. }) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
+        let (_, Some(Stored { head, damage, .. })) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
         let limit = call.limit.clamp(1, PAGE_ENTRIES_MAX);
         let mut page = JournalPage { damage, ..JournalPage::default() };
         let ends = head.journal.segments.iter().skip(1).map(|next| next.first).chain([head.journal.tail_first()]);
@@ -92,7 +92,8 @@ impl Pod {
         Ok(page)
     }
 
-    async fn stored(&self, call: &StoredCall) -> Result<Option<Stored>, ApiError> {
+    /// What is stored of a session of this namespace, and where.
+    pub(crate) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
         let config = &self.shared().config;
         if call.namespace != config.namespace {
             let message = format!("this pod reads sessions of namespace {} only", config.namespace);
@@ -105,7 +106,8 @@ impl Pod {
             name: call.name.clone(),
         };
         self.shared().storage_ready().await?;
-        read(&self.shared().storage, &key, u64::MAX).await
+        let stored = read(&self.shared().storage, &key, u64::MAX).await?;
+        Ok((key, stored))
     }
 }
 

@@ -126,6 +126,13 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
 }
 
+/// What the sha256 of the object at `key` begins with, if it is one that never changes: [`HASH_DIGITS`] hex digits.
+#[must_use]
+pub fn content(key: &str) -> Option<&str> {
+    parse_object(key)?;
+    key.rsplit('-').next().filter(|hash| hash.len() == HASH_DIGITS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +155,18 @@ mod tests {
         assert_eq!(parse_object(&session.journal(3, 17, "ab")), Some((Kind::Journal, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
+    }
+
+    #[test]
+    fn a_key_tells_the_content_unless_it_may_change() {
+        let digits = "ab".repeat(16);
+        let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() };
+        for key in [session.segment(3, 17, &digits), session.checkpoint(3, 17, &digits), session.journal(3, 17, &"ab".repeat(32))] {
+            assert_eq!(content(&key), Some(digits.as_str()), "{key}");
+        }
+        for key in [session.head(), session.segment(3, 17, "ab"), format!("{}probe-{digits}", session.prefix())] {
+            assert_eq!(content(&key), None, "{key}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | `POST /v1/restore` | [`RestoreCall`] | [`SessionReport`] once the restored state is committed | gateway |
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
+//! | `POST /v1/stored/difference` | [`DifferenceCall`] | [`crate::history::Difference`] | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
@@ -92,6 +93,19 @@ pub struct JournalCall {
     pub after: u64,
     /// Entries at most.
     pub limit: usize,
+}
+
+/// Body of `POST /v1/stored/difference`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DifferenceCall {
+    /// The session.
+    pub session: StoredCall,
+    /// Id or label of a checkpoint.
+    pub from: String,
+    /// Id or label of the other; the last commit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// Body of `POST /v1/eval`.

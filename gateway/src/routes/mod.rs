@@ -82,7 +82,7 @@ const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
 /// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/checkpoints/{*rest}", "/ws", "/files", "/files/{*path}", "/approvals", "/approvals/{id}"];
+const SESSION_NOT_BUILT: &[&str] = &["/ws", "/files", "/files/{*path}", "/approvals", "/approvals/{id}"];
 /// Documented paths elsewhere that are not built.
 const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage", "/sessions", "/sessions/{id}", "/sessions/{id}/stream", "/ws", "/mcp"];
 
@@ -98,6 +98,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/wake"), post(sessions::wake))
         .route(&below("/events"), get(events::events))
         .route(&below("/checkpoints"), get(history::checkpoints).post(history::make_checkpoint))
+        .route(&below("/checkpoints/diff"), get(history::difference))
         .route(&below("/restore"), post(history::restore))
         .route(&below("/fork"), post(history::fork))
         .route(&below("/journal"), get(history::journal))

@@ -8,7 +8,7 @@ mod budget;
 mod cells;
 mod commit;
 mod engines;
-mod history;
+pub(crate) mod history;
 mod journal;
 mod lag;
 mod ops;
@@ -28,6 +28,9 @@ use dormouse_protocol::history::Checkpoint;
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use engines::of as engine_of;
+pub(crate) use wake::image;
 
 use crate::events::EventLog;
 use crate::pod::Shared;

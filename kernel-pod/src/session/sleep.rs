@@ -20,7 +20,8 @@ impl Actor {
         let Some(mut live) = self.live.take() else { return Ok(()) };
         self.remember(&live);
         let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state, journal: live.journal };
-        self.pod.cache.put(&self.assignment.uid, copy);
+        let kept = self.pod.cache.put(&self.assignment.uid, copy);
+        self.pod.metrics.copies(kept);
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())

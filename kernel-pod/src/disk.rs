@@ -1,0 +1,76 @@
+//! The pod's cache on disk, between its memory and the store.
+//!
+//! Objects beside the head never change and their keys say what their bytes hash to, so a file is named by that: a child's copy of its
+//! parent's segment is the parent's file. Heads always come from the store.
+
+use std::sync::Arc;
+
+use dormouse_lifecycle::keys;
+use dormouse_lifecycle::segment::sha256_hex;
+use dormouse_store::disk::{CacheEvent, Immutable, Watch};
+use dormouse_store::{DiskCache, DiskCacheOptions, SnapshotStore};
+use prometheus::{IntCounterVec, IntGauge, Opts};
+
+/// What is kept, and by what it is checked: as its writer named it, which the head repeats.
+struct ByContent;
+
+impl Immutable for ByContent {
+    fn name(&self, key: &str) -> Option<String> {
+        keys::content(key).map(str::to_owned)
+    }
+
+    fn verifies(&self, key: &str, bytes: &[u8]) -> bool {
+        keys::content(key).is_some_and(|digits| sha256_hex(bytes).starts_with(digits))
+    }
+}
+
+/// What `/metrics` tells about the cache.
+#[derive(Debug, Clone)]
+pub struct DiskCacheMetrics {
+    events: IntCounterVec,
+    bytes: IntGauge,
+}
+
+impl DiskCacheMetrics {
+    /// The metrics, in no registry yet.
+    ///
+    /// # Errors
+    /// Never in practice: a metric's name is bad.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let opts = |name: &str, help: &str| Opts::new(name, help).namespace("dormouse");
+        let events = IntCounterVec::new(opts("kernel_disk_cache_events_total", "What happened in the cache on disk."), &["event"])?;
+        let bytes = IntGauge::with_opts(opts("kernel_disk_cache_bytes", "Bytes of the files in the cache on disk."))?;
+        Ok(Self { events, bytes })
+    }
+
+    /// Shows them in the registry of the process.
+    ///
+    /// # Errors
+    /// A metric's name is taken.
+    pub fn register(&self, metrics: &dormouse_service::Metrics) -> Result<(), prometheus::Error> {
+        metrics.registry().register(Box::new(self.events.clone()))?;
+        metrics.registry().register(Box::new(self.bytes.clone()))
+    }
+}
+
+impl Watch for DiskCacheMetrics {
+    fn told(&self, event: CacheEvent, bytes: u64) {
+        let label = match event {
+            CacheEvent::Hit => "hit",
+            CacheEvent::Miss => "miss",
+            CacheEvent::Kept => "kept",
+            CacheEvent::Evicted => "evicted",
+            CacheEvent::Mismatch => "mismatch",
+            CacheEvent::Failed => "failed",
+        };
+        self.events.with_label_values(&[label]).inc();
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+/// `store` with a cache on disk before it. Looks through the folder, so it may block. What seals objects goes before the cache, with a rule of
+/// its own: sealed bytes are not what their key says.
+#[must_use]
+pub fn cached(store: Arc<dyn SnapshotStore>, options: DiskCacheOptions, metrics: DiskCacheMetrics) -> DiskCache {
+    DiskCache::open(store, options, Arc::new(ByContent), Arc::new(metrics))
+}
