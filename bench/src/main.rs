@@ -7,6 +7,7 @@ mod neighbours;
 mod programs;
 mod storage;
 mod table;
+mod tiers;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -59,6 +60,7 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
+        rows.extend(tiers::rows().await.context("tiers")?);
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);

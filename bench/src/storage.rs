@@ -28,7 +28,7 @@ const RUNS: usize = 200;
 const HEAD: &str = "t/bench/s/u/head";
 
 /// The cells that are measured call no tool.
-struct NoTools;
+pub(crate) struct NoTools;
 
 #[async_trait]
 impl Tools for NoTools {
@@ -86,7 +86,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
+pub(crate) async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
     let request = EvalRequest { code: code.to_owned(), ..EvalRequest::default() };
     let call = EvalCall { assignment: session.clone(), eval: request, request_id: String::new() };
     let start = Instant::now();
