@@ -9,6 +9,7 @@ mod programs;
 mod sealed;
 mod storage;
 mod table;
+mod tiers;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -65,6 +66,7 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
+        rows.extend(tiers::rows().await.context("tiers")?);
     }
     if wanted(Part::Moves) {
         rows.extend(moves::rows().await.context("moves")?);

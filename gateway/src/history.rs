@@ -3,8 +3,8 @@
 use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, Migration},
-    kernel::{CheckpointCall, JournalCall, MigrateCall, RestoreCall, StoredCall},
+    history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
+    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall, StoredCall},
     session::{CreateSession, Session},
 };
 
@@ -40,6 +40,16 @@ pub async fn journal(router: &Router, key: &Key, after: u64, limit: Option<usize
     ask(router, key, |pod| {
         let call = &call;
         async move { router.kernels().stored_journal(&pod, call).await }
+    })
+    .await
+}
+
+/// What changed from one checkpoint of a session to another, or to its last commit.
+pub async fn difference(router: &Router, key: &Key, from: String, to: Option<String>) -> Result<Difference, ApiError> {
+    let call = DifferenceCall { session: stored(&*router.find(key).await?), from, to };
+    ask(router, key, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_difference(&pod, call).await }
     })
     .await
 }

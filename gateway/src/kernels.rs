@@ -9,10 +9,10 @@ use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     file::{FileCall, FileEntry, FileList},
-    history::{Checkpoint, CheckpointList, JournalPage, Migration},
+    history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
-        Anchor, Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, ReportLine, RestoreCall,
-        SessionReport, StoredCall,
+        Anchor, Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, ReportLine,
+        RestoreCall, SessionReport, StoredCall,
     },
 };
 use dormouse_service::tls::{Identity, PeerClient, Process};
@@ -190,6 +190,11 @@ impl Kernels {
     /// Removes a file or a directory.
     pub async fn remove_file(&self, pod: &KernelPod, call: &FileCall) -> Result<(), KernelError> {
         checked(self.order(pod, "/v1/files/remove", call).send().await?).await.map(drop)
+    }
+
+    /// What changed between two states of a session, as stored. Any pod of its namespace can tell.
+    pub async fn stored_difference(&self, pod: &KernelPod, call: &DifferenceCall) -> Result<Difference, KernelError> {
+        json(self.order(pod, "/v1/stored/difference", call).send().await?).await
     }
 
     /// Ends the running cell.

@@ -58,6 +58,16 @@ async fn what_is_stored_is_told_without_a_wake() {
     assert_eq!((status, &body["items"][0]["label"]), (200, &json!("a")), "{body}");
     let (status, body) = client.get(&format!("{SESSIONS}/a/journal?after=41&limit=5")).await;
     assert_eq!((status, &body["entries"][0]), (200, &json!({"seq": 42, "time": "t", "epoch": 5, "kind": "hibernated"})), "{body}");
+    for (query, to) in [("from=1&to=two", "two"), ("from=1", "last")] {
+        let (status, body) = client.get(&format!("{SESSIONS}/a/checkpoints/diff?{query}")).await;
+        assert_eq!(
+            (status, &body["from"]["id"], &body["to"]["id"], &body["from"]["time"]),
+            (200, &json!("1"), &json!(to), &json!("a")),
+            "{body}"
+        );
+    }
+    let (status, body) = client.get(&format!("{SESSIONS}/a/checkpoints/diff")).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{body}");
     assert!(directory.get(&Key::new("default", "a")).unwrap().status.placement.is_none() && pod.wakes.lock().unwrap().is_empty());
     let (status, body) = client.json("POST", &format!("{SESSIONS}/a/restore"), json!({"checkpoint": "7"})).await;
     assert_eq!((status, body["error"]["code"].as_str()), (409, Some("Conflict")), "its user has put it to sleep: {body}");

@@ -32,7 +32,6 @@ async fn unknown_fields_are_refused_with_their_path() {
 async fn documented_paths_that_are_not_built_say_so() {
     let (_folder, client) = client().await;
     for (method, path) in [
-        ("GET", "/v1/namespaces/default/sessions/a/checkpoints/1/diff/2"),
         ("GET", "/v1/namespaces/default/sessions/a/ws"),
         ("POST", "/v1/namespaces/default/sessions/a/approvals/1"),
         ("GET", "/v1/namespaces/default/usage"),

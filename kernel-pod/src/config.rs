@@ -7,7 +7,7 @@ use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_seal::{Keys, Seal};
 use dormouse_service::{AdminArgs, TlsArgs};
-use dormouse_store::{CredentialSource, S3Options};
+use dormouse_store::{CredentialSource, DiskCacheOptions, S3Options};
 
 use crate::PodConfig;
 
@@ -33,6 +33,12 @@ pub struct Args {
     /// Bytes of memory for the pod's own copies of sleeping sessions.
     #[arg(long, env = "DORMOUSE_CACHE_BYTES", default_value_t = 256 << 20)]
     pub cache_bytes: u64,
+    /// Folder for a cache of segments, which only this process may write.
+    #[arg(long, env = "DORMOUSE_DISK_CACHE_DIR", default_value = "/var/cache/dormouse")]
+    pub disk_cache_dir: PathBuf,
+    /// Bytes of that cache; 0: none.
+    #[arg(long, env = "DORMOUSE_DISK_CACHE_BYTES", default_value_t = 0)]
+    pub disk_cache_bytes: u64,
     /// URL of the S3 service.
     #[arg(long, env = "DORMOUSE_S3_ENDPOINT")]
     pub s3_endpoint: String,
@@ -83,6 +89,13 @@ impl Args {
     #[must_use]
     pub fn seal(&self) -> Seal {
         self.encryption_keys_dir.as_ref().map_or_else(Seal::none, |folder| Seal::new(&self.namespace, Keys::folder(folder)))
+    }
+
+    /// The cache on disk that these flags describe, if there is to be one.
+    #[must_use]
+    pub fn disk_cache(&self) -> Option<DiskCacheOptions> {
+        let options = DiskCacheOptions { folder: self.disk_cache_dir.clone(), bytes_max: self.disk_cache_bytes };
+        (self.disk_cache_bytes > 0).then_some(options)
     }
 
     /// The bucket that these flags describe.

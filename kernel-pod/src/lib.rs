@@ -10,6 +10,8 @@ mod claim;
 mod claimed;
 pub mod config;
 mod contents;
+mod difference;
+pub mod disk;
 mod events;
 mod files;
 mod metrics;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
+use dormouse_kernel::disk::{self, DiskCacheMetrics};
 use dormouse_kernel::{BrokerTools, Pod, config::Args};
 use dormouse_service::admin::AdminServer;
 use dormouse_service::tls::{PeerClient, TlsFiles};
 use dormouse_service::{shutdown, telemetry};
-use dormouse_store::S3;
+use dormouse_store::{S3, SnapshotStore};
 use tokio::net::TcpListener;
 
 fn main() -> anyhow::Result<()> {
@@ -24,8 +25,13 @@ async fn run() -> anyhow::Result<()> {
     let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
-    let store = S3::new(&args.s3_options());
-    let pod = Pod::sealing(args.pod_config(), engines, Arc::new(store), Arc::new(tools), args.seal())?;
+    let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&args.s3_options()));
+    let disk_metrics = DiskCacheMetrics::new()?;
+    if let Some(options) = args.disk_cache() {
+        store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
+    }
+    let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal())?;
+    disk_metrics.register(&pod.metrics())?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
     tracing::info!(pod = args.pod, namespace = args.namespace, pool = args.pool, boot = pod.info().boot, "serving");

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounterVec, IntGauge};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+
+use crate::cache::Kept;
 
 /// Where an instance came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WakeSource {
     /// It is new.
     Fresh,
-    /// From the pod's own copy.
+    /// From the pod's own copy in memory.
     Cache,
+    /// The head from object storage, every segment from the cache on disk.
+    Disk,
     /// From object storage.
     Storage,
 }
@@ -19,7 +23,8 @@ impl WakeSource {
     fn label(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
-            Self::Cache => "cache",
+            Self::Cache => "memory",
+            Self::Disk => "disk",
             Self::Storage => "storage",
         }
     }
@@ -71,6 +76,8 @@ impl CommitOutcome {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     live: IntGauge,
+    copies_bytes: IntGauge,
+    copies_evicted: IntCounter,
     wakes: IntCounterVec,
     cells: IntCounterVec,
     commits: IntCounterVec,
@@ -84,6 +91,8 @@ impl Metrics {
     pub(crate) fn new(metrics: &dormouse_service::Metrics) -> Result<Self, prometheus::Error> {
         Ok(Self {
             live: metrics.gauge("kernel_live_sessions", "Sessions that hold a slot.")?,
+            copies_bytes: metrics.gauge("kernel_copies_bytes", "Bytes of the pod's own copies of sleeping sessions, in memory.")?,
+            copies_evicted: metrics.counter("kernel_copies_evicted_total", "Copies that had to go for others.")?,
             wakes: metrics.counters("kernel_wakes_total", "Instances made, by where they came from.", &["source"])?,
             cells: metrics.counters("kernel_cells_total", "Cells answered, by outcome.", &["outcome"])?,
             commits: metrics.counters("kernel_commits_total", "Commits, by outcome.", &["outcome"])?,
@@ -97,6 +106,12 @@ impl Metrics {
     /// How many sessions are live.
     pub(crate) fn live(&self, sessions: u32) {
         self.live.set(i64::from(sessions));
+    }
+
+    /// A copy was kept.
+    pub(crate) fn copies(&self, kept: Kept) {
+        self.copies_bytes.set(i64::try_from(kept.bytes).unwrap_or(i64::MAX));
+        self.copies_evicted.inc_by(kept.evicted);
     }
 
     /// An instance was made.

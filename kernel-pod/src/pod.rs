@@ -17,6 +17,7 @@ use futures::{Stream, StreamExt as _};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
+use crate::difference::Differences;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) slots: Arc<Slots>,
     pub(crate) cache: Cache,
+    pub(crate) differences: Differences,
     pub(crate) reports: Arc<Reports>,
     pub(crate) metrics: Metrics,
     observed: dormouse_service::Metrics,
@@ -119,6 +121,7 @@ impl Pod {
             registry: Registry::default(),
             slots: Arc::new(Slots::new(config.slots)),
             cache: Cache::new(config.cache_bytes),
+            differences: Differences::default(),
             reports: Arc::new(Reports::new()),
             metrics: Metrics::new(&observed)?,
             observed,
@@ -291,6 +294,11 @@ impl Pod {
     /// What the sessions share.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The same, to keep.
+    pub(crate) fn shared_by(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     pub(crate) fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {

@@ -11,9 +11,10 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
-use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalPage, Migration};
+use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
-    Assignment, CheckpointCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall, SessionReport, StoredCall,
+    Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall, SessionReport,
+    StoredCall,
 };
 use dormouse_protocol::session::session_id;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -73,6 +74,7 @@ fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/files/remove", post(files::remove))
         .route("/v1/stored/checkpoints", post(stored_checkpoints))
         .route("/v1/stored/journal", post(stored_journal))
+        .route("/v1/stored/difference", post(stored_difference))
         .with_state(app.clone());
     let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
     let both = Router::new().route("/v1/info", get(info)).with_state(app);
@@ -173,6 +175,10 @@ async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<Store
 
 async fn stored_journal(State(app): State<App>, ApiJson(call): ApiJson<JournalCall>) -> ApiResult<Json<JournalPage>> {
     Ok(Json(app.pod.stored_journal(&call).await?))
+}
+
+async fn stored_difference(State(app): State<App>, ApiJson(call): ApiJson<DifferenceCall>) -> ApiResult<Json<Difference>> {
+    Ok(Json(app.pod.stored_difference(&call).await?))
 }
 
 async fn interrupt(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {

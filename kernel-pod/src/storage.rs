@@ -10,11 +10,13 @@ use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Opened, Seal, Writer};
 use dormouse_service::Gate;
+use dormouse_store::disk::CACHED_ETAG;
 use dormouse_store::probe::StoreUnsafe;
 use dormouse_store::{PutError, SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::watch;
 
+use crate::metrics::WakeSource;
 use crate::pod::PodConfig;
 use crate::sealed::{self, Unopened};
 
@@ -100,15 +102,23 @@ impl Storage {
 
     /// The segments of `head` in their order. `None`: one of them is not there.
     pub(crate) async fn segments(&self, head: &Head) -> Result<Option<Vec<Bytes>>, ApiError> {
+        Ok(self.segments_from(head).await?.map(|(segments, _)| segments))
+    }
+
+    /// The same, with where they came from: the disk, if there are any and all of them lay there.
+    pub(crate) async fn segments_from(&self, head: &Head) -> Result<Option<(Vec<Bytes>, WakeSource)>, ApiError> {
         let keys = head.segments.iter().map(|segment| segment.key.as_str());
         let found = futures::future::try_join_all(keys.map(|key| self.read_opened(key))).await?;
-        for (opened, _) in found.iter().flatten() {
+        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        for (opened, _) in &found {
             if let Some(sealed) = opened.sealed.as_ref().filter(|sealed| sealed.engine != head.engine_digest) {
                 let message = format!("{} was encrypted as one of engine {}", sealed.object, sealed.engine);
                 return Err(ApiError::new(ErrorCode::SnapshotCorrupt, message));
             }
         }
-        Ok(found.into_iter().map(|segment| segment.map(|(opened, _)| opened.bytes)).collect())
+        let on_disk = !found.is_empty() && found.iter().all(|(_, etag)| etag == CACHED_ETAG);
+        let source = if on_disk { WakeSource::Disk } else { WakeSource::Storage };
+        Ok(Some((found.into_iter().map(|(opened, _)| opened.bytes).collect(), source)))
     }
 
     /// The object at `key`, with its ETag.

@@ -84,7 +84,7 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn stored_checkpoints(&self, call: &StoredCall) -> Result<CheckpointList, ApiError> {
-        let Some(stored) = self.stored(call).await? else { return Ok(CheckpointList::default()) };
+        let (_, Some(stored)) = self.stored(call).await? else { return Ok(CheckpointList::default()) };
         Ok(CheckpointList { items: stored.head.checkpoints.iter().map(view).collect(), damage: stored.damage })
     }
 
@@ -93,7 +93,7 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn stored_journal(&self, call: &JournalCall) -> Result<JournalPage, ApiError> {
-        let Some(Stored { journal, damage, .. }) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
+        let (_, Some(Stored { journal, damage, .. })) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
         let limit = call.limit.clamp(1, PAGE_ENTRIES_MAX);
         let mut page = JournalPage { damage, ..JournalPage::default() };
         let ends = journal.segments.iter().skip(1).map(|next| next.first).chain([journal.tail_first()]);
@@ -113,7 +113,8 @@ impl Pod {
         Ok(page)
     }
 
-    async fn stored(&self, call: &StoredCall) -> Result<Option<Stored>, ApiError> {
+    /// What is stored of a session of this namespace, and where.
+    pub(crate) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
         let config = &self.shared().config;
         if call.namespace != config.namespace {
             let message = format!("this pod reads sessions of namespace {} only", config.namespace);
@@ -126,7 +127,8 @@ impl Pod {
             name: call.name.clone(),
         };
         self.shared().storage_ready().await?;
-        read(&self.shared().storage, &key, u64::MAX, call.anchor).await
+        let stored = read(&self.shared().storage, &key, u64::MAX, call.anchor).await?;
+        Ok((key, stored))
     }
 }
 

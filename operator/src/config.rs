@@ -66,6 +66,9 @@ pub struct Config {
     /// Resources (JSON) of kernel pods whose pool names none.
     #[arg(long, env = "DORMOUSE_KERNEL_RESOURCES", default_value = "")]
     pub kernel_resources: PodResources,
+    /// Bytes of each kernel pod's cache of segments on its node's disk; 0: none.
+    #[arg(long, env = "DORMOUSE_KERNEL_DISK_CACHE_BYTES", default_value_t = 1 << 30)]
+    pub kernel_disk_cache_bytes: u64,
     /// Resources (JSON) of brokers.
     #[arg(long, env = "DORMOUSE_BROKER_RESOURCES", default_value = "")]
     pub broker_resources: PodResources,

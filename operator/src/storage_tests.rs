@@ -55,6 +55,7 @@ fn pool() -> ValidPool {
         namespace: "team".to_owned(),
         image: "i".to_owned(),
         image_pull_policy: "Never".to_owned(),
+        disk_cache_bytes: 0,
         slots: 1,
         warm: 1,
         max: 1,

@@ -3,7 +3,7 @@
 use dormouse_client::Client;
 use dormouse_protocol::{
     eval::Woke,
-    history::{Checkpoint, ForkSession, JournalBody, JournalEntry},
+    history::{ChangeKind, Checkpoint, ForkSession, JournalBody, JournalEntry},
 };
 
 use super::Output;
@@ -20,12 +20,38 @@ const DIGEST_CHARS: usize = 12;
 
 /// Flags of `dormouse checkpoints`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct CheckpointsArgs {
+    /// What else to do with them.
+    #[command(subcommand)]
+    verb: Option<CheckpointsVerb>,
     /// The session.
-    session: String,
+    #[arg(required = true)]
+    session: Option<String>,
     /// Make one of the present state under this label; a label that is in use moves to it.
     #[arg(long, short, value_name = "LABEL")]
     label: Option<String>,
+    /// How to print.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// What can be done with checkpoints besides listing and making them.
+#[derive(Debug, clap::Subcommand)]
+enum CheckpointsVerb {
+    /// Tell which globals and files differ between two checkpoints.
+    Diff(DiffArgs),
+}
+
+/// Flags of `dormouse checkpoints diff`.
+#[derive(Debug, clap::Args)]
+struct DiffArgs {
+    /// The session.
+    session: String,
+    /// Id or label of the earlier checkpoint.
+    from: String,
+    /// Id or label of the later one; without it, the last commit.
+    to: Option<String>,
     /// How to print.
     #[arg(long, short, value_enum, default_value_t)]
     output: Output,
@@ -72,10 +98,14 @@ pub struct ForkArgs {
 }
 
 pub(crate) async fn checkpoints(client: &Client, args: CheckpointsArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    if let Some(CheckpointsVerb::Diff(args)) = args.verb {
+        return diff(client, args, screen).await;
+    }
+    let session = args.session.unwrap_or_default();
     let made = match &args.label {
-        Some(label) => vec![client.checkpoint(&args.session, label).await?],
+        Some(label) => vec![client.checkpoint(&session, label).await?],
         None => {
-            let list = client.checkpoints(&args.session).await?;
+            let list = client.checkpoints(&session).await?;
             damaged(list.damage.as_deref(), screen)?;
             list.items
         }
@@ -89,6 +119,34 @@ pub(crate) async fn checkpoints(client: &Client, args: CheckpointsArgs, screen: 
     let row =
         |it: &Checkpoint| vec![it.id.clone(), it.label.clone().unwrap_or_else(|| "-".to_owned()), it.bytes.to_string(), it.time.clone()];
     show::table(screen, &["ID", "LABEL", "BYTES", "TIME"], &made.iter().map(row).collect::<Vec<_>>())?;
+    Ok(true)
+}
+
+async fn diff(client: &Client, args: DiffArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let told = client.difference(&args.session, &args.from, args.to.as_deref()).await?;
+    if args.output == Output::Json {
+        screen.line(Tone::Plain, &serde_json::to_string(&told)?)?;
+        return Ok(true);
+    }
+    let size = |bytes: Option<u64>| bytes.map(|bytes| format!("{bytes} bytes"));
+    let files = told.files.iter().map(|it| (&it.path, it.change, size(it.bytes_before), size(it.bytes_after)));
+    let globals = told.globals.iter().map(|it| (&it.name, it.change, it.before.clone(), it.after.clone()));
+    for (name, change, before, after) in globals.chain(files) {
+        let (sign, tone) = match change {
+            ChangeKind::Added => ('+', Tone::Value),
+            ChangeKind::Removed => ('-', Tone::Error),
+            ChangeKind::Changed => ('~', Tone::Warning),
+        };
+        let shown: Vec<String> = [before, after].into_iter().flatten().collect();
+        let name = screen.paint(tone, &format!("{sign} {name}"));
+        screen.line(Tone::Plain, &format!("{name}  {}", shown.join("  ->  ")))?;
+    }
+    for name in &told.unsure {
+        screen.error_line(Tone::Warning, &format!("{name} is too large to be looked at to its end; as far as that it is the same"))?;
+    }
+    if told.partial {
+        screen.error_line(Tone::Warning, "there are more globals or files than were looked at")?;
+    }
     Ok(true)
 }
 

@@ -16,7 +16,9 @@ use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::Event,
     file::{FileEntry, FileList},
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession},
+    history::{
+        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession,
+    },
     session::{CreateSession, Session, SessionList},
 };
 use futures::Stream;
@@ -225,6 +227,16 @@ impl Client {
     pub async fn checkpoint(&self, name: &str, label: &str) -> Result<Checkpoint, Error> {
         let body = MakeCheckpoint { label: label.to_owned() };
         answer::json(self.request(Method::POST, &[name, "checkpoints"])?.json(&body)).await
+    }
+
+    /// What changed from one checkpoint to another, by id or label; without `to`, to the last commit.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn difference(&self, name: &str, from: &str, to: Option<&str>) -> Result<Difference, Error> {
+        let query = [Some(("from", from)), to.map(|to| ("to", to))];
+        let query: Vec<_> = query.into_iter().flatten().collect();
+        answer::json(self.request(Method::GET, &[name, "checkpoints", "diff"])?.query(&query)).await
     }
 
     /// Takes a session back to a checkpoint, by id or label.

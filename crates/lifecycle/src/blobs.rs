@@ -91,19 +91,21 @@ struct StoredExtent {
     version: (u64, u64),
     id: String,
     bytes: u64,
+    #[serde(default)]
+    sealed: bool,
 }
 
 impl TryFrom<StoredExtent> for Extent {
     type Error = &'static str;
 
-    fn try_from(StoredExtent { version, id, bytes }: StoredExtent) -> Result<Self, Self::Error> {
+    fn try_from(StoredExtent { version, id, bytes, sealed }: StoredExtent) -> Result<Self, Self::Error> {
         if id.len() != ID_DIGITS || !id.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err("the id of an extent is none");
         }
         if bytes > BLOB_BYTES_MAX {
             return Err("an extent is larger than a content may be");
         }
-        Ok(Self { version, id, bytes })
+        Ok(Self { version, id, bytes, sealed })
     }
 }
 

@@ -59,6 +59,70 @@ pub struct ForkSession {
     pub checkpoint: Option<String>,
 }
 
+/// How a name of two states differs between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ChangeKind {
+    /// Only the later state has it.
+    Added,
+    /// Only the earlier state has it.
+    Removed,
+    /// Both have it, and it is not the same.
+    Changed,
+}
+
+/// A global that is not the same in two states.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GlobalChange {
+    /// Its name.
+    pub name: String,
+    /// How it differs.
+    pub change: ChangeKind,
+    /// How it reads in the earlier state, cut when it is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// How it reads in the later state, cut when it is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// A file that is not the same in two states.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChange {
+    /// Its path.
+    pub path: String,
+    /// How it differs.
+    pub change: ChangeKind,
+    /// Its size in the earlier state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_before: Option<u64>,
+    /// Its size in the later state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_after: Option<u64>,
+}
+
+/// Answer of `GET …/{name}/checkpoints/diff`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The earlier state.
+    pub from: Checkpoint,
+    /// The later one; without `to` in the request it is the last commit, which is no checkpoint.
+    pub to: Checkpoint,
+    /// Globals that cells made and that differ, by name.
+    pub globals: Vec<GlobalChange>,
+    /// Files that differ, by path.
+    pub files: Vec<FileChange>,
+    /// Globals that are the same as far as they were looked at, and go further than that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsure: Vec<String>,
+    /// There are more globals or files than were looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
 /// What happened, as the journal tells it. What a tool was sent and answered, and what a cell answered, is told by its digest only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase")]

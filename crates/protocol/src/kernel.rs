@@ -13,6 +13,7 @@
 //! | `POST /v1/migrate` | [`MigrateCall`] | [`crate::history::Migration`] once it is committed | gateway |
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
+//! | `POST /v1/stored/difference` | [`DifferenceCall`] | [`crate::history::Difference`] | gateway |
 //! | `POST /v1/files/list` | [`crate::file::FileCall`] | [`crate::file::FileList`] | gateway |
 //! | `POST /v1/files/read` | [`crate::file::FileCall`] | the content, 200, 206 or 304 | gateway |
 //! | `POST /v1/files/write` | bytes of a [`crate::file::FileCall`] (u32 LE), it, the content | [`crate::file::FileEntry`] once it is committed; 201 for a new file | gateway |
@@ -156,6 +157,19 @@ pub struct JournalCall {
     pub after: u64,
     /// Entries at most.
     pub limit: usize,
+}
+
+/// Body of `POST /v1/stored/difference`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DifferenceCall {
+    /// The session.
+    pub session: StoredCall,
+    /// Id or label of a checkpoint.
+    pub from: String,
+    /// Id or label of the other; the last commit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// Body of `POST /v1/eval`.

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 pub mod credentials;
+pub mod disk;
 pub mod error;
 pub mod folder;
 pub mod memory;
@@ -17,6 +18,7 @@ pub mod sts;
 use bytes::Bytes;
 
 pub use credentials::{CredentialSource, Credentials};
+pub use disk::{DiskCache, DiskCacheOptions};
 pub use error::{PutError, StoreError};
 pub use folder::Folder;
 pub use memory::Memory;

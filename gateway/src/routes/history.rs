@@ -8,7 +8,9 @@ use axum::{
 };
 use dormouse_protocol::{
     ErrorBody,
-    history::{Checkpoint, CheckpointList, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession},
+    history::{
+        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession,
+    },
     session::Session,
 };
 use serde::Deserialize;
@@ -44,6 +46,31 @@ pub(crate) async fn checkpoints(
 ) -> Result<Json<CheckpointList>, Problem> {
     app.allow_session(&caller, Verb::Get, &key).await?;
     Ok(Json(history::checkpoints(&app.router, &key).await?))
+}
+
+/// Query of a difference.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DifferenceParams {
+    /// Id or label of the earlier checkpoint.
+    from: String,
+    /// Id or label of the later one; the last commit when absent.
+    to: Option<String>,
+}
+
+/// Tells which globals and files differ between two checkpoints. Does not wake the session, and changes nothing.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints/diff", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), DifferenceParams),
+    responses((status = 200, body = Difference), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn difference(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Params(params): Params<DifferenceParams>,
+) -> Result<Json<Difference>, Problem> {
+    // It shows values, which are for those who may run cells.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    Ok(Json(history::difference(&app.router, &key, params.from, params.to).await?))
 }
 
 /// Puts a session's present state aside under a label; a label that is in use moves to it.

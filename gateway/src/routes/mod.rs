@@ -83,7 +83,7 @@ const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
 /// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/checkpoints/{*rest}", "/ws", "/approvals", "/approvals/{id}"];
+const SESSION_NOT_BUILT: &[&str] = &["/ws", "/approvals", "/approvals/{id}"];
 /// Documented paths elsewhere that are not built.
 const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage", "/sessions", "/sessions/{id}", "/sessions/{id}/stream", "/ws", "/mcp"];
 
@@ -99,6 +99,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/wake"), post(sessions::wake))
         .route(&below("/events"), get(events::events))
         .route(&below("/checkpoints"), get(history::checkpoints).post(history::make_checkpoint))
+        .route(&below("/checkpoints/diff"), get(history::difference))
         .route(&below("/restore"), post(history::restore))
         .route(&below("/migrate"), post(history::migrate))
         .route(&below("/fork"), post(history::fork))

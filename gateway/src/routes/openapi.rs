@@ -21,6 +21,7 @@ use super::{eval, events, files, history, sessions};
         events::events,
         history::checkpoints,
         history::make_checkpoint,
+        history::difference,
         history::restore,
         history::fork,
         history::migrate,

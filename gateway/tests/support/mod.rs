@@ -29,8 +29,10 @@ use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     eval::EvalResult,
     event::{Event, EventBody, PROTOCOL_VERSION},
-    history::{Checkpoint, CheckpointList, JournalBody, JournalEntry, JournalPage},
-    kernel::{Assignment, CLAIM_HEADER, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall},
+    history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
+    kernel::{
+        Assignment, CLAIM_HEADER, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall,
+    },
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -127,6 +129,7 @@ impl Trust {
             .route("/v1/restore", post(restore))
             .route("/v1/stored/checkpoints", post(checkpoints))
             .route("/v1/stored/journal", post(journal))
+            .route("/v1/stored/difference", post(difference))
             .with_state(Arc::clone(&pod));
         let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(reports)).with_state(Arc::clone(&pod));
         let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
@@ -266,6 +269,12 @@ async fn checkpoints(Json(call): Json<StoredCall>) -> Json<CheckpointList> {
 async fn journal(Json(call): Json<JournalCall>) -> Json<JournalPage> {
     let entry = JournalEntry { seq: call.after + 1, time: "t".to_owned(), epoch: call.limit as u64, body: JournalBody::Hibernated };
     Json(JournalPage { entries: vec![entry], next: None, damage: None })
+}
+
+async fn difference(Json(call): Json<DifferenceCall>) -> Json<Difference> {
+    let state = |id: &str| Checkpoint { id: id.to_owned(), label: None, sequence: 7, time: call.session.name.clone(), bytes: 1 };
+    let (from, to) = (state(&call.from), state(call.to.as_deref().unwrap_or("last")));
+    Json(Difference { from, to, globals: Vec::new(), files: Vec::new(), unsure: Vec::new(), partial: false })
 }
 
 async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {

@@ -18,7 +18,7 @@ pub(super) async fn restore(pod: &Shared, head: Option<&Head>, image: &Image, se
 }
 
 /// The engine that a head names.
-pub(super) async fn of(pod: &Shared, head: &Head) -> Result<Engine, Fault> {
+pub(crate) async fn of(pod: &Shared, head: &Head) -> Result<Engine, Fault> {
     by_digest(pod, &head.engine_digest).await.map_err(|error| match error {
         EngineError::UnknownEngine { digest } => {
             let message =

@@ -15,8 +15,8 @@ use super::state::SessionState;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
-use crate::metrics::WakeSource;
 use crate::slots::Slot;
+use crate::storage::Storage;
 use crate::stored;
 
 /// Times that a parent's state is read before what it names and is not there is believed to be lost: it may commit meanwhile.
@@ -134,7 +134,7 @@ impl Actor {
         wanted: &str,
     ) -> Result<(Head, engine::Instance, SessionState, engine::Settings), Fault> {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        let base = self.checkpoint(&self.key(), owned.head.as_deref(), wanted).await?;
+        let base = checkpoint(&self.pod.storage, &self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
         let engine = engines::of(&self.pod, &base).await?;
         let segments = self.pod.storage.segments(&base).await.map_err(Fault::Unavailable)?;
@@ -142,16 +142,6 @@ impl Actor {
         let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
         Ok((base, instance, state, settings))
-    }
-
-    /// The head that the checkpoint `wanted` of `session` is. `None`: it is listed, and its object is not there.
-    async fn checkpoint(&self, session: &SessionKey, head: Option<&Head>, wanted: &str) -> Result<Option<Head>, Fault> {
-        let listed = head.and_then(|head| checkpoint::find(&head.checkpoints, wanted)).ok_or_else(|| {
-            let message = format!("session `{}` has no checkpoint `{wanted}`: GET its checkpoints for those that it has", session.name);
-            Fault::Failed(ApiError::new(ErrorCode::InvalidRequest, message))
-        })?;
-        let Some((bytes, _)) = self.pod.storage.read(&listed.key).await.map_err(Fault::Unavailable)? else { return Ok(None) };
-        listed.open(session, &bytes).map(Some).map_err(|error| corrupt(&error))
     }
 
     /// Makes a new session what its parent is: copies the parent's segments, lays them into an instance, and commits that.
@@ -182,7 +172,7 @@ impl Actor {
                     return Err(failed(ErrorCode::SnapshotCorrupt, message));
                 }
                 (None, None) => stored.head,
-                (Some(wanted), _) => match self.checkpoint(&parent, Some(&stored.head), wanted).await? {
+                (Some(wanted), _) => match checkpoint(&self.pod.storage, &parent, Some(&stored.head), wanted).await? {
                     Some(state) => state,
                     None => continue,
                 },
@@ -193,7 +183,7 @@ impl Actor {
             if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
                 continue;
             }
-            let Some(segments) = self.pod.storage.segments(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
+            let Some((segments, source)) = self.pod.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
             let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
@@ -206,7 +196,7 @@ impl Actor {
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
             self.commit_with(Some(Arc::new(plan.base)), None).await?;
-            self.pod.metrics.woke(WakeSource::Storage);
+            self.pod.metrics.woke(source);
             return Ok(Woke::Storage);
         }
         Err(failed(ErrorCode::SnapshotCorrupt, format!("session `{}` names an object that is not in the store", parent.name)))
@@ -225,6 +215,16 @@ impl Actor {
         }
         Annex { base, mark, journal: std::mem::take(&mut live.journal), blobs: None, sealed }
     }
+}
+
+/// The head that the checkpoint `wanted` of `session` is. `None`: it is listed, and its object is not there.
+pub(crate) async fn checkpoint(storage: &Storage, session: &SessionKey, head: Option<&Head>, wanted: &str) -> Result<Option<Head>, Fault> {
+    let listed = head.and_then(|head| checkpoint::find(&head.checkpoints, wanted)).ok_or_else(|| {
+        let message = format!("session `{}` has no checkpoint `{wanted}`: GET its checkpoints for those that it has", session.name);
+        Fault::Failed(ApiError::new(ErrorCode::InvalidRequest, message))
+    })?;
+    let Some((bytes, _)) = storage.read(&listed.key).await.map_err(Fault::Unavailable)? else { return Ok(None) };
+    listed.open(session, &bytes).map(Some).map_err(|error| corrupt(&error))
 }
 
 fn refused(error: &CheckpointError) -> ApiError {

@@ -12,7 +12,7 @@ mod claimed;
 mod commit;
 mod engines;
 pub(crate) mod files;
-mod history;
+pub(crate) mod history;
 mod journal;
 mod lag;
 mod migrate;
@@ -34,6 +34,9 @@ use dormouse_protocol::history::{Checkpoint, Migration};
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use engines::of as engine_of;
+pub(crate) use wake::image;
 
 use crate::claim::Claim;
 use crate::events::EventLog;

@@ -21,7 +21,8 @@ impl Actor {
         self.remember(&live);
         self.lost_commit |= live.contents.may_have_left_pieces();
         let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state, journal: live.journal };
-        self.pod.cache.put(&self.assignment.uid, copy);
+        let kept = self.pod.cache.put(&self.assignment.uid, copy);
+        self.pod.metrics.copies(kept);
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())

@@ -147,7 +147,7 @@ impl Actor {
             };
             let Some(head) = owned.head.clone() else { continue };
             let engine = engines::of(&self.pod, &head).await?;
-            let Some(segments) = self.pod.storage.segments(&head).await.map_err(Fault::Failed)? else {
+            let Some((segments, source)) = self.pod.storage.segments_from(&head).await.map_err(Fault::Failed)? else {
                 // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
                 if missing == owned.etag {
                     return Err(corrupt(&"the head names a segment that is not in the store"));
@@ -158,7 +158,7 @@ impl Actor {
             let image = image(&engine, &head, &segments)?;
             let instance = engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
             let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
-            self.pod.metrics.woke(WakeSource::Storage);
+            self.pod.metrics.woke(source);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
             if let Some(live) = &mut self.live {
@@ -301,7 +301,7 @@ impl Actor {
 }
 
 /// The image that head and segments are.
-pub(super) fn image(engine: &engine::Engine, head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
+pub(crate) fn image(engine: &engine::Engine, head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
     let mut pages = assemble(head, segments).map_err(|error| corrupt(&error))?;
     let EngineState { globals, host, differences } = serde_json::from_value(head.globals.clone()).map_err(|error| corrupt(&error))?;
     if !differences {

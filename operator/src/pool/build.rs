@@ -14,6 +14,10 @@ use crate::{config::NetworkArgs, restricted as r};
 
 /// Where encryption keys are mounted.
 const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
+/// Where the cache on disk is mounted.
+const DISK_CACHE_DIR: &str = "/var/cache/dormouse";
+/// What the volume of the cache may hold beyond the cache.
+const DISK_CACHE_SLACK_BYTES: u64 = 64 << 20;
 /// The label that every namespace has, with its name.
 pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const COMPONENT_KERNEL: &str = "kernel";
@@ -50,8 +54,12 @@ fn metadata(pool: &ValidPool) -> Value {
 
 fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json::Error> {
     let selector = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
-    let mut volumes =
-        vec![r::tmp_volume(), r::secret_volume("storage", &pool.storage_secret()), r::secret_volume("tls", &pool.tls_secret())];
+    let mut volumes = vec![
+        r::tmp_volume(),
+        disk_cache_volume(pool),
+        r::secret_volume("storage", &pool.storage_secret()),
+        r::secret_volume("tls", &pool.tls_secret()),
+    ];
     volumes.extend(pool.encryption_secret.as_ref().map(|secret| r::secret_volume("encryption", secret)));
     serde_json::from_value(json!({
         "metadata": metadata(pool),
@@ -76,6 +84,12 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
     }))
 }
 
+/// The volume of the cache on disk. Its pod is evicted when it holds more than its limit, so that leaves room for what a folder itself takes.
+fn disk_cache_volume(pool: &ValidPool) -> Value {
+    let limit_bytes = pool.disk_cache_bytes.saturating_add(DISK_CACHE_SLACK_BYTES);
+    json!({ "name": "disk-cache", "emptyDir": { "sizeLimit": limit_bytes.to_string() } })
+}
+
 fn container(pool: &ValidPool) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
@@ -83,6 +97,8 @@ fn container(pool: &ValidPool) -> Value {
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
         r::env("DORMOUSE_POOL", &pool.name),
         r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
+        r::env("DORMOUSE_DISK_CACHE_DIR", DISK_CACHE_DIR),
+        r::env("DORMOUSE_DISK_CACHE_BYTES", pool.disk_cache_bytes.to_string()),
         r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
         r::env("DORMOUSE_ADMIN_LISTEN", format!("0.0.0.0:{}", r::ADMIN_PORT)),
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
@@ -90,6 +106,7 @@ fn container(pool: &ValidPool) -> Value {
     env.extend(r::storage_env(&pool.storage));
     let mut mounts = vec![
         json!({ "name": "tmp", "mountPath": "/tmp" }),
+        json!({ "name": "disk-cache", "mountPath": DISK_CACHE_DIR }),
         json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }),
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];

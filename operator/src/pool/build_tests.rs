@@ -54,7 +54,7 @@ fn a_kernel_pod_is_restricted_and_knows_nothing_of_kubernetes() {
     assert_eq!(security.capabilities.unwrap().drop, Some(vec!["ALL".to_owned()]));
     assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
     let writable: Vec<_> = container.volume_mounts.iter().flatten().filter(|m| m.read_only != Some(true)).map(|m| &m.mount_path).collect();
-    assert_eq!(writable, ["/tmp"]);
+    assert_eq!(writable, ["/tmp", "/var/cache/dormouse"]);
     for volume in pod.volumes.iter().flatten() {
         assert!(volume.host_path.is_none() && volume.projected.is_none(), "{}", volume.name);
     }
@@ -98,9 +98,19 @@ fn the_environment_is_what_the_kernel_pod_reads() {
         ("DORMOUSE_S3_BUCKET", "dormouse"),
         ("DORMOUSE_S3_CREDENTIALS_DIR", "/etc/dormouse/storage"),
         ("DORMOUSE_LISTEN", "0.0.0.0:7443"),
+        ("DORMOUSE_DISK_CACHE_DIR", "/var/cache/dormouse"),
+        ("DORMOUSE_DISK_CACHE_BYTES", "1073741824"),
     ] {
         assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
     }
+}
+
+#[test]
+fn the_cache_on_disk_is_a_volume_of_its_own_with_a_limit() {
+    let pod = pod(&built(KernelPoolSpec::default()));
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "disk-cache").unwrap();
+    let limit = volume.empty_dir.as_ref().unwrap().size_limit.as_ref().unwrap();
+    assert_eq!(limit.0, ((1_u64 << 30) + (64 << 20)).to_string());
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct ValidPool {
     pub image: String,
     /// Pull policy.
     pub image_pull_policy: String,
+    /// Bytes of each pod's cache on disk; 0: none.
+    pub disk_cache_bytes: u64,
     /// Live sessions per pod.
     pub slots: u32,
     /// Pods that are always there.
@@ -93,6 +95,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         namespace: pool.namespace().unwrap_or_default(),
         image: spec.image.clone().unwrap_or_else(|| config.kernel_image.clone()),
         image_pull_policy: config.image_pull_policy.clone(),
+        disk_cache_bytes: config.kernel_disk_cache_bytes,
         slots: spec.slots_per_pod,
         warm: spec.warm_pods,
         max: spec.max_pods,

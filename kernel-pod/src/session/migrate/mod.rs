@@ -110,6 +110,7 @@ impl Actor {
             namespace: self.assignment.namespace.clone(),
             name: self.assignment.name.clone(),
             uid: self.assignment.uid.clone(),
+            anchor: self.anchor(),
         };
         let mut entries: Vec<JournalEntry> = Vec::new();
         loop {
