@@ -176,3 +176,32 @@ async fn sessions_sleep_in_a_bucket() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.expect("a deleted session leaves nothing in the bucket");
 }
+
+#[test]
+fn a_store_that_was_put_back_is_not_believed_until_somebody_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.eval("let n = 1; n"), "1");
+    let heads = || {
+        let found = Command::new("find").arg(data.path().join("store")).args(["-name", "head"]).output().unwrap();
+        std::path::PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
+    };
+    let head = heads();
+    let old = std::fs::read(&head).unwrap();
+    assert_eq!(dev.eval("n = 2"), "2");
+    assert!(dev.terminate().success());
+    std::fs::write(&head, old).unwrap();
+
+    let dev = Dev::start(data.path(), &[]);
+    let said = dev.command(&["eval", "--session", "s", "n"], "");
+    assert!(!said.status.success() && said.err.contains("SnapshotCorrupt") && said.err.contains("rolled back"), "{}{}", said.out, said.err);
+    let listed = dev.command(&["checkpoints", "s", "-o", "json"], "");
+    let id = json(listed.out.lines().last().unwrap())["id"].as_str().unwrap().to_owned();
+    assert!(dev.command(&["restore", "s", &id], "").status.success(), "{}", listed.out);
+    assert_eq!(dev.eval("n"), "1");
+    assert!(dev.terminate().success());
+    std::fs::remove_file(&head).unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let said = dev.command(&["eval", "--session", "s", "n"], "");
+    assert!(!said.status.success() && said.err.contains("the head is gone"), "{}{}", said.out, said.err);
+}

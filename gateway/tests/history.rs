@@ -4,7 +4,7 @@
 mod support;
 
 use dormouse_gateway::{Directory as _, directory::Key};
-use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{ErrorCode, kernel::Anchor};
 use serde_json::json;
 use support::{Trust, directory, serve};
 
@@ -32,6 +32,30 @@ async fn a_fork_tells_its_pod_whose_child_it_is() {
     assert_eq!(status, 404);
     let (status, body) = client.json("PATCH", &format!("{SESSIONS}/child"), json!({"spec": {"source": null}})).await;
     assert_eq!((status, body["error"]["details"]["path"].as_str()), (400, Some("spec.source")), "{body}");
+}
+
+#[tokio::test]
+async fn every_request_brings_what_status_knows_to_be_stored() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    // The folder may not follow the pod's reports yet: each wake is told again.
+    let stored = || directory.get(&Key::new("default", "a")).unwrap().status.snapshot.is_some();
+    let first = async {
+        while !stored() {
+            assert_eq!(client.json("POST", &format!("{SESSIONS}/a/wake"), json!({})).await.0, 200);
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), first).await.expect("status has the snapshot");
+    assert_eq!(pod.wakes.lock().unwrap()[0].anchor, None, "nothing is known of a session that never ran");
+    assert_eq!(client.json("POST", &format!("{SESSIONS}/a/eval"), json!({"code": "1"})).await.0, 200);
+    let known = Some(Anchor { epoch: 1, sequence: 1, encrypted: false });
+    assert_eq!(pod.evals().last().unwrap().assignment.anchor, known);
+    assert_eq!(client.json("POST", &format!("{SESSIONS}/a/fork"), json!({"name": "child"})).await.0, 201);
+    let told = pod.wakes.lock().unwrap().last().unwrap().clone();
+    assert_eq!((told.name.as_str(), told.anchor, told.source_anchor), ("child", None, known));
 }
 
 #[tokio::test]

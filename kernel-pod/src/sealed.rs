@@ -151,7 +151,8 @@ mod tests {
     /// The head and the segment of a first commit, sealed, with their keys.
     async fn stored(seal: &Seal, uid: &str) -> Vec<(String, Bytes)> {
         let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() };
-        let mut noise = 1_u64;
+        // Equal pages in two sessions would have equal names, and be each other's copies.
+        let mut noise = u64::from(uid.as_bytes()[0]);
         let mut page = || {
             Arc::new(std::array::from_fn(|_| {
                 noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

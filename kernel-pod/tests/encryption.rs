@@ -161,7 +161,8 @@ async fn a_stripped_seal_is_not_believed() {
     let error = try_eval(&b, &session, "n").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::SnapshotCorrupt, "{error}");
     assert!(error.message.contains("not encrypted"), "{error}");
-    assert_eq!(until(&b, "u1", |report| report.state == State::Failed).await.failure.unwrap().code, ErrorCode::SnapshotCorrupt);
+    let failed = until(&b, "u1", |report| report.state == State::Failed).await;
+    assert_eq!(failed.failure.unwrap().code, ErrorCode::SnapshotCorrupt);
     // Neither is a checkpoint that nobody vouches for.
     let aside = "p/t/team/s/u1/c1-99-abababababababababababababababab";
     overwrite(&world, aside, Head { label: Some("forged".to_owned()), ..forged.clone() }.encode().unwrap()).await;

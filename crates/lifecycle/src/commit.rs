@@ -253,7 +253,7 @@ impl Commit {
             (_, Reply::Failed(reason)) => Step::Failed(Failure::Store(reason)),
             (_, Reply::Damaged(reason)) => Step::Failed(Failure::Damaged(reason)),
             (_, Reply::Unknown) | (Stage::Segment, Reply::Conflicted) => Step::Resend,
-            // A segment's key holds a hash of its bytes and of this attempt: what is there already is what was to be put.
+            // A segment's key holds a hash of its bytes: what is there already is what was to be put.
             (Stage::Segment, Reply::Stored { .. } | Reply::Refused) => self.put_next(),
             (Stage::Head, Reply::Stored { etag }) => self.committed(etag),
             (Stage::Head, Reply::Refused) => self.get_head(true),

@@ -51,8 +51,7 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
     let (mut inline, pages) = encode_delta(base, change.pages)?;
     if inline.len() > INLINE_BYTES_MAX {
         let sha256 = segment::sha256_hex(&inline);
-        // Salted, for a name is in clear where the object is encrypted: whoever guesses the pages could see that it is right.
-        let key = session.segment(owned.epoch, sequence, &segment::sha256_hex(format!("{put_id} {sha256}").as_bytes()));
+        let key = session.segment(owned.epoch, sequence, &name_hash(&sha256, &put_id, annex.sealed));
         segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
         puts.push_back((key, std::mem::take(&mut inline)));
     }
@@ -89,6 +88,12 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
     }
     let bytes = head.encode()?;
     Ok(Prepared { head, bytes, puts })
+}
+
+/// The hash that stands in the name of a segment. A name is in clear where the object is encrypted, and whoever guesses the pages could see that they
+/// are right: so it is salted there, with what the encrypted head holds.
+fn name_hash(sha256: &str, put_id: &str, sealed: bool) -> String {
+    if sealed { segment::sha256_hex(format!("{put_id} {sha256}").as_bytes()) } else { sha256.to_owned() }
 }
 
 /// Lists a checkpoint in `head`; answers its object. `None`: the state is listed already, or none would be kept.
@@ -188,6 +193,17 @@ mod tests {
         assert_eq!(after(&one, change(1..2, false), Annex { mark: none, ..Annex::default() }).1, 0);
         let (fresh_before, puts) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
         assert_eq!((puts, fresh_before.head.unwrap().checkpoints.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_name_of_an_encrypted_segment_tells_nothing_of_its_pages() {
+        let named = |sealed, put_id: &str| {
+            let prepared = prepare(&fresh(), change(0..40, false), Annex { sealed, ..Annex::default() }, put_id.into()).unwrap();
+            (prepared.head.segments[0].key.clone(), prepared.head.segments[0].sha256.clone())
+        };
+        let ((clear, sha256), (salted, same)) = (named(false, "p"), named(true, "p"));
+        assert!(sha256 == same && clear.contains(&sha256[..32]) && !salted.contains(&sha256[..32]));
+        assert_ne!(salted, named(true, "q").0);
     }
 
     #[test]

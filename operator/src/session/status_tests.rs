@@ -131,6 +131,15 @@ fn an_older_report_does_not_take_a_snapshot_back() {
 }
 
 #[test]
+fn what_a_later_epoch_restored_replaces_a_snapshot_of_a_higher_sequence() {
+    let previous = KernelSessionStatus { snapshot: Some(snapshot(9)), ..KernelSessionStatus::default() };
+    let mut report = report(State::Idle);
+    let restored = SnapshotStatus { epoch: 2, ..snapshot(3) };
+    report.snapshot = Some(restored.clone());
+    assert_eq!(status(&known(&previous, Placed::Alive, Some(&report))).unwrap().snapshot, Some(restored));
+}
+
+#[test]
 fn being_busy_can_wait_and_falling_asleep_cannot() {
     let none = KernelSessionStatus::default();
     let of = |state, cells| {
