@@ -193,8 +193,7 @@ async fn a_service_that_honours_the_key_gets_the_call_again_under_the_same_one()
     let answers = (one, two);
     assert_eq!(answers, (json!({"id": "slow"}), json!({"id": "slow"})));
     let keys: Vec<_> = shared.world.seen().into_iter().map(|seen| seen.idempotency_key).collect();
-    assert_eq!(keys.len(), 2, "of two brokers one took it over");
-    assert_eq!(keys[0], keys[1]);
+    assert!(keys.len() >= 2 && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 }
 
 #[tokio::test]

@@ -47,6 +47,7 @@ pub struct Came {
     pub crashes: u64,
     /// Answers that another replica or process had written down.
     pub from_page: u64,
+    /// Calls that were refused: what came of them is unknown, or no longer kept.
     pub unknown: u64,
     pub stale: u64,
 }

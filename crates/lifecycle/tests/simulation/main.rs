@@ -130,7 +130,7 @@ fn every_invariant_holds_under_every_fault() {
     }
     say(&format!(
         "soak: {seeds} seeds, 0 violations; {} commits, {} cells acked, {} effects, {} assignments, of which {} were claimed first, and {} claims \
-         withdrawn; brokers: {} crashes, {} answers from pages that others wrote, {} outcomes unknown, {} stale calls refused; \
+         withdrawn; brokers: {} crashes, {} answers from pages that others wrote, {} calls refused as unknown or over, {} stale calls refused; \
          {} sweeps deleted {} keys, 0 of them live, and left 0 orphans; {} runs ended with segments, {} sessions were deleted",
         all.commits,
         all.acked,
