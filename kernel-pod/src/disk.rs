@@ -1,26 +1,21 @@
 //! The pod's cache on disk, between its memory and the store.
 //!
-//! Objects beside the head never change and their keys say what their bytes hash to, so a file is named by that: a child's copy of its
+//! Objects beside the head never change, and the hash in a key names their content, so a file is named by that: a child's copy of its
 //! parent's segment is the parent's file. Heads always come from the store.
 
 use std::sync::Arc;
 
 use dormouse_lifecycle::keys;
-use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_store::disk::{CacheEvent, Immutable, Watch};
 use dormouse_store::{DiskCache, DiskCacheOptions, SnapshotStore};
 use prometheus::{IntCounterVec, IntGauge, Opts};
 
-/// What is kept, and by what it is checked: as its writer named it, which the head repeats.
+/// Everything whose key names its content.
 struct ByContent;
 
 impl Immutable for ByContent {
     fn name(&self, key: &str) -> Option<String> {
         keys::content(key).map(str::to_owned)
-    }
-
-    fn verifies(&self, key: &str, bytes: &[u8]) -> bool {
-        keys::content(key).is_some_and(|digits| sha256_hex(bytes).starts_with(digits))
     }
 }
 
@@ -68,8 +63,7 @@ impl Watch for DiskCacheMetrics {
     }
 }
 
-/// `store` with a cache on disk before it. Looks through the folder, so it may block. What seals objects goes before the cache, with a rule of
-/// its own: sealed bytes are not what their key says.
+/// `store` with a cache on disk before it. Clears the folder, so it may block. It keeps what the store is given: sealed bytes stay sealed.
 #[must_use]
 pub fn cached(store: Arc<dyn SnapshotStore>, options: DiskCacheOptions, metrics: DiskCacheMetrics) -> DiskCache {
     DiskCache::open(store, options, Arc::new(ByContent), Arc::new(metrics))

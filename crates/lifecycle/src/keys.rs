@@ -126,7 +126,7 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
 }
 
-/// What the sha256 of the object at `key` begins with, if it is one that never changes: [`HASH_DIGITS`] hex digits.
+/// The digits that name the content of the object at `key`, if it is one that never changes: [`HASH_DIGITS`] of them. A copy has those of its original.
 #[must_use]
 pub fn content(key: &str) -> Option<&str> {
     parse_object(key)?;

@@ -24,10 +24,6 @@ impl Immutable for ByHash {
     fn name(&self, key: &str) -> Option<String> {
         key.rsplit('/').next().filter(|name| name.len() == 64).map(str::to_owned)
     }
-
-    fn verifies(&self, key: &str, bytes: &[u8]) -> bool {
-        key.ends_with(&hex::encode(Sha256::digest(bytes)))
-    }
 }
 
 #[derive(Default)]
@@ -114,7 +110,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn what_was_put_or_read_is_not_asked_for_again_also_by_the_next_process() {
+async fn what_was_put_or_read_is_not_asked_for_again() {
     let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
     let folder = dir.path().join("cache");
     let first = open(&store, &folder);
@@ -126,8 +122,8 @@ async fn what_was_put_or_read_is_not_asked_for_again_also_by_the_next_process() 
     drop(first);
     std::fs::write(folder.join(".cut-off"), "x").unwrap();
     let second = open(&store, &folder);
-    assert!(!second.reads_store(&put, 1).await && !second.reads_store(&read, 2).await);
-    assert!(!folder.join(".cut-off").exists());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nobody remembers what an earlier process has left");
+    assert!(second.reads_store(&put, 1).await && !second.reads_store(&put, 1).await);
     second.cache.delete(&put).await.unwrap();
     assert_eq!(second.cache.get(&put).await.unwrap(), None);
 }
@@ -183,10 +179,6 @@ async fn what_somebody_else_has_written_is_dropped_and_counted() {
     let world = open(&store, &folder);
     assert!(world.reads_store(&key, 7).await && !world.reads_store(&key, 7).await);
     assert!(!folder.join("ab").exists() && other.exists());
-    // A store that answers something else is not kept either.
-    let (wrong, _) = object(3, 50);
-    store.inner.put(&wrong, Bytes::from(vec![4; 50]), Condition::None).await.unwrap();
-    assert!(world.reads_store(&wrong, 4).await && world.reads_store(&wrong, 4).await);
 }
 
 #[tokio::test]
@@ -207,12 +199,6 @@ async fn its_bytes_are_bounded_and_the_least_recently_used_go() {
     assert!(world.reads_store(&b, 2).await, "it went");
     let on_disk: u64 = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(on_disk <= BYTES_MAX && on_disk == world.told.0.lock().unwrap().1, "{on_disk}");
-    drop(world);
-    // A smaller bound holds for what is found, too.
-    let options = DiskCacheOptions { folder: dir.path().to_owned(), bytes_max: BYTES_MAX / 2 };
-    drop(DiskCache::open(store, options, Arc::new(ByHash), Arc::new(Told::default())));
-    let on_disk: u64 = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
-    assert!(on_disk <= BYTES_MAX / 2, "{on_disk}");
 }
 
 /// Names the small disk; set for the run inside the namespace.

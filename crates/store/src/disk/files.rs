@@ -4,14 +4,10 @@ use std::{
     fs::File,
     io::{Error, ErrorKind, Read as _, Result, Write as _},
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 /// What the name of a file begins with while it is written.
 const UNFINISHED: &str = ".";
-
-/// Longest name of a file.
-const NAME_BYTES_MAX: usize = 128;
 
 /// A file that is written and not yet under its name.
 pub(super) struct Written {
@@ -58,26 +54,14 @@ pub(super) fn remove(folder: &Path, name: &str) {
     let _ = std::fs::remove_file(folder.join(name));
 }
 
-/// Names and sizes of the files that an earlier process has left, the oldest first; makes the folder if there is none. What is no such file is removed.
-pub(super) fn scan(folder: &Path) -> Result<Vec<(String, u64)>> {
+/// Makes the folder if there is none, and removes every file in it.
+pub(super) fn clear(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
-    let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        let about = entry.metadata()?;
-        match entry.file_name().into_string() {
-            Ok(name) if about.is_file() && is_name(&name) => {
-                found.push((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), name, about.len()));
-            }
-            _ if about.is_dir() => {}
-            _ => std::fs::remove_file(entry.path())?,
+        if !entry.metadata()?.is_dir() {
+            std::fs::remove_file(entry.path())?;
         }
     }
-    found.sort();
-    Ok(found.into_iter().map(|(_, name, bytes)| (name, bytes)).collect())
-}
-
-fn is_name(name: &str) -> bool {
-    let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fine)
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Immutable objects on the local disk, before a store: [`DiskCache`].
 //!
-//! It saves reads and nothing else. Every byte of it is checked on every read, by what the caller's key says of the content, so whoever can
-//! write the folder can make reads slower and not wrong; what does not verify is dropped and read from the store. A disk that is full or
-//! fails ends the keeping, not a request.
+//! It saves reads and nothing else. This process remembers the sha256 of what it wrote and compares it on every read, so whoever can write
+//! the folder can make reads slower and not wrong; what does not verify is dropped and read from the store. What an earlier process has left is
+//! removed: nobody remembers what it was. A disk that is full or fails ends the keeping, not a request.
 
 mod files;
 mod index;
@@ -16,10 +16,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use sha2::Digest as _;
 use tokio::sync::Semaphore;
 
 use crate::{Condition, ETag, Object, PutError, SnapshotStore, StoreError};
-use index::Index;
+use index::{Digest, Index};
 
 /// The ETag of an object that came from the cache: the version of nothing, so no condition that names it holds.
 pub const CACHED_ETAG: &str = "cached";
@@ -30,14 +31,11 @@ const WRITES_IN_FLIGHT_MAX: u32 = 4;
 /// The part of the cache that one object may take.
 const OBJECT_SHARE: u64 = 4;
 
-/// Which objects never change, and how their content is checked.
+/// Which objects never change.
 pub trait Immutable: Send + Sync {
     /// The file that keeps the object at `key`: 1 to 128 of a-z, 0-9, `-` and `_`. Keys whose objects are the same bytes may share one. `None`:
     /// the object may change.
     fn name(&self, key: &str) -> Option<String>;
-
-    /// Whether the object at `key` is these bytes, whoever wrote them. Asked on every read and before every write.
-    fn verifies(&self, key: &str, bytes: &[u8]) -> bool;
 }
 
 /// What happens in the cache.
@@ -51,7 +49,7 @@ pub enum CacheEvent {
     Kept,
     /// A file had to go for another.
     Evicted,
-    /// A file, or what was to become one, was not what its key says; it is gone.
+    /// A file was not what was written; it is gone.
     Mismatch,
     /// The disk failed; nothing more is kept until the process starts again.
     Failed,
@@ -96,14 +94,14 @@ impl std::fmt::Debug for DiskCache {
 }
 
 impl DiskCache {
-    /// A cache before `store`, with what an earlier process left in the folder. A folder that cannot be used is reported as
+    /// A cache before `store`, empty at first. A folder that cannot be used is reported as
     /// [`CacheEvent::Failed`], and everything goes to the store.
     #[must_use]
     pub fn open(store: Arc<dyn SnapshotStore>, options: DiskCacheOptions, rule: Arc<dyn Immutable>, watch: Arc<dyn Watch>) -> Self {
         let index = Mutex::new(Index::new(options.bytes_max));
         let writes = Arc::new(Semaphore::new(WRITES_IN_FLIGHT_MAX as usize));
         let shared = Shared { options, rule, watch, index, writes, off: AtomicBool::new(false) };
-        shared.scan();
+        shared.clear();
         Self { store, shared: Arc::new(shared) }
     }
 
@@ -112,20 +110,20 @@ impl DiskCache {
         let _ = self.shared.writes.acquire_many(WRITES_IN_FLIGHT_MAX).await;
     }
 
-    async fn look(&self, key: &str, name: &str) -> Option<Bytes> {
-        let bytes = self.shared.index().use_of(name)?;
-        let (shared, key, name) = (Arc::clone(&self.shared), key.to_owned(), name.to_owned());
-        tokio::task::spawn_blocking(move || shared.read(&key, &name, bytes)).await.ok().flatten()
+    async fn look(&self, name: &str) -> Option<Bytes> {
+        let (bytes, sha256) = self.shared.index().use_of(name)?;
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        tokio::task::spawn_blocking(move || shared.read(&name, bytes, sha256)).await.ok().flatten()
     }
 
-    fn keep(&self, key: &str, name: String, bytes: Bytes) {
+    fn keep(&self, name: String, bytes: Bytes) {
         if self.shared.off.load(Ordering::Relaxed) || bytes.len() as u64 > self.shared.options.bytes_max / OBJECT_SHARE {
             return;
         }
         let Ok(turn) = Arc::clone(&self.shared.writes).try_acquire_owned() else { return };
-        let (shared, key) = (Arc::clone(&self.shared), key.to_owned());
+        let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || {
-            shared.write(&key, &name, &bytes);
+            shared.write(&name, &bytes);
             drop(turn);
         });
     }
@@ -148,24 +146,15 @@ impl Shared {
         self.tell(CacheEvent::Failed);
     }
 
-    fn scan(&self) {
-        match files::scan(&self.options.folder) {
-            Ok(found) => {
-                let mut index = self.index();
-                for (name, bytes) in found {
-                    for gone in index.reserve(&name, bytes).unwrap_or_else(|| vec![name.clone()]) {
-                        files::remove(&self.options.folder, &gone);
-                    }
-                    index.written(&name);
-                }
-            }
-            Err(error) => self.failed(&error),
+    fn clear(&self) {
+        if let Err(error) = files::clear(&self.options.folder) {
+            self.failed(&error);
         }
     }
 
-    fn read(&self, key: &str, name: &str, bytes: u64) -> Option<Bytes> {
+    fn read(&self, name: &str, bytes: u64, sha256: Digest) -> Option<Bytes> {
         match files::read(&self.options.folder, name, bytes) {
-            Ok(found) if self.rule.verifies(key, &found) => Some(found.into()),
+            Ok(found) if digest(&found) == sha256 => Some(found.into()),
             _ => {
                 self.forget(name);
                 self.tell(CacheEvent::Mismatch);
@@ -174,19 +163,17 @@ impl Shared {
         }
     }
 
-    fn write(&self, key: &str, name: &str, bytes: &[u8]) {
-        if !self.rule.verifies(key, bytes) {
-            return self.tell(CacheEvent::Mismatch);
-        }
+    fn write(&self, name: &str, bytes: &[u8]) {
         let Some(gone) = self.index().reserve(name, bytes.len() as u64) else { return };
         for name in &gone {
             files::remove(&self.options.folder, name);
             self.tell(CacheEvent::Evicted);
         }
         let placed = files::write(&self.options.folder, name, bytes).and_then(|written| {
+            let sha256 = digest(bytes);
             let mut index = self.index();
             // Between reservation and here its room may have gone to another.
-            if index.written(name) {
+            if index.written(name, sha256) {
                 return written.place();
             }
             written.discard();
@@ -209,18 +196,22 @@ impl Shared {
     }
 }
 
+fn digest(bytes: &[u8]) -> Digest {
+    sha2::Sha256::digest(bytes).into()
+}
+
 #[async_trait::async_trait]
 impl SnapshotStore for DiskCache {
     async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
         let Some(name) = self.shared.rule.name(key) else { return self.store.get(key).await };
-        if let Some(bytes) = self.look(key, &name).await {
+        if let Some(bytes) = self.look(&name).await {
             self.shared.tell(CacheEvent::Hit);
             return Ok(Some(Object { bytes, etag: CACHED_ETAG.to_owned() }));
         }
         let found = self.store.get(key).await?;
         if let Some(object) = &found {
             self.shared.tell(CacheEvent::Miss);
-            self.keep(key, name, object.bytes.clone());
+            self.keep(name, object.bytes.clone());
         }
         Ok(found)
     }
@@ -228,7 +219,7 @@ impl SnapshotStore for DiskCache {
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
         let etag = self.store.put(key, bytes.clone(), condition).await?;
         if let Some(name) = self.shared.rule.name(key) {
-            self.keep(key, name, bytes);
+            self.keep(name, bytes);
         }
         Ok(etag)
     }
