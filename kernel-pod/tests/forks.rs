@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 const COPY_BYTES: u64 = 4096;
 
 /// A heap that needs a segment, and a generator that has been used.
-const PARENT: &str = "const words = Array.from({ length: 20000 }, () => Math.random()); Math.random(); words.length";
+const PARENT: &str = "const words = Array.from({ length: 100000 }, () => Math.random()); Math.random(); words.length";
 
 /// Two 128-bit values, and 128 bits of what is no good source of them.
 const DRAW: &str = "const bits = () => Array.from({ length: 4 }, () => (Math.random() * 2 ** 32 >>> 0).toString(16).padStart(8, '0')).join('');
@@ -49,6 +49,10 @@ impl Stored {
         }
         let named = head.segments.iter().map(|segment| (keys::name_hash(&segment.key).unwrap().to_owned(), segment.bytes)).collect();
         Self { head_bytes: bytes.len() as u64, pages: assemble(&head, &segments).unwrap(), segments: named }
+    }
+
+    fn page_bytes(&self) -> u64 {
+        (self.pages.len() * PAGE_BYTES) as u64
     }
 
     /// Bytes of the pages that are not the parent's.
@@ -113,14 +117,18 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
     for (child, _, committed) in &made {
         let stored = Stored::read(&store, &child.uid).await;
         let own = stored.own_page_bytes(&before);
-        assert!(0 < own && own < before.pages.len() as u64 * PAGE_BYTES as u64 / 4, "a child has most of its parent's pages");
+        assert!(
+            0 < own && own < before.page_bytes() / 2,
+            "a child has most of its parent's pages: {own} of {} are its own",
+            before.page_bytes()
+        );
         let (copies, segments) = stored.segment_bytes(&before);
         assert!(segments <= own, "segments of its own are of what it changed: {segments} for {own}");
         assert!(*committed <= own, "one draw writes at most what it changed: {committed} for {own}");
         (own_pages, written, heads, copied) = (own_pages + own, written + committed, heads + stored.head_bytes, copied + copies);
     }
     // The first child brings the parent's pages, the others share them.
-    let whole = before.pages.len() as u64 * PAGE_BYTES as u64;
+    let whole = before.page_bytes();
     assert!(asleep <= own_pages + whole + children * COPY_BYTES, "{asleep} for {own_pages} of their own and {whole} of the parent");
     soak::report(&format!(
         "{children} children: {} values of 128 bits, 0 twice; each has changed {} bytes of pages (of {whole}), writes {} with its first cell, has a head of \

@@ -110,7 +110,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn what_was_put_or_read_is_not_asked_for_again_until_the_next_process() {
+async fn what_was_put_or_read_is_not_asked_for_again() {
     let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
     let folder = dir.path().join("cache");
     let first = open(&store, &folder);
@@ -122,9 +122,8 @@ async fn what_was_put_or_read_is_not_asked_for_again_until_the_next_process() {
     drop(first);
     std::fs::write(folder.join(".cut-off"), "x").unwrap();
     let second = open(&store, &folder);
-    assert!(second.reads_store(&put, 1).await && second.reads_store(&read, 2).await, "nobody vouches for what was found");
-    assert!(!second.reads_store(&put, 1).await);
-    assert!(!folder.join(".cut-off").exists());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nobody remembers what an earlier process has left");
+    assert!(second.reads_store(&put, 1).await && !second.reads_store(&put, 1).await);
     second.cache.delete(&put).await.unwrap();
     assert_eq!(second.cache.get(&put).await.unwrap(), None);
 }

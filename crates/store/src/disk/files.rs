@@ -1,4 +1,4 @@
-//! The files of the cache. Not synced: nobody reads what an earlier process has left.
+//! The files of the cache. Not synced: a file that a crash has cut off does not verify, and is read from the store.
 
 use std::{
     fs::File,
@@ -54,12 +54,12 @@ pub(super) fn remove(folder: &Path, name: &str) {
     let _ = std::fs::remove_file(folder.join(name));
 }
 
-/// Makes the folder, or removes the files that are in it.
+/// Makes the folder if there is none, and removes every file in it.
 pub(super) fn clear(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        if !entry.file_type()?.is_dir() {
+        if !entry.metadata()?.is_dir() {
             std::fs::remove_file(entry.path())?;
         }
     }

@@ -2,9 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// sha256 of a file as it was written.
-pub(super) type Digest = [u8; 32];
-
 /// Files by name, at most a number of bytes; the least recently used go first.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -18,11 +15,13 @@ pub(super) struct Index {
 #[derive(Debug)]
 struct Entry {
     bytes: u64,
-    digest: Digest,
     used: u64,
-    /// It has been written to its end.
-    whole: bool,
+    /// Of its content, once it has been written to its end.
+    sha256: Option<Digest>,
 }
+
+/// A sha256.
+pub(super) type Digest = [u8; 32];
 
 impl Index {
     pub(super) fn new(bytes_max: u64) -> Self {
@@ -35,7 +34,7 @@ impl Index {
     }
 
     /// Sets room aside for a file that is about to be written. Answers what has to go for it; `None` when it is there, or does not fit.
-    pub(super) fn reserve(&mut self, name: &str, bytes: u64, digest: Digest) -> Option<Vec<String>> {
+    pub(super) fn reserve(&mut self, name: &str, bytes: u64) -> Option<Vec<String>> {
         if bytes > self.bytes_max || self.files.contains_key(name) {
             return None;
         }
@@ -49,23 +48,23 @@ impl Index {
         }
         self.bytes += bytes;
         let used = self.tick(name);
-        self.files.insert(name.to_owned(), Entry { bytes, digest, used, whole: false });
+        self.files.insert(name.to_owned(), Entry { bytes, used, sha256: None });
         Some(gone)
     }
 
     /// The file is there now. `false`: something else has taken its room meanwhile.
-    pub(super) fn written(&mut self, name: &str) -> bool {
-        self.files.get_mut(name).map(|entry| entry.whole = true).is_some()
+    pub(super) fn written(&mut self, name: &str, sha256: Digest) -> bool {
+        self.files.get_mut(name).map(|entry| entry.sha256 = Some(sha256)).is_some()
     }
 
     /// Bytes and digest of a file that is there; it is the last used one now.
     pub(super) fn use_of(&mut self, name: &str) -> Option<(u64, Digest)> {
-        let before = self.files.get(name).filter(|entry| entry.whole)?.used;
+        let (before, sha256) = self.files.get(name).and_then(|entry| Some((entry.used, entry.sha256?)))?;
         self.order.remove(&before);
         let used = self.tick(name);
         let entry = self.files.get_mut(name)?;
         entry.used = used;
-        Some((entry.bytes, entry.digest))
+        Some((entry.bytes, sha256))
     }
 
     /// Forgets a file. `false` when it is not known.
@@ -87,11 +86,9 @@ impl Index {
 mod tests {
     use super::*;
 
-    const D: Digest = [7; 32];
-
     fn put(index: &mut Index, name: &str, bytes: u64) -> Option<Vec<String>> {
-        let gone = index.reserve(name, bytes, D)?;
-        assert!(index.written(name));
+        let gone = index.reserve(name, bytes)?;
+        assert!(index.written(name, [7; 32]));
         Some(gone)
     }
 
@@ -100,7 +97,7 @@ mod tests {
         let mut index = Index::new(100);
         assert_eq!(put(&mut index, "a", 40), Some(vec![]));
         assert_eq!(put(&mut index, "b", 60), Some(vec![]), "exactly as many bytes as fit");
-        assert_eq!(index.use_of("a"), Some((40, D)));
+        assert_eq!(index.use_of("a"), Some((40, [7; 32])));
         assert_eq!(put(&mut index, "c", 1), Some(vec!["b".to_owned()]), "one more byte, and `a` was used since");
         assert_eq!((index.bytes(), index.use_of("b")), (41, None));
         assert_eq!(put(&mut index, "d", 101), None, "larger than everything");
@@ -113,11 +110,11 @@ mod tests {
     #[test]
     fn what_is_being_written_counts_and_is_not_read() {
         let mut index = Index::new(100);
-        index.reserve("a", 60, D).unwrap();
+        index.reserve("a", 60).unwrap();
         assert_eq!((index.bytes(), index.use_of("a")), (60, None));
-        assert_eq!(index.reserve("b", 60, D), Some(vec!["a".to_owned()]));
-        assert!(!index.written("a"), "its room is gone");
-        assert!(index.written("b"));
-        assert_eq!(index.use_of("b"), Some((60, D)));
+        assert_eq!(index.reserve("b", 60), Some(vec!["a".to_owned()]));
+        assert!(!index.written("a", [7; 32]), "its room is gone");
+        assert!(index.written("b", [7; 32]));
+        assert_eq!(index.use_of("b"), Some((60, [7; 32])));
     }
 }

@@ -1,8 +1,8 @@
 //! Immutable objects on the local disk, before a store: [`DiskCache`].
 //!
-//! It saves reads and nothing else. What this process wrote there it knows the digest of, and checks on every read, so whoever can write the
-//! folder can make reads slower and not wrong; what does not verify is dropped and read from the store. So a process begins with an empty
-//! folder: what it finds there, nobody vouches for. A disk that is full or fails ends the keeping, not a request.
+//! It saves reads and nothing else. This process remembers the sha256 of what it wrote and compares it on every read, so whoever can write
+//! the folder can make reads slower and not wrong; what does not verify is dropped and read from the store. What an earlier process has left is
+//! removed: nobody remembers what it was. A disk that is full or fails ends the keeping, not a request.
 
 mod files;
 mod index;
@@ -16,11 +16,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use sha2::Digest as _;
 use tokio::sync::Semaphore;
 
 use crate::{Condition, ETag, Object, PutError, SnapshotStore, StoreError};
 use index::{Digest, Index};
-use sha2::{Digest as _, Sha256};
 
 /// The ETag of an object that came from the cache: the version of nothing, so no condition that names it holds.
 pub const CACHED_ETAG: &str = "cached";
@@ -49,7 +49,7 @@ pub enum CacheEvent {
     Kept,
     /// A file had to go for another.
     Evicted,
-    /// A file was not what this process wrote; it is gone.
+    /// A file was not what was written; it is gone.
     Mismatch,
     /// The disk failed; nothing more is kept until the process starts again.
     Failed,
@@ -94,8 +94,8 @@ impl std::fmt::Debug for DiskCache {
 }
 
 impl DiskCache {
-    /// A cache before `store`, with nothing in it: what an earlier process left in the folder is removed. A folder that cannot be used is reported
-    /// as [`CacheEvent::Failed`], and everything goes to the store.
+    /// A cache before `store`, empty at first. A folder that cannot be used is reported as
+    /// [`CacheEvent::Failed`], and everything goes to the store.
     #[must_use]
     pub fn open(store: Arc<dyn SnapshotStore>, options: DiskCacheOptions, rule: Arc<dyn Immutable>, watch: Arc<dyn Watch>) -> Self {
         let index = Mutex::new(Index::new(options.bytes_max));
@@ -111,9 +111,9 @@ impl DiskCache {
     }
 
     async fn look(&self, name: &str) -> Option<Bytes> {
-        let (bytes, digest) = self.shared.index().use_of(name)?;
+        let (bytes, sha256) = self.shared.index().use_of(name)?;
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
-        tokio::task::spawn_blocking(move || shared.read(&name, bytes, &digest)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || shared.read(&name, bytes, sha256)).await.ok().flatten()
     }
 
     fn keep(&self, name: String, bytes: Bytes) {
@@ -152,9 +152,9 @@ impl Shared {
         }
     }
 
-    fn read(&self, name: &str, bytes: u64, digest: &Digest) -> Option<Bytes> {
+    fn read(&self, name: &str, bytes: u64, sha256: Digest) -> Option<Bytes> {
         match files::read(&self.options.folder, name, bytes) {
-            Ok(found) if digest_of(&found) == *digest => Some(found.into()),
+            Ok(found) if digest(&found) == sha256 => Some(found.into()),
             _ => {
                 self.forget(name);
                 self.tell(CacheEvent::Mismatch);
@@ -164,16 +164,16 @@ impl Shared {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) {
-        let digest = digest_of(bytes);
-        let Some(gone) = self.index().reserve(name, bytes.len() as u64, digest) else { return };
+        let Some(gone) = self.index().reserve(name, bytes.len() as u64) else { return };
         for name in &gone {
             files::remove(&self.options.folder, name);
             self.tell(CacheEvent::Evicted);
         }
         let placed = files::write(&self.options.folder, name, bytes).and_then(|written| {
+            let sha256 = digest(bytes);
             let mut index = self.index();
             // Between reservation and here its room may have gone to another.
-            if index.written(name) {
+            if index.written(name, sha256) {
                 return written.place();
             }
             written.discard();
@@ -196,8 +196,8 @@ impl Shared {
     }
 }
 
-fn digest_of(bytes: &[u8]) -> Digest {
-    Sha256::digest(bytes).into()
+fn digest(bytes: &[u8]) -> Digest {
+    sha2::Sha256::digest(bytes).into()
 }
 
 #[async_trait::async_trait]
