@@ -152,7 +152,9 @@ impl Handle {
         let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
         let control = Arc::new(Control { events, executing: Mutex::new(None) });
         let handle = Self { mailbox, control };
-        tokio::spawn(actor::Actor::new(pod, assignment, handle.clone(), inbox).run());
+        let lanes = Arc::clone(&pod.lanes);
+        // The runtime's task only waits: it ends the session's when the runtime ends.
+        tokio::spawn(lanes.run(actor::Actor::new(pod, assignment, handle.clone(), inbox).run()));
         handle
     }
 
