@@ -4,15 +4,15 @@ use std::{path::Path, sync::Arc};
 
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{
-    Pod, PodConfig,
+    Pod,
     disk::{DiskCacheMetrics, cached},
 };
-use dormouse_protocol::{eval::Woke, kernel::Assignment};
+use dormouse_protocol::eval::Woke;
 use dormouse_store::{DiskCacheOptions, SnapshotStore};
 use dormouse_testkit::minio::Minio;
 
 use crate::{
-    storage::{NoTools, eval},
+    storage::{NoTools, assignment, config, eval},
     table::{Row, Samples},
 };
 
@@ -44,19 +44,8 @@ fn before(store: Arc<dyn SnapshotStore>, folder: &Path) -> anyhow::Result<Arc<dy
 }
 
 async fn resumes(engines: &Engines, store: Arc<dyn SnapshotStore>, uid: &str) -> anyhow::Result<Vec<std::time::Duration>> {
-    let config =
-        PodConfig { pod: "bench".into(), namespace: "bench".into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() };
-    let pod = Pod::new(config, engines.clone(), store, Arc::new(NoTools))?;
-    let session = Assignment {
-        namespace: "bench".into(),
-        name: "bench".into(),
-        uid: uid.into(),
-        epoch: 1,
-        source_uid: None,
-        boot: pod.info().boot,
-        generation: 1,
-        spec: Default::default(),
-    };
+    let pod = Pod::new(config(), engines.clone(), store, Arc::new(NoTools))?;
+    let session = assignment(&pod, uid);
     eval(&pod, &session, LARGE, Woke::No).await?;
     let mut took = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {

@@ -14,6 +14,7 @@ mod difference;
 pub mod disk;
 mod events;
 mod files;
+pub mod lanes;
 mod metrics;
 mod pod;
 mod registry;
@@ -27,23 +28,24 @@ mod stored;
 mod tools;
 
 pub use claim::Claim;
-pub use pod::{Pod, PodConfig, Running};
+pub use pod::{Pod, PodConfig, PodError, Running};
 pub use tools::{BrokerTools, Tools};
 
 use dormouse_service::tls::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Task polls between two looks at timers and sockets. A poll of a session is a slice of its cell, a millisecond when the cell is busy: at
-/// tokio's 61, two endless loops would keep everybody's requests waiting for 61 of them.
-const EVENT_INTERVAL_POLLS: u32 = 4;
-
-/// The runtime that sessions run on, with a thread for each core.
+/// The runtime of a process with sessions, with a thread for each core. The sessions' code runs in [`lanes`].
 ///
 /// # Errors
 /// When the system gives no threads.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(EVENT_INTERVAL_POLLS).build()
+    tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(prompt).build()
+}
+
+/// Requests wait for no slice of a session.
+fn prompt() {
+    dormouse_engine::thread_priority::prompt();
 }
 
 impl Pod {

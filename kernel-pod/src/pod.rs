@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
 use crate::difference::Differences;
+use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
@@ -59,11 +60,23 @@ pub struct Pod {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// Why there is no pod.
+#[derive(Debug, thiserror::Error)]
+pub enum PodError {
+    /// A metric's name is taken twice.
+    #[error("metrics cannot be registered")]
+    Metrics(#[from] prometheus::Error),
+    /// The system gives no threads.
+    #[error("no threads for sessions")]
+    Threads(#[from] std::io::Error),
+}
+
 /// What the sessions share.
 pub(crate) struct Shared {
     pub(crate) config: PodConfig,
     boot: String,
     pub(crate) engines: Engines,
+    pub(crate) lanes: Arc<Lanes>,
     pub(crate) storage: Storage,
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) registry: Registry,
@@ -89,33 +102,34 @@ impl Pod {
     /// A pod with no sessions. Begins to probe the store. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Never in practice: a metric's name is taken twice.
+    /// When the system gives no threads.
     pub fn new(
         config: PodConfig,
         engines: impl Into<Engines>,
         store: Arc<dyn SnapshotStore>,
         tools: Arc<dyn Tools>,
-    ) -> Result<Self, prometheus::Error> {
+    ) -> Result<Self, PodError> {
         Self::sealing(config, engines, store, tools, Seal::none())
     }
 
     /// The same, whose sessions are encrypted where they are stored.
     ///
     /// # Errors
-    /// Never in practice: a metric's name is taken twice.
+    /// See [`PodError`].
     pub fn sealing(
         config: PodConfig,
         engines: impl Into<Engines>,
         store: Arc<dyn SnapshotStore>,
         tools: Arc<dyn Tools>,
         seal: Seal,
-    ) -> Result<Self, prometheus::Error> {
+    ) -> Result<Self, PodError> {
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
         let storage = Storage::start(store, seal, &config, readiness.gate("storage"));
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
             engines: engines.into(),
+            lanes: Arc::new(Lanes::start()?),
             storage,
             tools,
             registry: Registry::default(),

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod engine;
+mod fuzz;
 mod generate;
 mod images;
 mod soak;

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{tools, workspace};
+use crate::{fuzz, tools, workspace};
 
 /// How long one part may take. A part that takes longer has failed.
 const PART_SECONDS_MAX: u64 = 3_600;
@@ -42,23 +42,33 @@ const PARTS: [Part; 8] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, damage, full-disk, network, processes, claimants, forks, collect.
+    /// Only these parts: simulation, damage, full-disk, network, processes, claimants, forks, collect, fuzz.
     parts: Vec<String>,
+    /// Adds what fuzzing has found to the corpus that every test run repeats.
+    #[arg(long)]
+    keep: bool,
 }
 
 /// Runs the parts and prints what they said.
 pub fn run(args: &Args) -> Result<()> {
     for wanted in &args.parts {
-        ensure!(PARTS.iter().any(|part| part.name == wanted), "there is no part {wanted}");
+        ensure!(wanted == fuzz::NAME || PARTS.iter().any(|part| part.name == wanted), "there is no part {wanted}");
     }
-    tools::build()?;
+    let wanted = |name: &str| args.parts.is_empty() || args.parts.iter().any(|wanted| wanted == name);
+    let parts: Vec<&Part> = PARTS.iter().filter(|part| wanted(part.name)).collect();
+    if !parts.is_empty() {
+        tools::build()?;
+    }
     let mut said = Vec::new();
-    for part in PARTS.iter().filter(|part| args.parts.is_empty() || args.parts.iter().any(|wanted| wanted == part.name)) {
+    for part in parts {
         build(part)?;
         let began = Instant::now();
         let lines = run_part(part).with_context(|| format!("the soak of {}", part.name))?;
         said.extend(lines.into_iter().map(|line| format!("{}: {line}", part.name)));
         said.push(format!("{}: {} s", part.name, began.elapsed().as_secs()));
+    }
+    if wanted(fuzz::NAME) {
+        said.extend(fuzz::run(args.keep)?);
     }
     let mut out = std::io::stdout();
     for line in said {

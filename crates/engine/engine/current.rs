@@ -1,1 +1,1 @@
-include_bytes!("41705195aa211e67.wasm")
+include_bytes!("bac309ded1e163ee.wasm")

@@ -1,7 +1,8 @@
 //! Ends turns that are over their time and do not poll, such as those inside one long builtin.
 //!
 //! One thread looks at the turns under way every [`TICK`]. A turn is registered before its code runs and taken out before anyone else may
-//! touch or free its memory; both happen under the lock under which the thread condemns.
+//! touch or free its memory; the latter happens under the turn's lock, under which the thread condemns. The list has a lock of its own, which is
+//! held for a moment only: condemning waits for the address space, and no other session's turn is to wait with it.
 
 use std::{
     collections::HashMap,
@@ -60,16 +61,30 @@ pub(crate) struct Backstop {
 
 #[derive(Default)]
 struct Turns {
-    running: HashMap<u64, (Arc<Fence>, Arc<Deadline>)>,
+    running: HashMap<u64, Arc<Running>>,
     next: u64,
     /// The thread waits until there is a turn.
     parked: bool,
+}
+
+/// What is condemned when it is over its time.
+struct Running {
+    deadline: Arc<Deadline>,
+    /// Absent once the turn has ended.
+    fence: Mutex<Option<Arc<Fence>>>,
+}
+
+impl Running {
+    fn fence(&self) -> MutexGuard<'_, Option<Arc<Fence>>> {
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A turn under way. Dropping it ends the backstop's interest in it.
 pub(crate) struct Watched {
     backstop: Arc<Backstop>,
     turn: u64,
+    running: Arc<Running>,
 }
 
 impl Backstop {
@@ -88,19 +103,21 @@ impl Backstop {
 
     /// Watches a turn until the answer is dropped. The memory of `fence` must live as long.
     pub(crate) fn watch(self: &Arc<Self>, fence: &Arc<Fence>, deadline: &Arc<Deadline>) -> Watched {
+        let running = Arc::new(Running { deadline: Arc::clone(deadline), fence: Mutex::new(Some(Arc::clone(fence))) });
         let mut turns = self.lock();
         let turn = turns.next;
         turns.next += 1;
-        turns.running.insert(turn, (Arc::clone(fence), Arc::clone(deadline)));
+        turns.running.insert(turn, Arc::clone(&running));
         if std::mem::take(&mut turns.parked) {
             self.more.notify_one();
         }
-        Watched { backstop: Arc::clone(self), turn }
+        Watched { backstop: Arc::clone(self), turn, running }
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        self.running.fence().take();
         self.backstop.lock().running.remove(&self.turn);
     }
 }
@@ -108,13 +125,15 @@ impl Drop for Watched {
 fn watch(backstop: &Weak<Backstop>) {
     // The reference is given up for a moment each time, so that the last engine's end is noticed.
     while let Some(backstop) = backstop.upgrade() {
-        let mut turns = backstop.lock();
         let now = since_start();
-        for (fence, deadline) in turns.running.values() {
-            if deadline.is_over(now) {
+        let over: Vec<_> = backstop.lock().running.values().filter(|turn| turn.deadline.is_over(now)).cloned().collect();
+        for turn in over {
+            // Held until it is done: whoever frees the memory waits for it.
+            if let Some(fence) = turn.fence().as_ref() {
                 fence.condemn();
             }
         }
+        let mut turns = backstop.lock();
         turns.parked = turns.running.is_empty();
         // Parked, it still looks now and then whether anyone is left.
         let wait = if turns.parked { TICK * 100 } else { TICK };

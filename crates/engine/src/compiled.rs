@@ -11,17 +11,17 @@ use wasmtime::{Config, Engine, Module, OptLevel};
 use crate::EngineError;
 
 /// A build of `engine.wasm`.
-pub(crate) struct Wasm {
+pub(crate) struct Wasm<'a> {
     /// First hex digits of its digest; empty for the current one.
-    pub(crate) prefix: &'static str,
-    pub(crate) bytes: &'static [u8],
+    pub(crate) prefix: &'a str,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// What new sessions run.
-pub(crate) const CURRENT: Wasm = Wasm { prefix: "", bytes: include!("../engine/current.rs") };
+pub(crate) const CURRENT: Wasm<'static> = Wasm { prefix: "", bytes: include!("../engine/current.rs") };
 
 /// Earlier builds, whose sessions may still be asleep somewhere.
-pub(crate) const KEPT: &[Wasm] = include!("../engine/kept.rs");
+pub(crate) const KEPT: &[Wasm<'static>] = include!("../engine/kept.rs");
 
 /// Wasm stack: sixteen times the stack that scripts may use, so that recursion throws before it traps.
 const WASM_STACK_BYTES: usize = 4 << 20;
@@ -48,7 +48,7 @@ pub(crate) fn config() -> Config {
     config
 }
 
-impl Wasm {
+impl Wasm<'_> {
     /// sha256 of the module in hex.
     pub(crate) fn digest(&self) -> String {
         hex::encode(Sha256::digest(self.bytes))
@@ -56,7 +56,7 @@ impl Wasm {
 }
 
 /// The module, compiled, or taken from the cache when that is given and can be trusted.
-pub(crate) fn module(engine: &Engine, wasm: &Wasm, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
+pub(crate) fn module(engine: &Engine, wasm: &Wasm<'_>, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
     let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
     let Some(dir) = cache_dir else { return Module::new(engine, wasm.bytes).map_err(load) };
     let file = dir.join(format!("{digest}-{WASMTIME_VERSION}.cwasm"));

@@ -119,7 +119,16 @@ impl Engine {
         Self::load(&compiled::CURRENT, &options)
     }
 
-    pub(crate) fn load(wasm: &Wasm, options: &EngineOptions) -> Result<Self, EngineError> {
+    /// An engine of another module with the exports of `engine.wasm`, which sessions never run: what a guest that means harm can do to the host is
+    /// tested with it.
+    ///
+    /// # Errors
+    /// [`EngineError::Load`] when it cannot be compiled or linked, or lacks an export.
+    pub fn of_module(wasm: &[u8]) -> Result<Self, EngineError> {
+        Self::load(&Wasm { prefix: "", bytes: wasm }, &EngineOptions::default())
+    }
+
+    pub(crate) fn load(wasm: &Wasm<'_>, options: &EngineOptions) -> Result<Self, EngineError> {
         let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
         let digest = wasm.digest();
         let wasmtime = wasmtime::Engine::new(&compiled::config()).map_err(load)?;

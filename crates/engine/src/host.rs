@@ -9,6 +9,7 @@ use std::{
 };
 
 use rand::RngCore as _;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Memory, StoreLimits};
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// How long code runs before other sessions get a turn.
-const SLICE: Duration = Duration::from_millis(1);
+const SLICE: Duration = Duration::from_micros(500);
 
 /// Bytes of host operations that one turn may ask for.
 const OPERATION_BYTES_MAX: usize = 64 << 20;
@@ -107,6 +108,8 @@ pub(crate) struct Host {
     output_left: u64,
     operation_bytes: usize,
     slice_began: Instant,
+    /// The thread's processor time when the slice began; of a turn's first slice it is not asked for, which costs more than short code.
+    slice_began_cpu: Option<Duration>,
     ran: Duration,
     /// Time for which code waited inside the turn.
     waited: Duration,
@@ -133,6 +136,7 @@ impl Host {
             output_left: 0,
             operation_bytes: 0,
             slice_began: Instant::now(),
+            slice_began_cpu: None,
             ran: Duration::ZERO,
             waited: Duration::ZERO,
         }
@@ -155,7 +159,8 @@ impl Host {
         self.operation_bytes = 0;
         self.ran = Duration::ZERO;
         self.waited = Duration::ZERO;
-        self.resume();
+        self.slice_began_cpu = None;
+        self.start_slice();
     }
 
     /// Begins a cell of this name.
@@ -201,7 +206,9 @@ impl Host {
                 Some(Stop::Requested)
             } else if self.budget.ticks != 0 && self.turn.ticks > self.budget.ticks {
                 Some(Stop::Ticks)
-            } else if self.ran + self.waited + self.slice_began.elapsed() > self.budget.wall {
+            } else if self.ran + self.waited + self.slice_began.elapsed() > self.budget.wall
+                && self.ran + self.waited + self.slice_ran() > self.budget.wall
+            {
                 Some(Stop::Wall)
             } else {
                 None
@@ -218,12 +225,22 @@ impl Host {
     /// Stops counting time.
     pub(crate) fn pause(&mut self) {
         self.deadline.clear();
-        self.ran += self.slice_began.elapsed();
+        self.ran += self.slice_ran();
         self.slice_began = Instant::now();
     }
 
-    /// Counts time again.
+    /// Counts time again, on whatever thread the turn goes on.
     pub(crate) fn resume(&mut self) {
+        self.slice_began_cpu = Some(thread_cpu());
+        self.start_slice();
+    }
+
+    /// How long the code has run in this slice. A thread that had to wait for the processor has not run.
+    fn slice_ran(&self) -> Duration {
+        self.slice_began_cpu.map_or_else(|| self.slice_began.elapsed(), |began| thread_cpu().saturating_sub(began))
+    }
+
+    fn start_slice(&mut self) {
         self.slice_began = Instant::now();
         self.deadline.set(self.budget.wall.saturating_sub(self.ran + self.waited), self.budget.wall);
     }
@@ -339,4 +356,10 @@ impl Host {
             }
         }
     }
+}
+
+/// Processor time of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -15,6 +15,7 @@ mod host;
 mod instance;
 mod message;
 mod pages;
+pub mod thread_priority;
 mod track;
 mod turn;
 mod written;

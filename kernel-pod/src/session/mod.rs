@@ -181,7 +181,9 @@ impl Handle {
         let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
         let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None) });
         let handle = Self { mailbox, control };
-        tokio::spawn(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run());
+        let lanes = Arc::clone(&pod.lanes);
+        // The runtime's task only waits: it ends the session's when the runtime ends.
+        tokio::spawn(lanes.run(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run()));
         handle
     }
 

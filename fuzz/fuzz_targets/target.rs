@@ -1,0 +1,14 @@
+//! One binary for every target: `DORMOUSE_FUZZ_TARGET` names it. To link the product once is what a machine with two cores can afford.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use dormouse_conformance::fuzzed::{TARGETS, Target};
+
+static TARGET: LazyLock<Target> = LazyLock::new(|| {
+    let wanted = std::env::var("DORMOUSE_FUZZ_TARGET").unwrap_or_default();
+    let found = TARGETS.iter().find(|(name, _)| *name == wanted);
+    found.map(|(_, target)| *target).unwrap_or_else(|| panic!("DORMOUSE_FUZZ_TARGET names no target: {wanted:?}"))
+});
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| TARGET(data));

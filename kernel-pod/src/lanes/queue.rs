@@ -1,0 +1,77 @@
+//! Tasks that are ready, first come first served.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use async_task::Runnable;
+
+use super::meter::Meter;
+
+/// A task that is ready.
+pub(super) struct Job {
+    pub(super) runnable: Runnable,
+    pub(super) meter: Arc<Meter>,
+}
+
+/// The tasks of one lane that are ready, each once: no more than there are sessions.
+#[derive(Default)]
+pub(super) struct Queue {
+    ready: Mutex<Ready>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Ready {
+    jobs: VecDeque<Job>,
+    /// Threads that wait for one.
+    parked: usize,
+    closed: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a task last. A closed queue drops it, and with it the future.
+    pub(super) fn push(&self, job: Job) {
+        let mut ready = self.lock();
+        if ready.closed {
+            // Not under the lock: what the future drops may wake others.
+            drop(ready);
+            return drop(job);
+        }
+        ready.jobs.push_back(job);
+        if ready.parked > 0 {
+            self.more.notify_one();
+        }
+    }
+
+    /// The first task; waits for one. `None` when the queue is closed.
+    pub(super) fn pop(&self) -> Option<Job> {
+        let mut ready = self.lock();
+        loop {
+            if ready.closed {
+                return None;
+            }
+            if let Some(job) = ready.jobs.pop_front() {
+                return Some(job);
+            }
+            ready.parked += 1;
+            ready = self.more.wait(ready).unwrap_or_else(PoisonError::into_inner);
+            ready.parked -= 1;
+        }
+    }
+
+    /// Lets every thread go and drops what waits.
+    pub(super) fn close(&self) {
+        let mut ready = self.lock();
+        ready.closed = true;
+        let jobs = std::mem::take(&mut ready.jobs);
+        self.more.notify_all();
+        drop(ready);
+        drop(jobs);
+    }
+}

@@ -1,0 +1,149 @@
+//! What lanes promise, with futures that hold, yield or wait.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use super::{Lanes, meter::BURST};
+
+/// `SCHED_IDLE`.
+const IDLE: u32 = 5;
+
+/// The policy of the calling thread: field 41 of its `stat`.
+fn policy() -> u32 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse().unwrap()
+}
+
+/// Spins for a bit more than a slice, as code does between two polls of the interrupt handler.
+fn slice() {
+    let began = Instant::now();
+    while began.elapsed() < BURST + Duration::from_micros(10) {
+        std::hint::spin_loop();
+    }
+}
+
+async fn yielded() {
+    let mut once = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut once, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_short_is_never_on_a_lowered_thread_and_what_yields_late_goes_on_there() {
+    let lanes = Lanes::start().unwrap();
+    assert_ne!(lanes.run(async { policy() }).await, Some(IDLE));
+    let (before, after) = lanes
+        .run(async {
+            let before = policy();
+            slice();
+            yielded().await;
+            (before, policy())
+        })
+        .await
+        .unwrap();
+    assert_ne!(before, IDLE);
+    assert_eq!(after, IDLE);
+}
+
+/// More tasks that do not yield than there are threads: each thread is replaced, and lowered while it still runs its task.
+#[tokio::test]
+async fn a_task_that_does_not_yield_keeps_nobody_waiting_and_its_thread_is_lowered() {
+    let lanes = Lanes::start().unwrap();
+    let holders = std::thread::available_parallelism().unwrap().get() + 2;
+    let release = Arc::new(AtomicBool::new(false));
+    let held: Vec<_> = (0..holders)
+        .map(|_| {
+            let release = Arc::clone(&release);
+            tokio::spawn(lanes.run(async move {
+                while !release.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                policy()
+            }))
+        })
+        .collect();
+    for _ in 0..100 {
+        assert_ne!(lanes.run(async { policy() }).await, Some(IDLE));
+    }
+    release.store(true, Ordering::Relaxed);
+    for task in held {
+        assert_eq!(task.await.unwrap(), Some(IDLE));
+    }
+}
+
+#[tokio::test]
+async fn tasks_use_the_runtime_and_its_timers() {
+    let lanes = Lanes::start().unwrap();
+    let answered = lanes.run(async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::spawn(async { 7 }).await.unwrap()
+    });
+    assert_eq!(answered.await, Some(7));
+}
+
+#[tokio::test]
+async fn a_panic_is_the_answers_and_the_lanes_go_on() {
+    let lanes = Lanes::start().unwrap();
+    let failing = tokio::spawn(lanes.run(async { panic!("on purpose") }));
+    assert!(failing.await.unwrap_err().is_panic());
+    assert_eq!(lanes.run(async { 1 }).await, Some(1));
+}
+
+/// Says when it is dropped.
+struct Told(mpsc::Sender<()>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_answer_drops_the_future() {
+    let lanes = Lanes::start().unwrap();
+    let (told, dropped) = mpsc::channel();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let task = lanes.run(async move {
+        let _told = Told(told);
+        let _ = begun.send(());
+        std::future::pending::<()>().await;
+    });
+    begins.await.unwrap();
+    drop(task);
+    dropped.recv().unwrap();
+}
+
+/// The end of the lanes reaches tasks that run and tasks that wait for a thread.
+#[tokio::test]
+async fn the_end_of_the_lanes_drops_what_still_waits() {
+    let lanes = Lanes::start().unwrap();
+    let gate = Arc::new(Barrier::new(2));
+    let (told, dropped) = mpsc::channel();
+    let held = Arc::clone(&gate);
+    let task = tokio::spawn(lanes.run(async move {
+        let _told = Told(told);
+        held.wait();
+        held.wait();
+        yielded().await;
+        std::future::pending::<()>().await;
+    }));
+    gate.wait();
+    drop(lanes);
+    gate.wait();
+    assert_eq!(task.await.unwrap(), None);
+    dropped.recv().unwrap();
+}

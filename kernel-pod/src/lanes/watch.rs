@@ -1,0 +1,153 @@
+//! Finds threads whose task neither ends nor yields, and puts others in their place.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use dormouse_engine::thread_priority::{self, ThreadId};
+
+use super::{Lane, Shared};
+
+/// How often the threads are looked at while one of them runs something; and whenever one is due to be replaced.
+const TICK: Duration = Duration::from_micros(500);
+
+/// Between two looks.
+const LOOK_MIN: Duration = Duration::from_micros(50);
+
+/// Ticks without work after which the watcher sleeps until there is some: waking it costs a system call.
+const IDLE_TICKS_MAX: u32 = 40;
+
+/// Threads of all kinds. When so many are held by tasks that do not yield, the next one keeps a thread of its lane.
+pub(super) const THREADS_MAX: usize = 256;
+
+/// A thread of a lane, as the watcher sees it.
+pub(super) struct Seat {
+    thread: ThreadId,
+    lane: Lane,
+    poll: Mutex<Poll>,
+}
+
+#[derive(Default)]
+struct Poll {
+    since: Option<Instant>,
+    replaced: bool,
+}
+
+impl Seat {
+    pub(super) fn of_this_thread(lane: Lane) -> Self {
+        Self { thread: ThreadId::current(), lane, poll: Mutex::default() }
+    }
+
+    pub(super) fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Poll> {
+        self.poll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The poll is over. True when another thread has come in this one's place.
+    pub(super) fn end(&self) -> bool {
+        let mut poll = self.lock();
+        poll.since = None;
+        poll.replaced
+    }
+}
+
+/// All seats, and where the watcher waits.
+#[derive(Default)]
+pub(super) struct Watch {
+    seats: Mutex<Vec<Arc<Seat>>>,
+    watcher: OnceLock<Thread>,
+    asleep: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl Watch {
+    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_watcher(&self, watcher: Thread) {
+        let _ = self.watcher.set(watcher);
+    }
+
+    pub(super) fn sit(&self, seat: &Arc<Seat>) {
+        self.seats().push(Arc::clone(seat));
+    }
+
+    pub(super) fn leave(&self, seat: &Arc<Seat>) {
+        self.seats().retain(|other| !Arc::ptr_eq(other, seat));
+    }
+
+    /// A poll begins on the thread of `seat`.
+    pub(super) fn begin(&self, seat: &Seat, now: Instant) {
+        seat.lock().since = Some(now);
+        // The watcher says that it sleeps before it looks at the seats a last time, so either it sees this poll or this sees that it sleeps.
+        if self.asleep.load(Ordering::SeqCst)
+            && let Some(watcher) = self.watcher.get()
+        {
+            self.asleep.store(false, Ordering::SeqCst);
+            watcher.unpark();
+        }
+    }
+
+    /// Ends the watcher, once it is unparked.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The watcher's thread.
+pub(super) fn run(shared: &Arc<Shared>) {
+    thread_priority::prompt();
+    let watch = &shared.watch;
+    let mut idle_ticks = 0;
+    while !watch.closed.load(Ordering::SeqCst) {
+        let due = look(shared, Instant::now());
+        idle_ticks = if due.is_some() { 0 } else { idle_ticks + 1 };
+        if idle_ticks < IDLE_TICKS_MAX {
+            thread::park_timeout(due.unwrap_or(TICK).min(TICK));
+            continue;
+        }
+        watch.asleep.store(true, Ordering::SeqCst);
+        if look(shared, Instant::now()).is_none() && !watch.closed.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        watch.asleep.store(false, Ordering::SeqCst);
+        idle_ticks = 0;
+    }
+}
+
+/// Replaces threads whose poll lasts too long. Answers when the next one will have, if any thread is in one.
+fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
+    let seats = shared.watch.seats().clone();
+    let mut due = None;
+    let mut threads = seats.len();
+    for seat in seats {
+        // Held until the priority is set: the thread cannot end meanwhile, so its number is its own.
+        let mut poll = seat.lock();
+        let Some(since) = poll.since.filter(|_| !poll.replaced) else { continue };
+        let left = seat.lane.poll_max().saturating_sub(now.saturating_duration_since(since));
+        // Of one that cannot be replaced, or could not be just now, the next look is soon enough.
+        let next = if left.is_zero() { TICK } else { left.max(LOOK_MIN) };
+        due = Some(due.map_or(next, |due: Duration| due.min(next)));
+        if !left.is_zero() || threads >= THREADS_MAX {
+            continue;
+        }
+        match shared.start_thread(seat.lane) {
+            Ok(()) => {
+                threads += 1;
+                poll.replaced = true;
+                thread_priority::lower(seat.thread);
+            }
+            Err(error) => tracing::warn!(%error, "no thread in place of one that is held by a task that does not yield"),
+        }
+    }
+    due
+}

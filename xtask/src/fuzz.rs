@@ -1,0 +1,88 @@
+//! The part of a soak that fuzzes: every target of `fuzz/` in turn, each for its share of the time.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace;
+
+/// The name of the part.
+pub const NAME: &str = "fuzz";
+/// How long all targets together run, in seconds, unless [`SECONDS_ENV`] says otherwise.
+const SECONDS: u64 = 3_600;
+const SECONDS_ENV: &str = "DORMOUSE_FUZZ_SECONDS";
+/// How long one input may take.
+const INPUT_SECONDS_MAX: u64 = 30;
+const MEMORY_MB_MAX: u64 = 4_096;
+/// Names the target to the one binary.
+const TARGET_ENV: &str = "DORMOUSE_FUZZ_TARGET";
+/// libFuzzer's line that says how much it did.
+const EXECUTED: &str = "stat::number_of_executed_units:";
+
+/// Runs all targets; says what each came to. What they find lies in `target/fuzz`; with `keep`, what adds coverage goes into `fuzz/corpus`.
+pub fn run(keep: bool) -> Result<Vec<String>> {
+    let binary = build()?;
+    let targets = targets()?;
+    ensure!(!targets.is_empty(), "fuzz/corpus is empty");
+    let seconds = env::var(SECONDS_ENV).map_or(Ok(SECONDS), |text| text.parse()).with_context(|| format!("{SECONDS_ENV} is no number"))?;
+    let each = (seconds / targets.len() as u64).max(1);
+    let mut said = Vec::new();
+    for target in &targets {
+        let executed = fuzz(&binary, target, each)?;
+        if keep {
+            let (kept, found) = (corpus().join(target), found(target)?);
+            workspace::run(Command::new(&binary).env(TARGET_ENV, target).arg("-merge=1").args([kept, found]))?;
+        }
+        said.push(format!("{NAME}: {target}: {executed} inputs in {each} s, no panic"));
+    }
+    Ok(said)
+}
+
+/// A corpus for each target.
+fn targets() -> Result<Vec<String>> {
+    let folders = fs::read_dir(corpus()).context("fuzz/corpus")?;
+    let mut targets: Vec<String> = folders.map(|folder| Ok(folder?.file_name().to_string_lossy().into_owned())).collect::<Result<_>>()?;
+    targets.sort();
+    Ok(targets)
+}
+
+fn corpus() -> PathBuf {
+    workspace::root().join("fuzz/corpus")
+}
+
+/// Where the inputs of a target lie that were found and are not kept.
+fn found(target: &str) -> Result<PathBuf> {
+    let folder = workspace::target().join("fuzz").join(target);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
+}
+
+fn build() -> Result<PathBuf> {
+    // Instrumentation for some packages only is a wish that cargo grants to its unstable channel.
+    let folder = workspace::target().join("fuzz-build");
+    let manifest = workspace::root().join("fuzz/Cargo.toml");
+    let mut command = workspace::cargo();
+    command.args(["build", "--release", "--locked", "--manifest-path"]).arg(manifest).arg("--target-dir").arg(&folder);
+    workspace::run(command.env("RUSTC_BOOTSTRAP", "1"))?;
+    Ok(folder.join("release/target"))
+}
+
+/// Runs one target; answers how many inputs it had.
+fn fuzz(binary: &Path, target: &str, seconds: u64) -> Result<u64> {
+    let found = found(target)?;
+    let mut command = Command::new(binary);
+    command.env(TARGET_ENV, target).arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+    command.arg(format!("-rss_limit_mb={MEMORY_MB_MAX}")).arg("-print_final_stats=1").arg("-verbosity=1");
+    command.arg(format!("-artifact_prefix={}/bad-", found.display())).args([&found, &corpus().join(target)]);
+    eprintln!("xtask: {target}: {}", workspace::show(&command));
+    let output = command.output().context("start the fuzzer")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = || text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+    ensure!(output.status.success(), "{target}: {}\n{}", output.status, last());
+    let executed = text.lines().find_map(|line| line.strip_prefix(EXECUTED)).and_then(|number| number.trim().parse().ok());
+    executed.with_context(|| format!("{target} does not say what it did\n{}", last()))
+}
