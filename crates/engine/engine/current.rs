@@ -1,1 +1,1 @@
-include_bytes!("41705195aa211e67.wasm")
+include_bytes!("2effc7f3f2f9d213.wasm")
