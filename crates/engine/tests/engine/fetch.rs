@@ -160,6 +160,19 @@ async fn aborting_gives_the_operation_up() {
 }
 
 #[tokio::test]
+async fn a_fetch_over_the_limit_of_operations_is_refused_and_can_be_aborted() {
+    let mut session = Session::new(real());
+    session.budget.pending_operations = 1;
+    let code = "const control = new AbortController(); Object.prototype.toJSON = () => undefined;
+        const one = fetch('http://a.example/1'); const two = fetch('http://a.example/2', { signal: control.signal }).catch((e) => e.name);
+        for (let turn = 0; turn < 50; turn++) await null;
+        control.abort(); delete Object.prototype.toJSON; return await two;";
+    let ops = keep(&mut session, code).await;
+    assert!(matches!(ops.as_slice(), [Op { kind: OpKind::Fetch { .. }, .. }]), "{ops:?}");
+    assert_eq!(session.value("result").await, json!("PendingOperationsExceeded"));
+}
+
+#[tokio::test]
 async fn bodies_are_streams_with_readers_iterators_and_copies() {
     let mut session = Session::new(real());
     let code = "const r = await fetch('http://a.example/'); const copy = r.clone();

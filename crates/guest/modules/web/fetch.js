@@ -147,12 +147,14 @@ async function fetch(input, init) {
   const bytes = await request.bytes();
   if (signal.aborted) throw signal.reason;
   const { method, url, redirect } = request;
-  const sent = { method, url, headers: [...request.headers], redirect };
+  // Without prototypes: a cell's own `toJSON` has no say in what leaves.
+  const sent = { __proto__: null, method, url, headers: [...request.headers], redirect };
   if (bytes.byteLength > 0) sent.body = bytes.toBase64();
-  const operation = natives.operate({ type: 'fetch', request: sent });
+  const operation = natives.operate({ __proto__: null, type: 'fetch', request: sent });
   return new Promise((resolve, reject) => {
     const abort = () => {
-      natives.giveUp(operation.id, { type: 'cancelFetch', id: operation.id });
+      // One that was over a limit was never an operation.
+      if (operation.id !== undefined) natives.giveUp(operation.id, { __proto__: null, type: 'cancelFetch', id: operation.id });
       reject(signal.reason);
     };
     signal.addEventListener('abort', abort);

@@ -26,7 +26,7 @@ const streamed = (first, stream, signal) => {
   let over = false;
   const close = () => {
     over = true;
-    natives.giveUp(reading, { type: 'closeBody', stream });
+    natives.giveUp(reading, { __proto__: null, type: 'closeBody', stream });
   };
   return new ReadableStream({
     type: 'bytes',
@@ -39,7 +39,7 @@ const streamed = (first, stream, signal) => {
       });
     },
     async pull(controller) {
-      const operation = natives.operate({ type: 'body', stream, part });
+      const operation = natives.operate({ __proto__: null, type: 'body', stream, part });
       reading = operation.id;
       try {
         const { bytes, last } = bytesOf(await operation.promise);
