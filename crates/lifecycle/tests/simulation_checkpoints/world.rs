@@ -352,7 +352,7 @@ impl World {
                 self.count.acked += 1;
                 let before = std::mem::replace(&mut owner.owned, owned);
                 if let (Some(before), Some(after)) = (before.head, &owner.owned.head) {
-                    for key in sweep::released(&before, after) {
+                    for key in sweep::released(&owner.owned.session, &before, after) {
                         self.store.objects.remove(&key);
                     }
                 }
