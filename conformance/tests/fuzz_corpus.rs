@@ -1,5 +1,11 @@
 //! The corpus that fuzzing has left: none of it makes a target panic.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking, and says at which input")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says at which input"
+)]
 
 use std::{fs, path::Path};
 

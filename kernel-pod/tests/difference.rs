@@ -15,7 +15,7 @@ use dormouse_store::SnapshotStore as _;
 use serde_json::json;
 
 async fn compare(pod: &Pod, session: &Assignment, from: &str, to: Option<&str>) -> Result<Difference, ApiError> {
-    let stored = StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone() };
+    let stored = StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone(), anchor: None };
     pod.stored_difference(&DifferenceCall { session: stored, from: from.to_owned(), to: to.map(str::to_owned) }).await
 }
 

@@ -1,1 +1,1 @@
-include_bytes!("bac309ded1e163ee.wasm")
+include_bytes!("2effc7f3f2f9d213.wasm")
