@@ -122,7 +122,7 @@ struct Wanted {
     repeated: bool,
     fingerprint: String,
     attempt: String,
-    take_over: bool,
+    take_over: Option<String>,
 }
 
 impl Change {
@@ -135,7 +135,7 @@ impl Change {
                 fingerprint: &wanted.fingerprint,
                 attempt: &wanted.attempt,
                 repeated: wanted.repeated,
-                take_over: wanted.take_over,
+                take_over: wanted.take_over.as_deref(),
             }),
             Self::Settle { call, attempt, answer } => {
                 page.settle(*call, attempt, answer);
@@ -181,9 +181,10 @@ impl Ledger {
             repeated: call.repeated && !patience.honours_key,
             fingerprint: journal::fingerprint(call),
             attempt,
-            take_over: false,
+            take_over: None,
         };
-        let (deadline, mut poll) = (Instant::now() + patience.wait, POLL_FIRST);
+        let (mut deadline, mut poll) = (Instant::now() + patience.wait, POLL_FIRST);
+        let mut met: Option<String> = None;
         loop {
             match self.apply(&slot, Change::Admit(Box::new(wanted.clone()))).await? {
                 Admission::Make => {
@@ -194,17 +195,22 @@ impl Ledger {
                     return serde_json::from_value(answer).map(Admitted::Answered).map_err(|_| unreadable(call.call));
                 }
                 Admission::Refused(refusal) => return Err(refused(call.call, refusal)),
-                // An attempt of this process that its memory does not know is long over.
-                Admission::UnderWay { attempt } if attempt.starts_with(&self.boot) || Instant::now() >= deadline => {
-                    if !patience.honours_key {
-                        return Err(refused(call.call, Refusal::Unknown));
+                Admission::UnderWay { attempt } => {
+                    if met.as_ref() != Some(&attempt) {
+                        deadline = Instant::now() + patience.wait;
                     }
-                    wanted.take_over = true;
-                }
-                Admission::UnderWay { .. } => {
-                    tokio::time::sleep(poll).await;
-                    poll = (poll * 2).min(POLL_MAX);
-                    *slot.page.lock().await = None;
+                    // An attempt of this process that its memory does not know is long over.
+                    let over = attempt.starts_with(&self.boot) || Instant::now() >= deadline;
+                    match (over, patience.honours_key) {
+                        (true, false) => return Err(refused(call.call, Refusal::Unknown)),
+                        (true, true) => wanted.take_over = Some(attempt.clone()),
+                        (false, _) => {
+                            tokio::time::sleep(poll).await;
+                            poll = (poll * 2).min(POLL_MAX);
+                            *slot.page.lock().await = None;
+                        }
+                    }
+                    met = Some(attempt);
                 }
             }
         }
@@ -330,7 +336,7 @@ impl Slot {
     fn note_unsent(&self, change: Change) {
         let mut unsent = lock(&self.unsent);
         if let Change::Admit(wanted) = change
-            && !wanted.take_over
+            && wanted.take_over.is_none()
             && unsent.len() < dormouse_lifecycle::calls::CALLS_MAX
         {
             unsent.insert(wanted.call, wanted.attempt);

@@ -89,8 +89,8 @@ pub struct Asked<'a> {
     pub attempt: &'a str,
     /// Whether it may have been sent before.
     pub repeated: bool,
-    /// Whether an intent of another attempt is taken over: only for a service that makes calls of one key once.
-    pub take_over: bool,
+    /// The attempt whose intent is taken over: only for a service that makes calls of one key once.
+    pub take_over: Option<&'a str>,
 }
 
 /// What to do about a call, once the page that says so is stored.
@@ -309,7 +309,7 @@ impl Entry {
             Some(Outcome::Unkept) => Admission::Refused(Refusal::Unkept),
             Some(Outcome::Unknown) => Admission::Refused(Refusal::Unknown),
             None if self.attempt == asked.attempt => Admission::Make,
-            None if asked.take_over => {
+            None if asked.take_over == Some(self.attempt.as_str()) => {
                 asked.attempt.clone_into(&mut self.attempt);
                 Admission::Make
             }

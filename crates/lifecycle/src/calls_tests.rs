@@ -7,7 +7,7 @@ fn session() -> SessionKey {
 }
 
 fn asked(epoch: u64, call: u64, attempt: &'static str) -> Asked<'static> {
-    Asked { epoch, call, settled_below: 1, fingerprint: "f", attempt, repeated: false, take_over: false }
+    Asked { epoch, call, settled_below: 1, fingerprint: "f", attempt, repeated: false, take_over: None }
 }
 
 /// A page that has been stored once, so that calls which are not on it were never let go.
@@ -80,7 +80,9 @@ fn what_is_settled_goes_and_is_never_made_again() {
 fn an_intent_is_taken_over_only_when_that_is_asked() {
     let mut page = page();
     assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Make);
-    assert_eq!(page.admit(&Asked { take_over: true, ..asked(1, 1, "b") }), Admission::Make);
+    assert_eq!(page.admit(&Asked { take_over: Some("a"), ..asked(1, 1, "b") }), Admission::Make);
+    let second = Asked { take_over: Some("a"), ..asked(1, 1, "c") };
+    assert_eq!(page.admit(&second), Admission::UnderWay { attempt: "b".into() }, "somebody else was first");
     page.settle(1, "a", &json!("the first one's, late"));
     assert_eq!(page.admit(&asked(1, 1, "c")), Admission::UnderWay { attempt: "b".into() });
 }

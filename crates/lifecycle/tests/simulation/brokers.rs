@@ -75,6 +75,8 @@ struct Replica {
 struct Work {
     asked: Arriving,
     attempt: String,
+    /// The attempt of another broker that was met.
+    other: Option<String>,
     looks: u32,
     phase: Phase,
 }
@@ -155,7 +157,7 @@ impl Replica {
             let named = self.unsent.get(&asked.call).cloned();
             let reuses = out.is(Mutant::ReusesAttempts);
             let attempt = named.unwrap_or_else(|| out.brokers.name(self.boot, reuses));
-            self.working.push(Work { asked, attempt, looks: 0, phase: Phase::Asks });
+            self.working.push(Work { asked, attempt, other: None, looks: 0, phase: Phase::Asks });
         }
         Ok(())
     }
@@ -190,7 +192,8 @@ impl Replica {
 
     fn ask(&mut self, out: &mut Outside, mut work: Work) -> Result<Option<Work>, Violation> {
         let (asked, attempt) = (work.asked, work.attempt.clone());
-        let (take_over, unfenced) = (out.is(Mutant::TakesOverIntents), out.is(Mutant::EffectsUnfenced));
+        let (takes_over, unfenced) = (out.is(Mutant::TakesOverIntents), out.is(Mutant::EffectsUnfenced));
+        let take_over = work.other.as_deref().filter(|_| takes_over);
         let turn = self.turn(out, |page| {
             page.admit(&Asked {
                 epoch: if unfenced { asked.epoch.max(page.epoch()) } else { asked.epoch },
@@ -225,6 +228,7 @@ impl Replica {
                 work.looks += 1;
                 if work.looks < LOOKS_MAX && !attempt.starts_with(&format!("{}-", self.boot)) {
                     self.page = None;
+                    work.other = Some(attempt);
                     return Ok(Some(work));
                 }
                 out.brokers.came.unknown += 1;
