@@ -82,7 +82,10 @@ impl Process {
         match self.claim {
             Some(claimed) if claimed == epoch => self.claim = None,
             // Status has gone past it.
-            Some(claimed) if claimed < epoch => return Ok(self.withdraw(out, claimed)),
+            Some(claimed) if claimed < epoch => {
+                self.withdraw(out, claimed);
+                return Ok(());
+            }
             _ => return Ok(()),
         }
         if let Some(request) = self.held.take() {
