@@ -41,11 +41,11 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     run(&mut typical, TYPICAL).await?;
     let image = typical.image();
     rows.push(resume("resume from the pod's own copy, and `1+1`", &engine, &image, "≤ 0.5 ms").await?);
-    rows.extend(sizes(&mut typical, &image).await?);
-    rows.extend(fixture_two(&engine).await?);
     let mut large = engine.create(&SETTINGS)?;
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
     rows.push(resume("the same with 5 MB of heap", &engine, &large.image(), "≤ 5 ms").await?);
+    rows.extend(sizes(&mut typical, &image).await?);
+    rows.extend(fixture_two(&engine).await?);
     rows.push(checkpoint(&engine).await?);
     rows.push(backstop(&engine).await?);
     Ok(rows)
