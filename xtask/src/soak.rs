@@ -28,19 +28,20 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
     Part { name: "full-disk", package: "dormouse-store", test: "full_disk", env: (SOAK_ENV, "1") },
     Part { name: "network", package: "dormouse-kernel", test: "storage_faults", env: (SOAK_ENV, "1") },
     Part { name: "processes", package: "dormouse-kernel", test: "processes", env: (SOAK_ENV, "1") },
+    Part { name: "mutants", package: "dormouse-conformance", test: "fuzz_corpus", env: ("DORMOUSE_MUTANTS", "100000") },
     Part { name: "claimants", package: "dormouse-gateway", test: "apiserver", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, damage, full-disk, network, processes, claimants, fuzz.
+    /// Only these parts: simulation, damage, full-disk, network, processes, mutants, claimants, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

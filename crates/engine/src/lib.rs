@@ -6,6 +6,7 @@
 
 mod backstop;
 mod compiled;
+mod cpu_clock;
 mod engine;
 mod engines;
 mod error;
