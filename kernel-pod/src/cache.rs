@@ -182,6 +182,8 @@ mod tests {
             generation: 1,
             spec: dormouse_crds::session::KernelSessionSpec::default(),
             source_uid: None,
+            anchor: None,
+            source_anchor: None,
         };
         Copy {
             image,

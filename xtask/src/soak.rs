@@ -28,12 +28,13 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
     Part { name: "full-disk", package: "dormouse-store", test: "full_disk", env: (SOAK_ENV, "1") },
     Part { name: "network", package: "dormouse-kernel", test: "storage_faults", env: (SOAK_ENV, "1") },
     Part { name: "processes", package: "dormouse-kernel", test: "processes", env: (SOAK_ENV, "1") },
+    Part { name: "mutants", package: "dormouse-conformance", test: "fuzz_corpus", env: ("DORMOUSE_MUTANTS", "100000") },
     Part { name: "claimants", package: "dormouse-gateway", test: "apiserver", env: (SOAK_ENV, "1") },
     Part { name: "forks", package: "dormouse-kernel", test: "forks", env: (SOAK_ENV, "1") },
     Part { name: "collect", package: "dormouse-kernel", test: "collect", env: (SOAK_ENV, "1") },
@@ -42,7 +43,7 @@ const PARTS: [Part; 8] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, damage, full-disk, network, processes, claimants, forks, collect, fuzz.
+    /// Only these parts: simulation, damage, full-disk, network, processes, mutants, claimants, forks, collect, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

@@ -144,16 +144,16 @@ fn manifest() -> serde_json::Value {
         "format": dormouse_lifecycle::head::FORMAT, "tenant": "team", "uid": "a", "name": "a", "epoch": 3, "sequence": 7, "putId": "p", "engineDigest": "e",
         "time": "t", "memoryPages": 4, "globals": {}, "state": {},
         "segments": [{ "key": "p/t/team/s/a/3-7-ab", "bytes": 9, "sha256": "ab", "pages": 1 }],
-        "checkpoints": [{ "id": 5, "key": "p/t/team/s/a/c3-5-cd", "bytes": 3, "sha256": "cd", "epoch": 3, "sequence": 5, "time": "t", "segments": [] }],
+        "checkpoints": [{ "id": 5, "key": "p/t/team/s/a/c3-5-cd", "bytes": 3, "sha256": "cd", "snapshotBytes": 3, "time": "t", "segments": [] }],
         "journal": { "segments": [{ "key": "p/t/team/s/a/j3-6-ef", "bytes": 3, "sha256": "ef", "first": 1 }], "tail": [{ "n": 1 }], "last": 9 },
     })
 }
 
 pub(super) fn head_seeds() -> anyhow::Result<Vec<Vec<u8>>> {
     let json = serde_json::to_vec(&manifest())?;
-    let object = serde_json::from_value::<Head>(manifest()).ok().and_then(|head| head.encode().ok());
+    let object = serde_json::from_value::<Head>(manifest())?.encode()?;
     let answered = [json.as_slice(), &[0, 0, 0], &[9; 8], &[1, 0, 0, 0, 7, 0, 0, 4, 2, 5]].concat();
-    Ok([json, answered].into_iter().chain(object.map(|bytes| unsealed(&bytes))).collect())
+    Ok(vec![json, answered, unsealed(&object)])
 }
 
 pub(super) fn segment_seeds() -> anyhow::Result<Vec<Vec<u8>>> {

@@ -8,43 +8,60 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use crate::{EngineError, fence::Fence};
+use crate::{EngineError, cpu_clock, fence::Fence};
 
 /// How often the turns under way are looked at.
 const TICK: Duration = Duration::from_millis(10);
 
 /// What a turn may take beyond its wall-clock budget before it is condemned: half as much again, and at least this. Code that polls ends by itself long
-/// before, unless the machine is so busy that its thread has to wait.
+/// before.
 const GRACE_MIN: Duration = Duration::from_millis(250);
 
-/// When the turn of one instance is over its time.
+/// When the turn of one instance is over its time: the clock says so, and its thread has run for as long. A thread that waits for the processor, as one
+/// of the lowest priority does on a busy machine, is not over its time.
 #[derive(Default)]
-pub(crate) struct Deadline(AtomicU64);
+pub(crate) struct Deadline {
+    at: AtomicU64,
+    thread: AtomicI32,
+    /// The thread's processor time at which it is over.
+    cpu_at: AtomicU64,
+}
 
 /// No code runs.
 const NEVER: u64 = 0;
 
 impl Deadline {
-    /// Code runs from now on and may run for `left` of a budget of `wall`.
-    pub(crate) fn set(&self, left: Duration, wall: Duration) {
-        let at = since_start().saturating_add(left).saturating_add((wall / 2).max(GRACE_MIN));
-        self.0.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Code runs from now on, on this thread, which has run for `cpu` so far, and may run for `left` of a budget of `wall`.
+    pub(crate) fn set(&self, left: Duration, wall: Duration, cpu: Duration) {
+        let most = left.saturating_add((wall / 2).max(GRACE_MIN));
+        self.cpu_at.store(nanos(cpu.saturating_add(most)), Ordering::SeqCst);
+        self.thread.store(cpu_clock::this_thread(), Ordering::SeqCst);
+        // Last: who reads the same value before and after the others has read those that belong to it.
+        self.at.store(nanos(since_start().saturating_add(most)), Ordering::SeqCst);
     }
 
     /// No code runs.
     pub(crate) fn clear(&self) {
-        self.0.store(NEVER, Ordering::Relaxed);
+        self.at.store(NEVER, Ordering::SeqCst);
     }
 
     fn is_over(&self, now: Duration) -> bool {
-        let at = self.0.load(Ordering::Relaxed);
-        at != NEVER && now.as_nanos() > u128::from(at)
+        let at = self.at.load(Ordering::SeqCst);
+        if at == NEVER || nanos(now) <= at {
+            return false;
+        }
+        let (thread, cpu_at) = (self.thread.load(Ordering::SeqCst), self.cpu_at.load(Ordering::SeqCst));
+        cpu_clock::of_thread(thread).is_none_or(|ran| nanos(ran) > cpu_at) && self.at.load(Ordering::SeqCst) == at
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn since_start() -> Duration {

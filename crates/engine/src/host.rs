@@ -9,7 +9,6 @@ use std::{
 };
 
 use rand::RngCore as _;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Memory, StoreLimits};
@@ -18,6 +17,7 @@ use crate::{
     Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
     backstop::Deadline,
     blobs::Keeper,
+    cpu_clock,
     message::{self, Kind, Told},
 };
 
@@ -108,8 +108,8 @@ pub(crate) struct Host {
     output_left: u64,
     operation_bytes: usize,
     slice_began: Instant,
-    /// The thread's processor time when the slice began; of a turn's first slice it is not asked for, which costs more than short code.
-    slice_began_cpu: Option<Duration>,
+    /// The thread's processor time then.
+    slice_began_cpu: Duration,
     ran: Duration,
     /// Time for which code waited inside the turn.
     waited: Duration,
@@ -136,7 +136,7 @@ impl Host {
             output_left: 0,
             operation_bytes: 0,
             slice_began: Instant::now(),
-            slice_began_cpu: None,
+            slice_began_cpu: Duration::ZERO,
             ran: Duration::ZERO,
             waited: Duration::ZERO,
         }
@@ -159,8 +159,7 @@ impl Host {
         self.operation_bytes = 0;
         self.ran = Duration::ZERO;
         self.waited = Duration::ZERO;
-        self.slice_began_cpu = None;
-        self.start_slice();
+        self.resume();
     }
 
     /// Begins a cell of this name.
@@ -231,18 +230,9 @@ impl Host {
 
     /// Counts time again, on whatever thread the turn goes on.
     pub(crate) fn resume(&mut self) {
-        self.slice_began_cpu = Some(thread_cpu());
-        self.start_slice();
-    }
-
-    /// How long the code has run in this slice. A thread that had to wait for the processor has not run.
-    fn slice_ran(&self) -> Duration {
-        self.slice_began_cpu.map_or_else(|| self.slice_began.elapsed(), |began| thread_cpu().saturating_sub(began))
-    }
-
-    fn start_slice(&mut self) {
         self.slice_began = Instant::now();
-        self.deadline.set(self.budget.wall.saturating_sub(self.ran + self.waited), self.budget.wall);
+        self.slice_began_cpu = cpu_clock::now();
+        self.deadline.set(self.budget.wall.saturating_sub(self.ran + self.waited), self.budget.wall, self.slice_began_cpu);
     }
 
     /// Counts time again after the code has waited for something: that is no work of its, but it spends its wall-clock budget.
@@ -254,6 +244,13 @@ impl Host {
     /// Lays an answer ready for the guest to take as its input.
     pub(crate) fn give_input(&mut self, input: Vec<u8>) {
         self.input = input;
+    }
+
+    /// How long the code has run in this slice. A thread that had to wait for the processor has not run; of a short slice that does not matter, and
+    /// to ask for it takes longer than many a cell.
+    fn slice_ran(&self) -> Duration {
+        let elapsed = self.slice_began.elapsed();
+        if elapsed < SLICE { elapsed } else { elapsed.min(cpu_clock::now().saturating_sub(self.slice_began_cpu)) }
     }
 
     /// The turn's input, once.
@@ -356,10 +353,4 @@ impl Host {
             }
         }
     }
-}
-
-/// Processor time of the calling thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

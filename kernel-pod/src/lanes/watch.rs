@@ -36,6 +36,8 @@ pub(super) struct Seat {
 struct Poll {
     since: Option<Instant>,
     replaced: bool,
+    /// The system has given no thread in its place, and that was said.
+    refused: bool,
 }
 
 impl Seat {
@@ -146,7 +148,10 @@ fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
                 poll.replaced = true;
                 thread_priority::lower(seat.thread);
             }
-            Err(error) => tracing::warn!(%error, "no thread in place of one that is held by a task that does not yield"),
+            Err(error) if !std::mem::replace(&mut poll.refused, true) => {
+                tracing::warn!(%error, "no thread in place of one that is held by a task that does not yield");
+            }
+            Err(_) => {}
         }
     }
     due
