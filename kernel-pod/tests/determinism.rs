@@ -1,6 +1,13 @@
 //! With a seed, the same cells make the same memory on any pod, in any process, whatever sleeps and moves come between; without one, nothing
 //! that began as the same repeats its randomness.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and the other process tells by printing"
+)]
 
 mod common;
 
