@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use dormouse_lifecycle::{
     SessionKey,
     calls::{Admission, Asked, CallPage, Refusal},
@@ -21,6 +22,7 @@ use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
 };
+use dormouse_seal::{Name, Seal};
 use dormouse_store::{Condition, ETag, PutError, SnapshotStore, probe};
 use tokio::{
     sync::{OnceCell, oneshot},
@@ -54,6 +56,8 @@ pub struct JournalStore {
     pub prefix: String,
     /// The namespace, which is the tenant.
     pub namespace: String,
+    /// Encrypts pages, if the pool has keys.
+    pub seal: Arc<Seal>,
 }
 
 impl std::fmt::Debug for JournalStore {
@@ -267,7 +271,7 @@ impl Ledger {
             if fresh {
                 match store.get(&key).await {
                     Ok(None) => *known = Some((CallPage::new(&slot.session), None)),
-                    Ok(Some(object)) => *known = Some((decode(&object.bytes, slot)?, Some(object.etag))),
+                    Ok(Some(object)) => *known = Some((open(&self.place.seal, object.bytes, slot)?, Some(object.etag))),
                     Err(error) => {
                         last = error.to_string();
                         if error.is_transient() {
@@ -288,7 +292,7 @@ impl Ledger {
                 *known = None;
                 continue;
             }
-            let bytes = next.encode().map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+            let bytes = close(&self.place.seal, &mut next, slot)?;
             let condition = etag.clone().map_or(Condition::Absent, Condition::Matches);
             let timer = self.meters.stored.start_timer();
             let put = store.put(&key, bytes, condition).await;
@@ -348,11 +352,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn decode(bytes: &[u8], slot: &Slot) -> Result<CallPage, ApiError> {
-    CallPage::decode(bytes, &slot.session).map_err(|error| {
-        let message = format!("{error}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
+/// The page that stored bytes are. One in clear may be from before the pool had keys.
+fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
+    let damaged = |why: &dyn std::fmt::Display| {
+        let message = format!("{why}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
         ApiError::new(ErrorCode::SnapshotCorrupt, message)
-    })
+    };
+    let opened = seal.open(bytes).map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error) })?;
+    if let Some(sealed) = opened.sealed.filter(|sealed| sealed.session != slot.session.uid || sealed.object != keys::CALLS) {
+        return Err(damaged(&format!("it is {} of session {}, put in another's place", sealed.object, sealed.session)));
+    }
+    CallPage::decode(&opened.bytes, &slot.session).map_err(|error| damaged(&error))
+}
+
+/// What to store for a page.
+fn close(seal: &Seal, page: &mut CallPage, slot: &Slot) -> Result<Bytes, ApiError> {
+    let bytes = page.encode().map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+    let Some(writer) = seal.writer().map_err(|error| keys_error(&error))? else { return Ok(bytes) };
+    // A page is made by no engine.
+    let name = Name { session: &slot.session.uid, object: keys::CALLS, engine: "" };
+    writer.seal(name, &bytes).map_err(|error| keys_error(&error))
+}
+
+fn keys_error(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(ErrorCode::StorageUnavailable, format!("{error}. Calls that are unsafe to repeat are refused until the keys are there"))
 }
 
 fn refused(call: u64, refusal: Refusal) -> ApiError {

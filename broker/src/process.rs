@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration}
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::broker::BROKER_PORT;
+use dormouse_seal::{Keys, Seal};
 use dormouse_service::{
     AdminArgs, Gate, Metrics, Readiness, TlsArgs,
     admin::AdminServer,
@@ -53,6 +54,9 @@ pub struct Args {
     /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
     #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
     pub s3_credentials_dir: PathBuf,
+    /// Folder with the keys that encrypt the journal; without it, the journal is not encrypted.
+    #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
+    pub encryption_keys_dir: Option<PathBuf>,
     /// Certificate.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -67,7 +71,14 @@ impl Args {
         let (endpoint, bucket) = self.s3_endpoint.clone().zip(self.s3_bucket.clone())?;
         let credentials = CredentialSource::Folder(self.s3_credentials_dir.clone());
         let store = S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials });
-        Some(JournalStore { store: Arc::new(store), prefix: self.s3_prefix.clone(), namespace: self.namespace.clone() })
+        let keys = self.encryption_keys_dir.as_ref();
+        let seal = keys.map_or_else(Seal::none, |folder| Seal::new(&self.namespace, Keys::folder(folder)));
+        Some(JournalStore {
+            store: Arc::new(store),
+            prefix: self.s3_prefix.clone(),
+            namespace: self.namespace.clone(),
+            seal: Arc::new(seal),
+        })
     }
 }
 

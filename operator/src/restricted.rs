@@ -22,6 +22,8 @@ const TMP_SIZE_LIMIT: &str = "256Mi";
 pub const SECRET_MODE: i32 = 0o440;
 /// Where storage credentials are mounted.
 pub const STORAGE_DIR: &str = "/etc/dormouse/storage";
+/// Where encryption keys are mounted.
+pub const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
 /// Where certificates are mounted.
 pub const TLS_DIR: &str = "/etc/dormouse/tls";
 

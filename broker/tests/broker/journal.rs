@@ -11,6 +11,7 @@ use dormouse_protocol::{
     ErrorCode,
     broker::{ToolAnswer, ToolCall},
 };
+use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_service::Metrics;
 use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
 use serde_json::json;
@@ -88,10 +89,15 @@ impl Shared {
 
     /// Another broker over the same store: a replica, or the next process.
     fn broker(&self) -> Broker {
+        self.sealing(Seal::none())
+    }
+
+    fn sealing(&self, seal: Seal) -> Broker {
         let place = JournalStore {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
             namespace: "team-a".to_owned(),
+            seal: Arc::new(seal),
         };
         Broker::with_journal(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()
     }
@@ -324,4 +330,29 @@ async fn an_answer_is_what_it_was_whatever_it_holds() {
         assert_eq!(first, again, "{kind}");
     }
     assert_eq!(shared.world.seen().len(), 4);
+}
+
+fn sealed(tenant: &str, key: u8) -> Seal {
+    let bytes = [key; 32];
+    let entries: [(&str, &[u8]); 2] = [("k1", &bytes), ("current", b"k1")];
+    Seal::new(tenant, Keys::fixed(Keyring::parse(entries).unwrap()))
+}
+
+#[tokio::test]
+async fn a_page_is_encrypted_where_the_pool_has_keys() {
+    let shared = Shared::start().await;
+    let clear = value(&shared.broker(), make(1, "a")).await;
+    let ours = || shared.sealing(sealed("team-a", 1));
+    assert_eq!(value(&ours(), repeated(make(1, "a"))).await, clear, "a page from before there were keys is read");
+    let secret = value(&ours(), ToolCall { epoch: 2, ..make(2, "a") }).await;
+    let stored = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap().bytes;
+    assert!(CallPage::decode(&stored, &Shared::session()).is_err(), "the page lies in clear");
+    assert_eq!(value(&ours(), repeated(ToolCall { epoch: 2, ..make(2, "a") })).await, secret);
+    let without = shared.broker().call(ToolCall { epoch: 3, ..make(3, "a") }).await.unwrap_err();
+    assert_eq!(without.code, ErrorCode::StorageUnavailable, "the keys are missing: {without}");
+    for other in [sealed("team-a", 2), sealed("team-b", 1)] {
+        let error = shared.sealing(other).call(ToolCall { epoch: 3, ..make(3, "a") }).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::SnapshotCorrupt, "{error}");
+    }
+    assert_eq!(shared.world.seen().len(), 2);
 }

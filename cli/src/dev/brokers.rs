@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
-    sync::Arc,
 };
 
 use anyhow::Context as _;
@@ -19,17 +18,16 @@ use dormouse_service::{
     Metrics,
     tls::{PeerClient, Process},
 };
-use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{POD, STORE_PREFIX, certificates::Authority, sessions};
+use super::{POD, certificates::Authority, sessions};
 
-/// Serves the brokers of the files, with their journals in `store`.
+/// Serves the brokers of the files, with their journals where `journal` says.
 pub(super) async fn start(
     files: &[PathBuf],
     namespace: &str,
-    store: &Arc<dyn SnapshotStore>,
+    journal: &JournalStore,
     authority: &Authority,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
@@ -45,8 +43,7 @@ pub(super) async fn start(
     let mut brokers = HashMap::new();
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let journal = JournalStore { store: Arc::clone(store), prefix: STORE_PREFIX.to_owned(), namespace: namespace.to_owned() };
-        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal))
+        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal.clone()))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;

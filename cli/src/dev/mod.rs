@@ -18,6 +18,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use dormouse_broker::JournalStore;
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_gateway::{
     Directory, Gateway, Kernels,
@@ -89,7 +90,14 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let tools = brokers::start(&args.brokers, &namespace, &store, &authority, &inner, &inner_tasks).await?;
+    let keys = args.encryption_keys.as_deref();
+    let journal = JournalStore {
+        store: Arc::clone(&store),
+        prefix: STORE_PREFIX.to_owned(),
+        namespace: namespace.clone(),
+        seal: Arc::new(seal(keys, &namespace)?),
+    };
+    let tools = brokers::start(&args.brokers, &namespace, &journal, &authority, &inner, &inner_tasks).await?;
     let brokers = tools.names();
     let config = PodConfig {
         pod: POD.to_owned(),
@@ -98,8 +106,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         cache_bytes: CACHE_BYTES,
         store_prefix: STORE_PREFIX.to_owned(),
     };
-    let seal = seal(args.encryption_keys.as_deref(), &namespace)?;
-    let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal)?;
+    let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal(keys, &namespace)?)?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
         StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };

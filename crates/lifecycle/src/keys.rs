@@ -9,7 +9,8 @@
 pub const HASH_DIGITS: usize = 32;
 
 const HEAD: &str = "head";
-const CALLS: &str = "calls";
+/// The last part of the key of a session's page of calls.
+pub const CALLS: &str = "calls";
 
 /// What an object beside the head is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

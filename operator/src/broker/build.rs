@@ -102,6 +102,11 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
         let secret = json!({ "secretName": place.secret, "defaultMode": r::SECRET_MODE, "optional": true });
         volumes.push(json!({ "name": "storage", "secret": secret }));
         mounts.push(json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }));
+        if let Some(keys) = &place.encryption_secret {
+            let secret = json!({ "secretName": keys, "defaultMode": r::SECRET_MODE, "optional": true });
+            volumes.push(json!({ "name": "encryption", "secret": secret }));
+            mounts.push(json!({ "name": "encryption", "mountPath": r::ENCRYPTION_DIR, "readOnly": true }));
+        }
     }
     for (index, (name, secret)) in broker.secrets.iter().enumerate() {
         // Only the keys that are named: a Secret may hold more than the broker is to know.
@@ -144,6 +149,9 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
     ];
     env.extend(broker.journal.iter().flat_map(|place| r::storage_env(&place.target)));
+    if broker.journal.as_ref().is_some_and(|place| place.encryption_secret.is_some()) {
+        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", r::ENCRYPTION_DIR));
+    }
     json!({
         "name": COMPONENT_BROKER,
         "image": broker.image,

@@ -1,4 +1,8 @@
-use dormouse_crds::broker::{Auth, ToolBroker, ToolBrokerSpec};
+use dormouse_crds::{
+    NameRef,
+    broker::{Auth, ToolBroker, ToolBrokerSpec},
+    pool::{Encryption, KernelPoolSpec},
+};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::*;
@@ -64,7 +68,8 @@ fn own_storage() -> StorageArgs {
 
 #[test]
 fn the_journal_is_in_the_storage_of_the_named_pool() {
-    let found = decide("batch", Some(None), true, &own_storage());
+    let encryption = Some(Encryption { key_secret_ref: NameRef { name: "keys".into() } });
+    let found = decide("batch", Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }), true, &own_storage());
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
     let pod = build(&valid).unwrap().deployment.spec.unwrap().template.spec.unwrap();
     let container = &pod.containers[0];
@@ -75,17 +80,19 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     let volume = pod.volumes.unwrap().into_iter().find(|volume| volume.name == "storage").unwrap().secret.unwrap();
     assert_eq!((volume.secret_name.as_deref(), volume.optional), (Some("dormouse-storage-batch"), Some(true)));
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/storage"));
+    assert_eq!(env("DORMOUSE_ENCRYPTION_KEYS_DIR").as_deref(), Some("/etc/dormouse/encryption"), "the page of calls is encrypted, too");
+    assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/encryption"));
     let say = found.say();
     assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", true, "PoolStorage"));
 }
 
 #[test]
 fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
-    let nowhere = StorageArgs::default();
+    let (nowhere, pool) = (StorageArgs::default(), KernelPoolSpec::default());
     for (pool, credentials, own, reason) in [
         (None, true, &own_storage(), "PoolNotFound"),
-        (Some(None), true, &nowhere, "StorageNotConfigured"),
-        (Some(None), false, &own_storage(), "CredentialsNotReady"),
+        (Some(&pool), true, &nowhere, "StorageNotConfigured"),
+        (Some(&pool), false, &own_storage(), "CredentialsNotReady"),
     ] {
         let found = decide("default", pool, credentials, own);
         let say = found.say();

@@ -2,7 +2,7 @@
 
 use dormouse_crds::{
     condition::JOURNAL_STORED,
-    pool::{KernelPool, Storage},
+    pool::{KernelPool, KernelPoolSpec},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, runtime::reflector::ObjectRef};
@@ -41,6 +41,8 @@ pub struct Place {
     pub target: Target,
     /// The Secret with its credentials.
     pub secret: String,
+    /// The Secret with the pool's encryption keys, if it has any.
+    pub encryption_secret: Option<String>,
 }
 
 /// Where the journal is, or why it is in memory.
@@ -64,29 +66,33 @@ pub async fn find(context: &Context, namespace: &str, name: &str) -> Result<Foun
     let pool = context.caches.pools.get(&ObjectRef::<KernelPool>::new(name).within(namespace));
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
     let credentials = pool.is_some() && secrets.get_metadata_opt(&storage_secret(name)).await?.is_some();
-    Ok(decide(name, pool.as_ref().map(|pool| pool.spec.storage.as_ref()), credentials, &context.config.storage))
+    Ok(decide(name, pool.as_ref().map(|pool| &pool.spec), credentials, &context.config.storage))
 }
 
-/// The journal of a broker that names the pool `name`, which is there with this storage or is not, and has its credentials or not.
+/// The journal of a broker that names the pool `name`, which is there or is not, and has its credentials or not.
 #[must_use]
-pub fn decide(name: &str, pool: Option<Option<&Storage>>, credentials: bool, own: &StorageArgs) -> Found {
+pub fn decide(name: &str, pool: Option<&KernelPoolSpec>, credentials: bool, own: &StorageArgs) -> Found {
     let in_memory = |reason, why: String| Found {
         place: None,
         reason,
         message: format!("{why} The journal of calls is in the memory of each broker pod: what came of a call is unknown after its end."),
     };
-    let Some(storage) = pool else {
+    let Some(pool) = pool else {
         let why = format!("There is no KernelPool {name}: make it, or name another one in spec.journal.pool.");
         return in_memory(JournalReason::PoolNotFound, why);
     };
-    match storage::target(storage, own) {
+    match storage::target(pool.storage.as_ref(), own) {
         Ok(_) if !credentials => in_memory(
             JournalReason::CredentialsNotReady,
             format!("KernelPool {name} has no storage credentials yet: its condition says why."),
         ),
         Ok(target) => Found {
             message: format!("The journal of calls is in bucket {} of KernelPool {name}.", target.bucket),
-            place: Some(Place { target, secret: storage_secret(name) }),
+            place: Some(Place {
+                target,
+                secret: storage_secret(name),
+                encryption_secret: pool.encryption.as_ref().map(|encryption| encryption.key_secret_ref.name.clone()),
+            }),
             reason: JournalReason::PoolStorage,
         },
         Err(refusal) => in_memory(JournalReason::StorageNotConfigured, format!("KernelPool {name}: {}", refusal.message)),

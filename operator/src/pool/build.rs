@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use super::validate::ValidPool;
 use crate::{config::NetworkArgs, restricted as r};
 
-/// Where encryption keys are mounted.
-const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
 /// Where the cache on disk is mounted.
 const DISK_CACHE_DIR: &str = "/var/cache/dormouse";
 /// What the volume of the cache may hold beyond the cache.
@@ -111,8 +109,8 @@ fn container(pool: &ValidPool) -> Value {
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];
     if pool.encryption_secret.is_some() {
-        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", ENCRYPTION_DIR));
-        mounts.push(json!({ "name": "encryption", "mountPath": ENCRYPTION_DIR, "readOnly": true }));
+        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", r::ENCRYPTION_DIR));
+        mounts.push(json!({ "name": "encryption", "mountPath": r::ENCRYPTION_DIR, "readOnly": true }));
     }
     json!({
         "name": COMPONENT_KERNEL,
