@@ -149,3 +149,20 @@ async fn a_claim_on_a_session_that_is_here_waits() {
     assert_eq!(asked.await.unwrap().unwrap_err().code, ErrorCode::SessionGone);
     assert_eq!(value(&pod, &session, "n").await, json!(1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_a_claim_is_made_once_the_claim_is_confirmed() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    eval(&a, &assign(&a, "u", 1), "0").await;
+    world.tools.open();
+    let (session, claim) = (assign(&b, "u", 2), Claim::default());
+    let asked = claimed(&b, &session, "await callTool('echo', { id: 7 })", "k", &claim);
+    stored(&world, "u", 2).await;
+    assert!(!is_told(&b, "u").await);
+    assert_eq!(world.tools.effects.load(std::sync::atomic::Ordering::SeqCst), 0, "nothing leaves before status has the assignment");
+    claim.confirm();
+    let result = asked.await.unwrap().unwrap();
+    assert_eq!((result.ok, result.value), (true, Some(json!({ "id": 7 }))), "{:?}", result.error);
+    assert_eq!(world.tools.effects.load(std::sync::atomic::Ordering::SeqCst), 1);
+}

@@ -19,7 +19,7 @@ use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
 use crate::claim::Claim;
 use crate::contents::Contents;
-use crate::pod::Shared;
+use crate::pod::{Pod, Shared};
 use crate::slots::Slot;
 
 /// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
@@ -422,7 +422,7 @@ impl Actor {
         self.pod.registry.remove(&uid, &self.handle);
         self.mailbox.close();
         while let Ok(message) = self.mailbox.try_recv() {
-            message.refuse(error.clone());
+            self.turn_away(message, &error);
         }
         self.end_waiting(&error);
         match self.leaving.take() {
@@ -438,6 +438,19 @@ impl Actor {
                 self.pod.cache.take(&uid);
                 self.pod.reports.forgotten(&uid, self.assignment.epoch);
             }
+        }
+    }
+}
+
+impl Actor {
+    /// Answers a message that came too late for this task. What it ends with says nothing of a later epoch: that begins anew.
+    fn turn_away(&self, message: Message, error: &ApiError) {
+        let stays = matches!(self.leaving, Some(Leave::Gone(_) | Leave::Withdrawn(_)));
+        let later = message.assignment().filter(|assignment| stays && assignment.epoch > self.assignment.epoch).cloned();
+        match later {
+            // Where there is no room for it, whoever waits is told that the task has ended.
+            Some(assignment) => drop(Pod::of(Arc::clone(&self.pod)).send(&assignment, message)),
+            None => message.refuse(error.clone()),
         }
     }
 }

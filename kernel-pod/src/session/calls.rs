@@ -24,6 +24,8 @@ const SHOWN_URL_CHARS_MAX: usize = 1 << 10;
 pub(super) struct Allowance<'a> {
     /// Who calls; `None` without a broker.
     pub caller: Option<&'a Caller>,
+    /// The same; `None` also while nothing may leave yet.
+    pub sender: Option<&'a Caller>,
     /// Calls of a cell.
     pub calls_max: u32,
 }

@@ -78,6 +78,17 @@ pub(crate) enum Message {
 }
 
 impl Message {
+    /// By what right it is asked, if another task of the session may do it as well.
+    pub(crate) fn assignment(&self) -> Option<&Assignment> {
+        match self {
+            Self::Eval(job) => Some(&job.assignment),
+            Self::Wake(assignment, _) | Self::Hibernate(assignment, _) | Self::Interrupt(assignment, _) => Some(assignment),
+            Self::Checkpoint(assignment, ..) | Self::Restore(assignment, ..) => Some(assignment),
+            Self::Migrate(assignment, ..) | Self::Files(assignment, ..) => Some(assignment),
+            Self::Forget(..) | Self::Evict(_) | Self::Drain(_) => None,
+        }
+    }
+
     /// Answers without doing it.
     pub(crate) fn refuse(self, error: ApiError) {
         match self {

@@ -173,13 +173,13 @@ impl Actor {
 
     /// Takes in what a turn brought: output, operations, the cell's end. Commits before anything leaves.
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
-        let caller = self.caller();
+        let (caller, sender) = (self.caller(), self.sender());
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
         live.absorb(&turn);
         let mut events = Vec::new();
         let mut calls = false;
-        let allowance = Allowance { caller: caller.as_ref(), calls_max: self.assignment.spec.limits.tool_calls };
+        let allowance = Allowance { caller: caller.as_ref(), sender: sender.as_ref(), calls_max: self.assignment.spec.limits.tool_calls };
         for op in turn.ops {
             if let Some(call) = live.register(op, &allowance) {
                 events.push(call);
@@ -235,10 +235,10 @@ impl Actor {
         for event in events {
             self.publish(event);
         }
-        let caller = self.caller();
+        let sender = self.sender();
         if let Some(live) = &mut self.live {
             let settled_below = if live.dirty { 0 } else { live.state.settled_below() };
-            live.in_flight.follow(&live.state, caller.as_ref(), settled_below);
+            live.in_flight.follow(&live.state, sender.as_ref(), settled_below);
         }
     }
 
@@ -353,7 +353,7 @@ impl Live {
                 self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true }, allowance)
             }
             OpKind::CancelFetch { id } => {
-                self.cancel_fetch(id, allowance.caller);
+                self.cancel_fetch(id, allowance.sender);
                 None
             }
             OpKind::Body { stream, part } => {
@@ -361,7 +361,7 @@ impl Live {
                 None
             }
             OpKind::CloseBody { stream } => {
-                self.close_body(stream, allowance.caller);
+                self.close_body(stream, allowance.sender);
                 None
             }
         }

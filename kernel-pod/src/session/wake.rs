@@ -195,7 +195,7 @@ impl Actor {
             self.current =
                 Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
         }
-        let in_flight = InFlight::resume(&state, self.caller().as_ref());
+        let in_flight = InFlight::resume(&state, self.sender().as_ref());
         let epoch = self.assignment.epoch;
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
@@ -219,11 +219,13 @@ impl Actor {
         });
     }
 
-    /// Who calls tools for this session, if its spec names a broker. Nobody while the assignment is only claimed.
+    /// The same as [`Self::caller`], but nobody while the assignment is only claimed.
+    pub(super) fn sender(&self) -> Option<Caller> {
+        if self.claim.is_some() { None } else { self.caller() }
+    }
+
+    /// Who calls tools for this session, if its spec names a broker.
     pub(super) fn caller(&self) -> Option<Caller> {
-        if self.claim.is_some() {
-            return None;
-        }
         let broker = self.assignment.spec.tool_broker_ref.as_ref()?.name.clone();
         Some(Caller {
             tools: Arc::clone(&self.pod.tools),

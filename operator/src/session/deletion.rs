@@ -50,6 +50,12 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
     }
     let namespace = session.namespace().unwrap_or_default();
     let uid = session.uid().unwrap_or_default();
+    // What was seen may be from before this process took the finalizer away: a tombstone that is put now would be left behind.
+    let sessions: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
+    let now = sessions.get_opt(&session.name_any()).await?;
+    if !now.is_some_and(|now| now.uid() == session.uid() && super::has_finalizer(&now)) {
+        return Ok(Action::await_change());
+    }
     let spec = super::storage_of(session, context);
     let opened = context.stores.open(&context.client, &context.config.storage, &namespace, spec.as_ref()).await;
     match opened {
