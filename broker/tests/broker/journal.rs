@@ -333,7 +333,7 @@ async fn an_answer_is_what_it_was_whatever_it_holds() {
 }
 
 fn sealed(tenant: &str, key: u8) -> Seal {
-    let bytes = [key; 32];
+    let bytes = [0xa0 + key; 32];
     let entries: [(&str, &[u8]); 2] = [("k1", &bytes), ("current", b"k1")];
     Seal::new(tenant, Keys::fixed(Keyring::parse(entries).unwrap()))
 }

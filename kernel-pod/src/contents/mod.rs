@@ -127,14 +127,17 @@ impl Contents {
             self.put_tail(&mut inner, &name).await;
         }
         let bytes = inner.uploads.finish().await?;
-        Ok(Ready { table: inner.changed.then(|| inner.table.clone()), bytes })
+        // What comes or goes from here on, while the commit is under way, is for the one after it, and so is its version: a sweep after this commit
+        // would take it for garbage otherwise.
+        let table = std::mem::take(&mut inner.changed).then(|| inner.table.clone());
+        inner.version.1 = inner.version.1.saturating_add(1);
+        Ok(Ready { table, bytes })
     }
 
     /// A commit has named all of it. Answers keys that no head will name.
     pub(crate) async fn committed(&self, head: &Head) -> Vec<String> {
         let mut inner = self.inner.lock().await;
         inner.version = (head.epoch, head.sequence.saturating_add(1));
-        inner.changed = false;
         inner.recent = Recent::default();
         let named: std::collections::HashSet<String> = head
             .blobs
