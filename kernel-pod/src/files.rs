@@ -32,15 +32,6 @@ impl Pod {
         self.ask(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply)).await
     }
 
-    fn key_of(&self, assignment: &Assignment) -> SessionKey {
-        SessionKey {
-            store_prefix: self.shared().config.store_prefix.clone(),
-            tenant: assignment.namespace.clone(),
-            uid: assignment.uid.clone(),
-            name: assignment.name.clone(),
-        }
-    }
-
     /// Names below a directory.
     ///
     /// # Errors
@@ -113,7 +104,7 @@ impl Pod {
                 return Err(ApiError::new(ErrorCode::RangeNotSatisfiable, message));
             }
         };
-        let body = self.content(self.key_of(&call.assignment), content, from, to);
+        let body = self.content(self.shared().config.session_key(&call.assignment.uid, &call.assignment.name), content, from, to);
         let mut response = (status, known, [(header::CONTENT_LENGTH, (to - from).to_string())], body).into_response();
         if status == StatusCode::PARTIAL_CONTENT
             && let Ok(value) = format!("bytes {from}-{}/{}", to.saturating_sub(1), entry.size).parse()

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dormouse_engine::Engines;
+use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
@@ -52,6 +53,13 @@ pub struct PodConfig {
     pub cache_bytes: u64,
     /// Before every key in the store: empty, or ending in `/`.
     pub store_prefix: String,
+}
+
+impl PodConfig {
+    /// Where a session of the pod's namespace is stored.
+    pub(crate) fn session_key(&self, uid: &str, name: &str) -> SessionKey {
+        SessionKey { store_prefix: self.store_prefix.clone(), tenant: self.namespace.clone(), uid: uid.to_owned(), name: name.to_owned() }
+    }
 }
 
 /// A kernel pod. Clones are the same pod.
@@ -308,11 +316,6 @@ impl Pod {
     /// What the sessions share.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
-    }
-
-    /// The same, to keep.
-    pub(crate) fn shared_by(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
     }
 
     pub(crate) fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {

@@ -120,12 +120,7 @@ impl Pod {
             let message = format!("this pod reads sessions of namespace {} only", config.namespace);
             return Err(ApiError::new(ErrorCode::Forbidden, message));
         }
-        let key = SessionKey {
-            store_prefix: config.store_prefix.clone(),
-            tenant: call.namespace.clone(),
-            uid: call.uid.clone(),
-            name: call.name.clone(),
-        };
+        let key = config.session_key(&call.uid, &call.name);
         self.shared().storage_ready().await?;
         let stored = read(&self.shared().storage, &key, u64::MAX, call.anchor).await?;
         Ok((key, stored))

@@ -106,7 +106,7 @@ async fn looking_runs_nothing_of_the_session() {
     let traps = "globalThis.ran = 0; const run = () => { ran += 1; throw new Error('ran') };
         const p = new Proxy({}, { ownKeys: run, get: run, getOwnPropertyDescriptor: run, getPrototypeOf: run });
         const o = { get x() { return run() }, toJSON: run, toString: run, valueOf: run, [Symbol.toPrimitive]: run, [Symbol.for('nodejs.util.inspect.custom')]: run };
-        Object.defineProperty(globalThis, 'late', { get: run, configurable: true }); Object.prototype.toJSON = run; setTimeout(run, 0); 0";
+        Object.defineProperty(globalThis, 'late', { get: run, configurable: true }); Object.prototype.toJSON = run; setTimeout(run, 3600000); 0";
     let told = between(traps, "o.y = 1; globalThis.more = [p, o]; 0").await;
     assert_eq!(names(&told), "+more ~o");
     assert!(told.globals[1].after.as_deref().unwrap().contains("[Getter]"), "{told:?}");

@@ -95,7 +95,7 @@ impl Pod {
             let image = crate::session::image(&engine, &head, &segments).map_err(|fault| fault.error())?;
             let state = state::SessionState::decode(&head.state).map_err(|error| corrupt(&error.to_string()))?;
             let new = self.shared().differences.new_session(&engine).await?;
-            let contents = Arc::new(Contents::new(self.shared_by(), key, head.epoch, Some(&head)));
+            let contents = Arc::new(Contents::new(Arc::clone(&self.shared), key, head.epoch, Some(&head)));
             let looked = Looked::at(&engine, &new, &image, state.spec.limits.heap_bytes, contents).await?;
             return Ok((view(&head), looked));
         }

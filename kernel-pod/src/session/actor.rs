@@ -10,16 +10,17 @@ use dormouse_lifecycle::Owned;
 use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::cells::Scripts;
+use super::leave::Leave;
 use super::ops::{InFlight, Settled};
 use super::state::SessionState;
 use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
 use crate::claim::Claim;
 use crate::contents::Contents;
-use crate::pod::{Pod, Shared};
+use crate::pod::Shared;
 use crate::slots::Slot;
 
 /// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
@@ -29,7 +30,7 @@ const RERUNS_MAX: u32 = 3;
 pub(crate) struct Actor {
     pub(super) pod: Arc<Shared>,
     pub(super) handle: Handle,
-    mailbox: mpsc::Receiver<Message>,
+    pub(super) mailbox: mpsc::Receiver<Message>,
     /// The newest assignment.
     pub(super) assignment: Assignment,
     /// The claim that the assignment still is, until it is confirmed.
@@ -56,7 +57,7 @@ pub(crate) struct Actor {
     pub(super) scripts: Scripts,
     /// Whether a commit was begun that nobody knows the outcome of: its segment may lie in the store unnamed.
     pub(super) lost_commit: bool,
-    leaving: Option<Leave>,
+    pub(super) leaving: Option<Leave>,
 }
 
 /// What a session holds while it has a slot.
@@ -88,18 +89,6 @@ pub(super) struct Live {
 pub(super) struct Poison {
     pub(super) op: Option<u64>,
     pub(super) cell: Option<u64>,
-}
-
-/// Why a session's task ends.
-enum Leave {
-    /// Nothing of it is here any more.
-    Gone(ApiError),
-    /// It never was: nobody was told of it.
-    Withdrawn(ApiError),
-    /// The process stops; what it told last stays true.
-    Drained(Option<oneshot::Sender<()>>),
-    /// It was deleted.
-    Forgotten(Reply<()>),
 }
 
 enum Step {
@@ -401,56 +390,6 @@ impl Actor {
                     job.answer(Err(error));
                 }
             }
-        }
-    }
-
-    /// Drops the instance without a commit.
-    pub(super) fn drop_live(&mut self) {
-        if let Some(live) = self.live.take() {
-            self.lost_commit |= live.contents.may_have_left_pieces();
-        }
-    }
-
-    fn leave(mut self) {
-        let uid = self.assignment.uid.clone();
-        let error = match &self.leaving {
-            Some(Leave::Gone(error) | Leave::Withdrawn(error)) => error.clone(),
-            Some(Leave::Forgotten(_)) => gone("the session was deleted"),
-            Some(Leave::Drained(_)) | None => gone("the pod is stopping"),
-        };
-        self.live = None;
-        self.pod.registry.remove(&uid, &self.handle);
-        self.mailbox.close();
-        while let Ok(message) = self.mailbox.try_recv() {
-            self.turn_away(message, &error);
-        }
-        self.end_waiting(&error);
-        match self.leaving.take() {
-            Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
-            // Another process may have the same epoch by right: to say that it is not here would be taken for that one's word.
-            Some(Leave::Withdrawn(_)) => drop(self.pod.cache.take(&uid)),
-            Some(Leave::Forgotten(reply)) => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
-                let _ = reply.send(Ok(()));
-            }
-            Some(Leave::Gone(_)) | None => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
-            }
-        }
-    }
-}
-
-impl Actor {
-    /// Answers a message that came too late for this task. What it ends with says nothing of a later epoch: that begins anew.
-    fn turn_away(&self, message: Message, error: &ApiError) {
-        let stays = matches!(self.leaving, Some(Leave::Gone(_) | Leave::Withdrawn(_)));
-        let later = message.assignment().filter(|assignment| stays && assignment.epoch > self.assignment.epoch).cloned();
-        match later {
-            // Where there is no room for it, whoever waits is told that the task has ended.
-            Some(assignment) => drop(Pod::of(Arc::clone(&self.pod)).send(&assignment, message)),
-            None => message.refuse(error.clone()),
         }
     }
 }

@@ -57,13 +57,9 @@ impl Actor {
         let writer = self.pod.storage.writer().map_err(Fault::Unavailable)?;
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
-        let Ready { table, bytes } = match live.contents.ready().await {
-            Ok(ready) => ready,
-            Err(error) => {
-                self.lost_commit = true;
-                return Err(Fault::Unavailable(error));
-            }
-        };
+        // Until the commit is known to be done: pieces may have been put that no head names.
+        let lost_before = std::mem::replace(&mut self.lost_commit, true);
+        let Ready { table, bytes } = live.contents.ready().await.map_err(Fault::Unavailable)?;
         live.state.event_seq = event_seq;
         let change = change(live, base.as_deref(), writer.is_some()).map_err(Fault::Unavailable)?;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
@@ -78,6 +74,7 @@ impl Actor {
             Outcome::Committed(owned) => {
                 self.pod.metrics.commit(CommitOutcome::Committed, took);
                 let Some(live) = &mut self.live else { return Ok(0) };
+                self.lost_commit = lost_before;
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 live.dirty = false;
@@ -91,7 +88,6 @@ impl Actor {
             }
             Outcome::Lost(outcome, fault) => {
                 self.pod.metrics.commit(outcome, took);
-                self.lost_commit = true;
                 Err(fault)
             }
         }

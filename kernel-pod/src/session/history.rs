@@ -157,7 +157,7 @@ impl Actor {
             let message = format!("spec.source.session names `{name}`, which does not exist: make this session again with another source");
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
-        let parent = SessionKey { uid, name, ..self.key() };
+        let parent = self.pod.config.session_key(&uid, &name);
         let encrypts = self.pod.storage.writer().map_err(Fault::Unavailable)?.is_some();
         for _ in 0..FORK_ATTEMPTS_MAX {
             let stored =

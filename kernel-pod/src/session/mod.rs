@@ -15,6 +15,7 @@ pub(crate) mod files;
 pub(crate) mod history;
 mod journal;
 mod lag;
+mod leave;
 mod migrate;
 mod ops;
 mod rest;

@@ -28,6 +28,13 @@ impl Actor {
         Ok(())
     }
 
+    /// Drops the instance without a commit.
+    pub(super) fn drop_live(&mut self) {
+        if let Some(live) = self.live.take() {
+            self.lost_commit |= live.contents.may_have_left_pieces();
+        }
+    }
+
     pub(super) async fn sleep_on_request(&mut self) -> Result<(), Fault> {
         // A session that this process knows nothing of may have no head yet.
         if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {

@@ -103,12 +103,7 @@ impl Actor {
     }
 
     pub(super) fn key(&self) -> SessionKey {
-        SessionKey {
-            store_prefix: self.pod.config.store_prefix.clone(),
-            tenant: self.assignment.namespace.clone(),
-            uid: self.assignment.uid.clone(),
-            name: self.assignment.name.clone(),
-        }
+        self.pod.config.session_key(&self.assignment.uid, &self.assignment.name)
     }
 
     /// What is known to have been stored: by status, or by this process, which told of it and may not have been heard yet.
