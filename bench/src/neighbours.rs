@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use dormouse_conformance::hostile::{self, Script};
+use dormouse_engine::thread_priority::{self, ThreadId};
 use dormouse_engine::{Budget, CellSource, Engine, EngineOptions};
 use dormouse_kernel::lanes::Lanes;
 use tokio::{
@@ -31,7 +32,7 @@ const QUIET_EVALS: usize = 2000;
 /// Between two evals of the neighbour: a busy client, and the same one in both halves.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The rows: a neighbour beside hostile scripts, and alone.
+/// The rows: a neighbour beside hostile scripts, beside threads that only spin, and alone.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let (engine, lanes) = (Engine::new(EngineOptions::default())?, Arc::new(Lanes::start()?));
     let all = hostile::scripts()?;
@@ -43,6 +44,13 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     for (what, attackers) in [("a small cell beside 2 hostile sessions", 2), ("a small cell beside 8 hostile sessions", 8)] {
         let (quiet, attacked) = compared(&engine, &lanes, &scripts, attackers).await?;
         rows.push(Row::tails(what, &attacked, "alone", &quiet, "p99 ≤ 2"));
+    }
+    for (what, spinners) in [
+        ("a small cell beside 2 threads of the idle policy that only spin", 2),
+        ("a small cell beside 8 threads of the idle policy that only spin", 8),
+    ] {
+        let (quiet, beside) = beside_spinners(&engine, &lanes, spinners).await?;
+        rows.push(Row::tails(what, &beside, "alone", &quiet, "–"));
     }
     Ok(rows)
 }
@@ -71,6 +79,26 @@ async fn compared(engine: &Engine, lanes: &Arc<Lanes>, scripts: &Arc<Vec<Script>
     let (attacked, ()) = tokio::try_join!(attacked, ended)?;
     quiet.extend(neighbour(engine, lanes, half).await?);
     Ok((Samples::of(quiet), Samples::of(attacked)))
+}
+
+/// The neighbour alone, and beside threads that run no session: what the system grants to whom it is told to prefer.
+async fn beside_spinners(engine: &Engine, lanes: &Arc<Lanes>, spinners: usize) -> anyhow::Result<(Samples, Samples)> {
+    let half = |asked: usize| asked < QUIET_EVALS / 2;
+    let mut quiet = neighbour(engine, lanes, half).await?;
+    let over = Arc::new(AtomicBool::new(false));
+    for _ in 0..spinners {
+        let over = Arc::clone(&over);
+        std::thread::Builder::new().spawn(move || {
+            thread_priority::lower(ThreadId::current());
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        })?;
+    }
+    let beside = neighbour(engine, lanes, |asked| asked < QUIET_EVALS).await;
+    over.store(true, Ordering::Relaxed);
+    quiet.extend(neighbour(engine, lanes, half).await?);
+    Ok((Samples::of(quiet), Samples::of(beside?)))
 }
 
 /// Runs scripts that nobody has run yet, each in a session of its own, as if no one had ever seen it.

@@ -15,7 +15,7 @@ use dormouse_protocol::{
     eval::{EvalRequest, Woke},
     kernel::{Assignment, EvalCall},
 };
-use dormouse_store::{Condition, S3, SnapshotStore};
+use dormouse_store::{Condition, Memory, S3, SnapshotStore};
 use dormouse_testkit::minio::Minio;
 
 use crate::{
@@ -24,6 +24,9 @@ use crate::{
 };
 
 const RUNS: usize = 200;
+
+/// The cell that is measured.
+const CELL: &str = "closures[0]()";
 
 const HEAD: &str = "t/bench/s/u/head";
 
@@ -42,38 +45,69 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let minio = Minio::start().await?;
     let store = Arc::new(minio.create_bucket("bench").await?);
     let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
-    let pod = Pod::new(config(), engines, Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
+    let pod = Pod::new(config(), engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
     let session = assignment(&pod, "u");
     eval(&pod, &session, TYPICAL, Woke::No).await?;
 
-    let mut etag = put(&store, Condition::None).await?.2;
-    let (mut gets, mut puts, mut evals, mut resumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut eval_cpu, mut put_cpu) = (Vec::new(), Vec::new());
+    let mut bare = Bare { store: Arc::clone(&store), etag: None };
+    bare.request().await?;
+    // Sessions that run nothing but these cells; what they cost when they come from storage first is a row of its own.
+    let (mut puts, mut put_cpu, mut evals, mut eval_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut cpu_alone = Vec::new();
+    let alone = Pod::new(config(), engines, Arc::new(Memory::default()), Arc::new(NoTools))?;
+    let session_alone = assignment(&alone, "u");
+    eval(&alone, &session_alone, TYPICAL, Woke::No).await?;
+    let mut evals_alone = Vec::new();
     for run in 0..RUNS {
         // In pairs, and in turns, so that whatever else the machine does meets both.
         for floor in [run % 2 == 0, run % 2 == 1] {
             let before = cpu();
             if floor {
-                let (get, put, next) = put(&store, Condition::Matches(etag.clone())).await?;
-                etag = next;
-                gets.push(get + put);
-                puts.push(put);
+                puts.push(bare.request().await?.1);
                 put_cpu.push(cpu().saturating_sub(before));
             } else {
-                evals.push(eval(&pod, &session, "closures[0]()", Woke::No).await?);
+                evals.push(eval(&pod, &session, CELL, Woke::No).await?);
                 eval_cpu.push(cpu().saturating_sub(before));
             }
         }
-        pod.forget(session.clone()).await?;
-        resumes.push(eval(&pod, &session, "closures[0]()", Woke::Storage).await?);
+        let before = cpu();
+        evals_alone.push(eval(&alone, &session_alone, CELL, Woke::No).await?);
+        cpu_alone.push(cpu().saturating_sub(before));
     }
+    let (mut gets, mut resumes) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        for floor in [run % 2 == 0, run % 2 == 1] {
+            if floor {
+                let (get, put) = bare.request().await?;
+                gets.push(get + put);
+            } else {
+                pod.forget(session.clone()).await?;
+                resumes.push(eval(&pod, &session, CELL, Woke::Storage).await?);
+            }
+        }
+    }
+    let puts = Samples::of(puts);
     Ok(vec![
         Row::times(
             "a small cell in a live session of a pod, committed",
             &Samples::of(evals),
             "one conditional PUT of a head of this size",
-            &Samples::of(puts),
+            &puts,
             "≤ 1.1",
+        ),
+        Row::times(
+            "the same with a store in memory",
+            &Samples::of(evals_alone),
+            "one conditional PUT of a head of this size",
+            &puts,
+            "≤ 0.1",
+        ),
+        Row::times(
+            "its CPU, all threads",
+            &Samples::of(cpu_alone),
+            "CPU of a GET and a conditional PUT of a head of this size",
+            &Samples::of(put_cpu.iter().copied()),
+            "–",
         ),
         Row::times(
             "the same, CPU of the pod's process",
@@ -129,11 +163,21 @@ pub(crate) async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke
     Ok(took)
 }
 
-/// A GET of the head, and a PUT of its bytes elsewhere under a condition. Answers the times of both and the new ETag.
-async fn put(store: &S3, condition: Condition) -> anyhow::Result<(Duration, Duration, String)> {
-    let start = Instant::now();
-    let object = store.get(HEAD).await?.context("the head is gone")?;
-    let got = Instant::now();
-    let etag = store.put("bare", object.bytes, condition).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
-    Ok((got.duration_since(start), got.elapsed(), etag))
+/// The requests of which a commit cannot have fewer.
+struct Bare {
+    store: Arc<S3>,
+    etag: Option<String>,
+}
+
+impl Bare {
+    /// A GET of the head, and a PUT of its bytes elsewhere under a condition. Answers the times of both.
+    async fn request(&mut self) -> anyhow::Result<(Duration, Duration)> {
+        let start = Instant::now();
+        let object = self.store.get(HEAD).await?.context("the head is gone")?;
+        let got = Instant::now();
+        let condition = self.etag.take().map_or(Condition::None, Condition::Matches);
+        let etag = self.store.put("bare", object.bytes, condition).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        self.etag = Some(etag);
+        Ok((got.duration_since(start), got.elapsed()))
+    }
 }

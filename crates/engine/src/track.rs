@@ -92,9 +92,14 @@ impl Tracker {
         let mut changed = Vec::new();
         for number in pages {
             let (Some(page), Ok(key)) = (memory.get(number), u32::try_from(number)) else { continue };
-            let before = self.committed.get(&key).copied().unwrap_or(AS_BASE);
+            // The base is read for pages that have changed only: most of those that a session has are as they were.
+            if let Some(before) = self.committed.get(&key)
+                && *before == hash(page)
+            {
+                continue;
+            }
             let now = state(base, number, page);
-            if now != before {
+            if now != AS_BASE || self.committed.contains_key(&key) {
                 changed.push((key, exclusive_or(page, base.page(number))));
                 seen.push((key, now));
             }
@@ -132,7 +137,11 @@ impl Tracker {
 }
 
 fn state(base: &Base, number: usize, page: &[u8; PAGE_BYTES]) -> u128 {
-    if page == base.page(number) { AS_BASE } else { xxh3_128(page).max(1) }
+    if page == base.page(number) { AS_BASE } else { hash(page) }
+}
+
+fn hash(page: &[u8; PAGE_BYTES]) -> u128 {
+    xxh3_128(page).max(1)
 }
 
 #[cfg(test)]

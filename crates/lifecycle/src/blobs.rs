@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, checkpoint::CheckpointRef};
+use crate::{SessionKey, checkpoint::CheckpointRef, compression};
 
 /// Bytes of content in one piece: what a read of any part of it costs.
 pub const PIECE_BYTES: usize = 1 << 20;
@@ -284,7 +284,7 @@ pub fn encode(id: &str, number: u32, content: &[u8]) -> Result<Bytes, PieceError
     if content.len() > PIECE_BYTES || id.len() != ID_DIGITS {
         return Err(length());
     }
-    let compressed = zstd::bulk::compress(content, ZSTD_LEVEL).map_err(PieceError::Zstd)?;
+    let compressed = compression::compress(content, ZSTD_LEVEL).map_err(PieceError::Zstd)?;
     let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(id.as_bytes());
@@ -320,7 +320,7 @@ pub fn decode(id: &str, number: u32, bytes: &[u8]) -> Result<Bytes, PieceError> 
     if found_id.as_slice() != id.as_bytes() || u32::from_le_bytes(*found_number) != number {
         return Err(PieceError::Other);
     }
-    let content = zstd::bulk::decompress(compressed, content_bytes).map_err(PieceError::Zstd)?;
+    let content = compression::decompress(compressed, content_bytes).map_err(PieceError::Zstd)?;
     if content.len() == content_bytes { Ok(content.into()) } else { Err(length()) }
 }
 

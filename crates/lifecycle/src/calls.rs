@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, segment::sha256_hex};
+use crate::{SessionKey, compression, segment::sha256_hex};
 
 /// Calls on a page at most; of those with an outcome, the lowest number goes first.
 pub const CALLS_MAX: usize = 1_024;
@@ -257,7 +257,7 @@ impl CallPage {
         self.revision += 1;
         let raw = serde_json::to_vec(self)?;
         let raw_length = length(raw.len())?;
-        let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(PageError::Zstd)?;
+        let compressed = compression::compress(&raw, ZSTD_LEVEL).map_err(PageError::Zstd)?;
         let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&length(compressed.len())?.to_le_bytes());
@@ -290,7 +290,7 @@ impl CallPage {
         }
         let raw_length = number(MAGIC.len() + 4)?;
         length(raw_length)?;
-        let raw = zstd::bulk::decompress(compressed, raw_length).map_err(PageError::Zstd)?;
+        let raw = compression::decompress(compressed, raw_length).map_err(PageError::Zstd)?;
         let page: Self = serde_json::from_slice(&raw)?;
         if page.tenant != session.tenant || page.uid != session.uid {
             return Err(PageError::Foreign { tenant: page.tenant, uid: page.uid });

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, blobs::Blobs, checkpoint::CheckpointRef, inline, journal::Journal, segment::SegmentError};
+use crate::{SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, journal::Journal, segment::SegmentError};
 
 /// Format of the manifest that this code writes. It reads the one before, too.
 pub const FORMAT: u16 = 2;
@@ -196,7 +196,7 @@ impl Head {
         let manifest_length = checked_length("manifest", manifest.len(), MANIFEST_BYTES_MAX)?;
         let inline_length = checked_length("inline part", self.inline.len(), INLINE_BYTES_MAX)?;
         checked_length("segment list", self.segments.len(), SEGMENTS_MAX)?;
-        let compressed = zstd::bulk::compress(&manifest, ZSTD_LEVEL).map_err(HeadError::Zstd)?;
+        let compressed = compression::compress(&manifest, ZSTD_LEVEL).map_err(HeadError::Zstd)?;
         let compressed_length = checked_length("manifest", compressed.len(), MANIFEST_BYTES_MAX)?;
         let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + self.inline.len() + CHECKSUM_BYTES);
         out.extend_from_slice(&MAGIC);
@@ -239,7 +239,7 @@ impl Head {
         let mut head: Self = if plain {
             serde_json::from_slice(stored).map_err(HeadError::Manifest)?
         } else {
-            let manifest = zstd::bulk::decompress(stored, manifest_length).map_err(HeadError::Zstd)?;
+            let manifest = compression::decompress(stored, manifest_length).map_err(HeadError::Zstd)?;
             serde_json::from_slice(&manifest).map_err(HeadError::Manifest)?
         };
         if head.format != if plain { 1 } else { FORMAT } {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, segment::sha256_hex};
+use crate::{SessionKey, compression, segment::sha256_hex};
 
 /// Bytes of JSON that may ride in the head before they roll over.
 pub const TAIL_BYTES_MAX: usize = 16 << 10;
@@ -153,7 +153,7 @@ fn encode(first: u64, entries: &[serde_json::Value]) -> Result<Bytes, JournalErr
     if raw.len() > SEGMENT_BYTES_MAX {
         return Err(JournalError::TooLarge { bytes: raw.len() });
     }
-    let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(JournalError::Zstd)?;
+    let compressed = compression::compress(&raw, ZSTD_LEVEL).map_err(JournalError::Zstd)?;
     let length = |bytes: usize| u32::try_from(bytes).map_err(|_| JournalError::TooLarge { bytes });
     let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
     out.extend_from_slice(&MAGIC);
@@ -188,7 +188,7 @@ pub fn decode(bytes: &[u8]) -> Result<Entries, JournalError> {
     if Sha256::digest(body).as_slice() != checksum {
         return Err(JournalError::Checksum);
     }
-    let raw = zstd::bulk::decompress(compressed, raw_bytes).map_err(JournalError::Zstd)?;
+    let raw = compression::decompress(compressed, raw_bytes).map_err(JournalError::Zstd)?;
     Ok(serde_json::from_slice(&raw)?)
 }
 

@@ -8,7 +8,8 @@
 //! | [`keys`] | where a session's objects lie |
 //! | [`head`], [`segment`] | the bytes of those objects, and whether bytes that come back are to be believed |
 //! | [`inline`] | which pages a commit compresses anew of those that ride in a head |
-//! | [`stride`] | what is taken out of a page before it is compressed |
+//! | [`stride`], `lines` | what is taken out of a page before it is compressed |
+//! | `compression` | how |
 //! | [`claim`] | what a process may do under an assignment that status does not have yet |
 //! | [`blobs`] | what a session keeps outside its heap, and how long that must stay |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
@@ -33,12 +34,14 @@ pub mod calls;
 pub mod checkpoint;
 pub mod claim;
 pub mod commit;
+mod compression;
 pub mod fork;
 pub mod head;
 pub mod image;
 pub mod inline;
 pub mod journal;
 pub mod keys;
+mod lines;
 pub mod placement;
 pub mod prepare;
 pub mod recover;

@@ -1,17 +1,18 @@
 //! The bytes of a set of pages.
 //!
-//! `magic (8) ‖ pages (u32 LE) ‖ compressed bytes (u32 LE) ‖ zstd(page numbers (u32 LE each) ‖ distances (u8 each) ‖ pages) ‖ sha256 of all before
-//! (32)`. The last byte of the magic is the format. Page numbers ascend strictly, so equal sets have equal bytes. What repeats in a page at its distance is
-//! taken out of it ([`crate::stride`]). A segment object and a layer of a head's inline part have this same form.
+//! `magic (8) ‖ pages (u32 LE) ‖ compressed bytes (u32 LE) ‖ zstd(page numbers (u32 LE each) ‖ distances (u8 each) ‖ masks (u64 LE each) ‖ lines) ‖
+//! sha256 of all before (32)`. The last byte of the magic is the format. Page numbers ascend strictly, so equal sets have equal bytes. What repeats in a page at
+//! its distance is taken out of it ([`crate::stride`]); of what is left, the lines that are not all zeros are there, as the page's mask says ([`crate::lines`]). A
+//! segment object and a layer of a head's inline part have this same form.
 //!
-//! Format 1 had no distances and pages as they are. It is still read, never written.
+//! Format 1 had no distances and no masks, and pages as they are. It is still read, never written.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use crate::{PAGE_BYTES, Page, stride};
+use crate::{PAGE_BYTES, Page, compression, lines, stride};
 
 /// The most pages in one segment: 1 GiB of memory.
 pub const SEGMENT_PAGES_MAX: usize = 262_144;
@@ -25,6 +26,7 @@ const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM_BYTES: usize = 32;
 const NUMBER_BYTES: usize = 4;
 const DISTANCE_BYTES: usize = 1;
+const MASK_BYTES: usize = 8;
 
 /// Why bytes are not a segment, or pages cannot become one.
 #[derive(Debug, thiserror::Error)]
@@ -77,19 +79,18 @@ pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
     if !ascending(pages.iter().map(|(number, _)| *number)) {
         return Err(SegmentError::Order);
     }
-    let mut raw = Vec::with_capacity(pages.len() * (NUMBER_BYTES + DISTANCE_BYTES + PAGE_BYTES));
-    for (number, _) in pages {
-        raw.extend_from_slice(&number.to_le_bytes());
+    let (mut distances, mut masks, mut contents) = (Vec::with_capacity(pages.len()), Vec::with_capacity(pages.len()), Vec::new());
+    for (_, page) in pages {
+        let (taken, distance) = stride::take_out(page);
+        distances.push(distance);
+        masks.push(lines::push(&taken, &mut contents));
     }
-    let distances = raw.len();
-    raw.resize(distances + pages.len(), stride::NONE);
-    for (at, (_, page)) in pages.iter().enumerate() {
-        let distance = stride::take_out(page, &mut raw);
-        if let Some(to) = raw.get_mut(distances + at) {
-            *to = distance;
-        }
-    }
-    let compressed = zstd::bulk::compress(&raw, ZSTD_LEVEL).map_err(SegmentError::Zstd)?;
+    let mut raw = Vec::with_capacity(pages.len() * (NUMBER_BYTES + DISTANCE_BYTES + MASK_BYTES) + contents.len());
+    raw.extend(pages.iter().flat_map(|(number, _)| number.to_le_bytes()));
+    raw.extend_from_slice(&distances);
+    raw.extend(masks.iter().flat_map(|mask| mask.to_le_bytes()));
+    raw.extend_from_slice(&contents);
+    let compressed = compression::compress(&raw, ZSTD_LEVEL).map_err(SegmentError::Zstd)?;
     let length = u32::try_from(compressed.len()).map_err(|_| SegmentError::TooManyPages { pages: pages.len() })?;
     let count = u32::try_from(pages.len()).map_err(|_| SegmentError::TooManyPages { pages: pages.len() })?;
     let mut out = Vec::with_capacity(HEADER_BYTES + compressed.len() + CHECKSUM_BYTES);
@@ -109,9 +110,9 @@ pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
 pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     let short = || SegmentError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-    let distance_bytes = match *magic {
-        MAGIC => DISTANCE_BYTES,
-        MAGIC_PLAIN => 0,
+    let plain = match *magic {
+        MAGIC => false,
+        MAGIC_PLAIN => true,
         _ => return Err(SegmentError::Magic),
     };
     let (count, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
@@ -129,21 +130,35 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     if Sha256::digest(body).as_slice() != checksum {
         return Err(SegmentError::Checksum);
     }
-    let raw_bytes = count * (NUMBER_BYTES + distance_bytes + PAGE_BYTES);
-    let raw = zstd::bulk::decompress(compressed, raw_bytes).map_err(SegmentError::Zstd)?;
-    let other_length = || SegmentError::Length { expected: raw_bytes, actual: raw.len() };
-    let (numbers, rest) = raw.split_at_checked(count * NUMBER_BYTES).ok_or_else(other_length)?;
-    let (distances, contents) = rest.split_at_checked(count * distance_bytes).ok_or_else(other_length)?;
-    if contents.len() != count * PAGE_BYTES {
-        return Err(other_length());
-    }
-    let (numbers, _) = numbers.as_chunks::<NUMBER_BYTES>();
-    let (contents, _) = contents.as_chunks::<PAGE_BYTES>();
-    let distances = distances.iter().copied().chain(std::iter::repeat(stride::NONE));
-    let pages = numbers.iter().zip(distances).zip(contents);
-    let pages: Vec<(u32, Page)> =
-        pages.map(|((number, distance), page)| (u32::from_le_bytes(*number), Arc::new(stride::put_back(page, distance)))).collect();
+    let bytes_max = count * (NUMBER_BYTES + if plain { 0 } else { DISTANCE_BYTES + MASK_BYTES } + PAGE_BYTES);
+    let raw = compression::decompress(compressed, bytes_max).map_err(SegmentError::Zstd)?;
+    let pages = if plain { plain_pages(&raw, count) } else { pages(&raw, count) };
+    let pages = pages.ok_or(SegmentError::Length { expected: bytes_max, actual: raw.len() })?;
     if ascending(pages.iter().map(|(number, _)| *number)) { Ok(pages) } else { Err(SegmentError::Order) }
+}
+
+/// What is inside a segment. `None` when it is longer or shorter than its masks say.
+fn pages(raw: &[u8], count: usize) -> Option<Vec<(u32, Page)>> {
+    let (numbers, rest) = raw.split_at_checked(count * NUMBER_BYTES)?;
+    let (distances, rest) = rest.split_at_checked(count * DISTANCE_BYTES)?;
+    let (masks, mut contents) = rest.split_at_checked(count * MASK_BYTES)?;
+    let mut pages = Vec::with_capacity(count);
+    let masks = masks.as_chunks::<MASK_BYTES>().0;
+    for ((number, distance), mask) in numbers.as_chunks::<NUMBER_BYTES>().0.iter().zip(distances).zip(masks) {
+        let mut page = [0; PAGE_BYTES];
+        contents = lines::pull(u64::from_le_bytes(*mask), contents, &mut page)?;
+        stride::put_back(&mut page, *distance);
+        pages.push((u32::from_le_bytes(*number), Arc::new(page)));
+    }
+    contents.is_empty().then_some(pages)
+}
+
+/// The same of format 1.
+fn plain_pages(raw: &[u8], count: usize) -> Option<Vec<(u32, Page)>> {
+    let (numbers, contents) = raw.split_at_checked(count * NUMBER_BYTES)?;
+    let pages = contents.as_chunks::<PAGE_BYTES>().0.iter().map(|page| Arc::new(*page));
+    let numbers = numbers.as_chunks::<NUMBER_BYTES>().0.iter().map(|number| u32::from_le_bytes(*number));
+    (contents.len() == count * PAGE_BYTES).then(|| numbers.zip(pages).collect())
 }
 
 /// The segment at the front of `bytes`, by the length that it gives itself, and what follows. It is not verified.
@@ -221,6 +236,26 @@ mod tests {
         let checksum = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
         assert!(matches!(decode(&out), Err(SegmentError::Zstd(_))));
+    }
+
+    #[test]
+    fn contents_that_are_not_as_their_masks_say_are_refused() {
+        let stored = |raw: &[u8]| {
+            let compressed = compression::compress(raw, 1).unwrap();
+            let mut out = MAGIC.to_vec();
+            out.extend_from_slice(&1u32.to_le_bytes());
+            out.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_le_bytes());
+            out.extend_from_slice(&compressed);
+            out.extend_from_slice(&Sha256::digest(&out));
+            decode(&out)
+        };
+        let mut raw = [&5u32.to_le_bytes()[..], &[stride::NONE], &0b11u64.to_le_bytes(), &[7; 128]].concat();
+        assert_eq!(stored(&raw).unwrap()[0].1[..129], [&[7; 128][..], &[0]].concat());
+        raw.push(0);
+        assert!(matches!(stored(&raw), Err(SegmentError::Length { .. })));
+        for shorter in [140, 12, 4, 0] {
+            assert!(matches!(stored(&raw[..shorter]), Err(SegmentError::Length { .. })));
+        }
     }
 
     proptest! {

@@ -37,8 +37,9 @@ fn left(words: &Words, distance: u8) -> usize {
     first.iter().filter(|word| **word != 0).count() + rest.iter().zip(words).filter(|(word, before)| word != before).count()
 }
 
-/// Appends the page to `out`, with what repeats taken out. Answers the distance.
-pub fn take_out(page: &[u8; PAGE_BYTES], out: &mut Vec<u8>) -> u8 {
+/// The page with what repeats taken out, and the distance.
+#[must_use]
+pub fn take_out(page: &[u8; PAGE_BYTES]) -> ([u8; PAGE_BYTES], u8) {
     let words = words(page);
     let mut best = (words.iter().filter(|word| **word != 0).count(), NONE);
     if best.0 >= WORDS_MIN {
@@ -48,22 +49,22 @@ pub fn take_out(page: &[u8; PAGE_BYTES], out: &mut Vec<u8>) -> u8 {
     }
     let (_, distance) = best;
     if distance == NONE {
-        out.extend_from_slice(page);
-        return NONE;
+        return (*page, NONE);
     }
-    let (first, rest) = words.split_at(usize::from(distance));
-    out.extend(first.iter().flat_map(|word| word.to_le_bytes()));
-    out.extend(rest.iter().zip(&words).flat_map(|(word, before)| word.wrapping_sub(*before).to_le_bytes()));
-    distance
+    let mut taken = *page;
+    let (_, after) = taken.split_at_mut(usize::from(distance) * WORD_BYTES);
+    for ((to, word), before) in after.as_chunks_mut().0.iter_mut().zip(words.iter().skip(usize::from(distance))).zip(&words) {
+        *to = word.wrapping_sub(*before).to_le_bytes();
+    }
+    (taken, distance)
 }
 
-/// The page again. Any distance is right for some page, so none is refused.
-#[must_use]
-pub fn put_back(taken: &[u8; PAGE_BYTES], distance: u8) -> [u8; PAGE_BYTES] {
+/// Makes the page again of what [`take_out`] left of it. Any distance is right for some page, so none is refused.
+pub fn put_back(page: &mut [u8; PAGE_BYTES], distance: u8) {
     if distance == NONE {
-        return *taken;
+        return;
     }
-    let mut words = words(taken);
+    let mut words = words(page);
     let mut done = 0;
     // Records after the first, each from the one before it.
     while let Some((before, after)) = words.get_mut(done..).and_then(|rest| rest.split_at_mut_checked(usize::from(distance))) {
@@ -72,11 +73,9 @@ pub fn put_back(taken: &[u8; PAGE_BYTES], distance: u8) -> [u8; PAGE_BYTES] {
         }
         done += usize::from(distance);
     }
-    let mut page = [0; PAGE_BYTES];
     for (to, word) in page.as_chunks_mut::<WORD_BYTES>().0.iter_mut().zip(words) {
         *to = word.to_le_bytes();
     }
-    page
 }
 
 #[cfg(test)]
@@ -99,16 +98,16 @@ mod tests {
     #[test]
     fn records_of_the_guest_become_their_step() {
         for bytes in [24, 32, 48, 96] {
-            let (page, mut out) = (records(bytes), Vec::new());
-            let distance = take_out(&page, &mut out);
+            let page = records(bytes);
+            let (mut taken, distance) = take_out(&page);
             assert_eq!(usize::from(distance) * WORD_BYTES, bytes);
-            let taken: &[u8; PAGE_BYTES] = out.as_slice().try_into().unwrap();
             let whole = taken
                 .chunks_exact(bytes)
                 .skip(1)
                 .filter(|record| record[0] == u8::try_from(bytes).unwrap() && record[8..] == [0; 88][..bytes - 8]);
             assert_eq!(whole.count(), PAGE_BYTES / bytes - 1);
-            assert_eq!(put_back(taken, distance), page);
+            put_back(&mut taken, distance);
+            assert_eq!(taken, page);
         }
     }
 
@@ -116,9 +115,9 @@ mod tests {
     fn a_page_with_few_words_stays_as_it_is() {
         let mut page = [0; PAGE_BYTES];
         page[..(WORDS_MIN - 1) * WORD_BYTES].fill(1);
-        assert_eq!(take_out(&page, &mut Vec::new()), NONE);
+        assert_eq!(take_out(&page).1, NONE);
         page[..WORDS_MIN * WORD_BYTES].fill(1);
-        assert_ne!(take_out(&page, &mut Vec::new()), NONE);
+        assert_ne!(take_out(&page).1, NONE);
     }
 
     proptest! {
@@ -127,16 +126,17 @@ mod tests {
         #[test]
         fn every_page_comes_back(page in proptest::collection::vec(0..4u8, PAGE_BYTES)) {
             let page: [u8; PAGE_BYTES] = page.try_into().unwrap();
-            let mut out = Vec::new();
-            let distance = take_out(&page, &mut out);
-            prop_assert_eq!(put_back(out.as_slice().try_into().unwrap(), distance), page);
+            let (mut taken, distance) = take_out(&page);
+            put_back(&mut taken, distance);
+            prop_assert_eq!(taken, page);
         }
 
         #[test]
         fn any_distance_is_read(page in proptest::collection::vec(any::<u8>(), PAGE_BYTES), distance in any::<u8>()) {
             let page: [u8; PAGE_BYTES] = page.try_into().unwrap();
-            let back = words(&put_back(&page, distance));
-            let (taken, distance) = (words(&page), usize::from(distance));
+            let mut back = page;
+            put_back(&mut back, distance);
+            let (back, taken, distance) = (words(&back), words(&page), usize::from(distance));
             for at in 0..WORDS {
                 let before = if distance > 0 && at >= distance { back[at - distance] } else { 0 };
                 prop_assert_eq!(back[at], taken[at].wrapping_add(before));

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_micros(500);
 const LOOK_MIN: Duration = Duration::from_micros(50);
 
 /// Ticks without work after which the watcher sleeps until there is some: waking it costs a system call.
-const IDLE_TICKS_MAX: u32 = 40;
+const IDLE_TICKS_MAX: u32 = 4;
 
 /// Threads of all kinds. When so many are held by tasks that do not yield, the next one keeps a thread of its lane.
 pub(super) const THREADS_MAX: usize = 256;
