@@ -62,14 +62,18 @@ async fn failure(broker: &Broker, request: Value) -> NetworkFailure {
 }
 
 /// The body: what came with the head, and then the rest, of which there is some when the machine was busy.
-async fn text(broker: &Broker, response: &FetchResponse) -> String {
+async fn whole(broker: &Broker, response: &FetchResponse) -> Vec<u8> {
     let mut all = STANDARD.decode(&response.body).unwrap();
     if let Some(stream) = response.stream {
         let (more, end) = rest(broker, stream).await;
         assert!(matches!(end, BodyAnswer::Part { .. }), "{end:?}");
         all.extend(more);
     }
-    String::from_utf8(all).unwrap()
+    all
+}
+
+async fn text(broker: &Broker, response: &FetchResponse) -> String {
+    String::from_utf8(whole(broker, response).await).unwrap()
 }
 
 fn get(url: String) -> Value {
@@ -244,7 +248,7 @@ async fn a_long_body_is_read_part_by_part() {
     let short = response(&broker, fetch(1, get(format!("{}/bytes/{}", web.url(), 1 << 20)))).await;
     // Unless it is not there in time.
     assert!(short.stream.is_none() || began.elapsed() >= INLINE_WAIT, "so much comes with the head");
-    assert_eq!(text(&broker, &short).await.len(), 1 << 20);
+    assert_eq!(whole(&broker, &short).await.len(), 1 << 20);
     let long = response(&broker, fetch(2, get(format!("{}/bytes/{BYTES}", web.url())))).await;
     let mut all = STANDARD.decode(&long.body).unwrap();
     assert!(all.len() <= 1 << 20);
