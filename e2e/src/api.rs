@@ -3,12 +3,14 @@
 use std::{future::Future, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
+use futures::TryStreamExt as _;
 use serde_json::Value;
 
 use dormouse_client::{Client, Error};
 use dormouse_protocol::{
     ApiError,
     eval::{EvalRequest, EvalResult},
+    file::FileEntry,
     session::{CreateSession, Session},
 };
 
@@ -101,6 +103,27 @@ impl Api {
             Err(error) => Err(error.into()),
             Ok(answer) => bail!("{code} was not refused: {answer:?}"),
         }
+    }
+
+    /// Writes a file of the session; the answer comes when it is committed.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn write_file(&self, name: &str, path: &str, content: Vec<u8>) -> Result<FileEntry> {
+        let content = futures::stream::iter([Ok(content)]);
+        in_time(self.client.write_file(name, path, content)).await.with_context(|| format!("{name}: write {path}"))
+    }
+
+    /// The content of a file of the session.
+    ///
+    /// # Errors
+    /// When there is none, or its rest is lost on the way.
+    pub async fn read_file(&self, name: &str, path: &str) -> Result<Vec<u8>> {
+        let content = async {
+            let chunks = self.client.read_file(name, path).await?;
+            chunks.try_fold(Vec::new(), |read, chunk| async move { Ok([&read, chunk.as_ref()].concat()) }).await
+        };
+        in_time(content).await.with_context(|| format!("{name}: read {path}"))
     }
 }
 

@@ -7,9 +7,11 @@
 mod story {
     pub mod bad_input;
     pub mod cells;
+    pub mod files;
     pub mod install;
     pub mod lifetime;
     pub mod network;
+    pub mod outside;
     pub mod world;
 }
 
@@ -21,7 +23,7 @@ use dormouse_e2e::{
     cluster::{Cluster, log_folder},
     steps::{Steps, say},
 };
-use story::{bad_input, cells, install, lifetime, network, world::World};
+use story::{bad_input, cells, files, install, lifetime, network, outside, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -62,6 +64,8 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("3 who may call the gateway", bad_input::strangers_are_refused(&world)).await?;
     steps.run("3 cells", cells::define(&world)).await?;
     steps.run("3 callTool", cells::call_tool(&world)).await?;
+    steps.run("3 fetch, where both lists agree", outside::fetches(&world)).await?;
+    steps.run("3 files and context", files::written(&world)).await?;
     steps.run("3 the token is nowhere", cells::token_is_nowhere(&world)).await?;
     steps.run("3 the network is closed", network::is_closed(&world)).await?;
     steps.run("bad cells get typed errors", bad_input::cells_that_fail(&world)).await?;
@@ -70,6 +74,8 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("4 the kernel pod is deleted", lifetime::delete_pod(&world, &pod)).await?;
     steps.run("5 the next request wakes it on another pod", lifetime::wakes_elsewhere(&world, &pod)).await?;
     steps.run("5 the rest of the heap is there", lifetime::heap_is_whole(&world)).await?;
+    steps.run("5 the files and the context are there", files::are_whole(&world)).await?;
+    steps.run("5 fetch from there", outside::fetches_again(&world)).await?;
     steps.run("5 operatingMode Hibernated and back", lifetime::operating_mode(&world)).await?;
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;

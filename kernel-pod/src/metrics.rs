@@ -84,6 +84,7 @@ pub(crate) struct Metrics {
     cell_seconds: Histogram,
     commit_seconds: Histogram,
     lag_seconds: Histogram,
+    given_back: IntCounter,
 }
 
 impl Metrics {
@@ -100,6 +101,7 @@ impl Metrics {
             commit_seconds: metrics.latency("kernel_commit_seconds", "Wall-clock time of a commit.")?,
             lag_seconds: metrics
                 .latency("kernel_commit_lag_seconds", "How long a commit's oldest answer was ahead of it; 0 under PerEval.")?,
+            given_back: metrics.counter("kernel_pages_given_back_total", "Pages that live sessions at rest gave back to the system.")?,
         })
     }
 
@@ -129,6 +131,11 @@ impl Metrics {
     pub(crate) fn commit(&self, outcome: CommitOutcome, took: Duration) {
         self.commits.with_label_values(&[outcome.label()]).inc();
         self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A session at rest gave back so many pages.
+    pub(crate) fn gave_back(&self, pages: usize) {
+        self.given_back.inc_by(pages as u64);
     }
 
     /// How long the oldest answer that a commit holds had been given.

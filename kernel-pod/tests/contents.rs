@@ -4,18 +4,16 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use common::{World, assign, assign_spec, eval, spec, try_eval, value};
+use common::{Faulty, PATIENCE, World, assign, assign_spec, eval, spec, try_eval, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::kernel::Assignment;
-use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, SnapshotStore};
 use serde_json::json;
 
 /// Five MiB and a bit, with characters of every length.
@@ -40,7 +38,7 @@ async fn until_pieces(store: &dyn SnapshotStore, uid: &str, wanted: usize) {
             tokio::task::yield_now().await;
         }
     };
-    let done = tokio::time::timeout(Duration::from_secs(10), wait).await;
+    let done = tokio::time::timeout(PATIENCE, wait).await;
     assert!(done.is_ok(), "{wanted} pieces are due: {:?}", pieces(store, uid).await);
 }
 
@@ -108,45 +106,18 @@ async fn a_context_may_be_larger_than_the_heap() {
     assert_eq!(value(&pod, &session, "host.ctx.append('lines', 'x'); host.ctx.slice('lines', -9)").await, json!("line 11\nx"));
 }
 
-/// Counts reads of pieces.
-#[derive(Default)]
-struct Counting {
-    inner: Memory,
-    reads: AtomicUsize,
-}
-
-#[async_trait]
-impl SnapshotStore for Counting {
-    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
-        self.reads.fetch_add(usize::from(parse_piece(key).is_some()), Ordering::SeqCst);
-        self.inner.get(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
-        self.inner.put(key, bytes, condition).await
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.inner.list(prefix).await
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slice_reads_the_pieces_that_it_lies_in_and_no_other() {
-    let store = Arc::new(Counting::default());
-    let pod = World::default().pod_over("a", Arc::<Counting>::clone(&store));
+    let store = Arc::new(Faulty::counting(|key| parse_piece(key).is_some()));
+    let pod = World::default().pod_over("a", Arc::<Faulty>::clone(&store));
     let session = assign(&pod, "u1", 1);
     value(&pod, &session, "host.ctx.put('b', new Uint8Array(8 << 20).fill(7)); 0").await;
-    assert_eq!(store.reads.load(Ordering::SeqCst), 0, "to write reads nothing");
+    assert_eq!(store.gets(), 0, "to write reads nothing");
     let slices = "let sum = 0; for (let i = 0; i < 1000; i++) sum += host.ctx.slice('b', (3 << 20) + i * 1000, (3 << 20) + i * 1000 + 1000).length; sum";
     assert_eq!(value(&pod, &session, slices).await, json!(1_000_000));
-    assert_eq!(store.reads.load(Ordering::SeqCst), 1);
+    assert_eq!(store.gets(), 1);
     value(&pod, &session, "host.ctx.size('b') + host.ctx.list().length").await;
-    assert_eq!(store.reads.load(Ordering::SeqCst), 1);
+    assert_eq!(store.gets(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,9 +14,8 @@ mod common;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::process::Command;
 
-use common::{World, assign_spec, until, value};
+use common::{World, assign_spec, timers_done, value};
 use dormouse_crds::session::{Determinism, KernelSessionSpec, Source};
-use dormouse_kernel::Pod;
 use dormouse_lifecycle::{Head, assemble};
 use dormouse_protocol::kernel::Assignment;
 use dormouse_store::SnapshotStore as _;
@@ -85,13 +84,6 @@ async fn on_the_move(seed: u64) -> String {
         pod.hibernate(on).await.unwrap();
     }
     came_to(&world, &last).await
-}
-
-/// Waits until every timer is delivered. What the session itself answers is true; a report may be of a moment before.
-async fn timers_done(pod: &Pod, on: &Assignment) {
-    while pod.wake(on.clone()).await.unwrap().next_wake_time.is_some() {
-        until(pod, "u1", |report| report.next_wake_time.is_none()).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use common::{World, assign_spec, eval, spec, until, value};
 use dormouse_crds::session::{Durability, KernelSessionSpec};
@@ -26,13 +26,16 @@ async fn batched_cells_share_a_commit_that_comes_by_itself() {
     let pod = world.pod("a");
     let session = assign_spec(&pod, "u1", 1, lagging(Durability::Batched));
     assert!(eval(&pod, &session, "let n = 0").await.durable, "the first commit under an epoch makes the owner");
+    let began = Instant::now();
     for n in 1..=20 {
         let result = eval(&pod, &session, "++n").await;
         assert_eq!((result.value, result.durable, result.stats.committed_bytes), (Some(json!(n)), false, 0));
     }
     stored(&pod, 2).await;
     let sequence = pod.hibernate(session).await.unwrap().snapshot.unwrap().sequence;
-    assert!(sequence <= 10, "twenty cells and {sequence} commits");
+    // The owner's and the last one, and what is due after each half second on a machine that is slow.
+    let due = 2 + began.elapsed().as_millis() / 500 + 1;
+    assert!(u128::from(sequence) <= due, "twenty cells and {sequence} commits");
     let other = world.pod("b");
     assert_eq!(value(&other, &assign_spec(&other, "u1", 2, lagging(Durability::Batched)), "n").await, json!(20));
 }
@@ -75,10 +78,10 @@ async fn a_wake_in_place_asks_storage_nothing() {
     let session = assign_spec(&pod, "u1", 1, lagging(Durability::OnIdle));
     eval(&pod, &session, "let n = 1").await;
     pod.hibernate(session.clone()).await.unwrap();
-    let before = world.store.requests.load(Ordering::SeqCst);
+    let before = world.store.requests();
     let result = eval(&pod, &session, "++n").await;
     assert_eq!((result.value, result.stats.woke, result.durable), (Some(json!(2)), Woke::Cache, false));
-    assert_eq!(world.store.requests.load(Ordering::SeqCst), before, "a wake in place made a storage request");
+    assert_eq!(world.store.requests(), before, "a wake in place made a storage request");
     pod.hibernate(session.clone()).await.unwrap();
-    assert!(world.store.requests.load(Ordering::SeqCst) > before, "sleep stores what the cell did");
+    assert!(world.store.requests() > before, "sleep stores what the cell did");
 }

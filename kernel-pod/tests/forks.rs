@@ -6,7 +6,7 @@ mod common;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use common::{World, assign, assign_spec, spec, value};
+use common::{World, assign, assign_spec, metric, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig};
@@ -68,11 +68,6 @@ impl Stored {
     }
 }
 
-fn copies_bytes(pod: &Pod) -> u64 {
-    let text = pod.metrics().render().unwrap();
-    text.lines().find_map(|line| line.strip_prefix("dormouse_kernel_copies_bytes ")?.parse().ok()).expect("the metric is there")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() {
     let minio = Minio::start().await.unwrap();
@@ -111,7 +106,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
     made.iter().for_each(|(_, values, _)| drawn(values));
     let before = Stored::read(&store, "parent").await;
     drawn(&value(&pod, &parent, DRAW).await);
-    let asleep = copies_bytes(&pod);
+    let asleep = metric(&pod, "kernel_copies_bytes");
 
     let (mut own_pages, mut written, mut heads, mut copied) = (0, 0, 0, 0);
     for (child, _, committed) in &made {

@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
 use dormouse_crds::session::{Bootstrap, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
@@ -33,6 +35,30 @@ async fn an_idle_session_sleeps_and_wakes_from_the_pods_own_copy() {
     assert_eq!(pod.info().used, 0);
     let woken = eval(&pod, &session, "next()").await;
     assert_eq!((woken.value, woken.stats.woke), (Some(json!(42)), Woke::Cache));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_session_that_is_left_alone_gives_memory_back_and_goes_on() {
+    const GIVEN: &str = "kernel_pages_given_back_total";
+    const WASTE_PAGES: u64 = (4 << 20) / 4096;
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    for round in 1..=2 {
+        let before = metric(&pod, GIVEN);
+        let asked = Instant::now();
+        // What it used for a moment is as it was in the beginning, and resident.
+        let cell = eval(&pod, &session, "var kept = (globalThis.kept ?? 0) + 1; new Uint8Array(4 << 20).fill(7); kept").await;
+        assert_eq!((cell.value, cell.stats.woke == Woke::No), (Some(json!(round)), round > 1));
+        let rested = async {
+            while metric(&pod, GIVEN) == before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, rested).await.expect("the session gives back");
+        assert!(asked.elapsed() >= Duration::from_secs(1), "the next cell may come soon");
+        let given = metric(&pod, GIVEN) - before;
+        assert!(given >= WASTE_PAGES, "{given} pages in round {round}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Faulty, World, assign, assign_spec, eval, spec, value};
+use common::{Faulty, World, assign, assign_spec, eval, metric, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_kernel::disk::{DiskCacheMetrics, cached};
@@ -33,14 +33,8 @@ fn pod(world: &World, name: &str, folder: &Path) -> Cached {
 }
 
 impl Cached {
-    /// The value of a metric.
-    fn metric(&self, line: &str) -> u64 {
-        let text = self.pod.metrics().render().unwrap();
-        text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok()).unwrap_or(0)
-    }
-
     fn wakes(&self) -> [u64; 4] {
-        ["fresh", "memory", "disk", "storage"].map(|source| self.metric(&format!("dormouse_kernel_wakes_total{{source=\"{source}\"}}")))
+        ["fresh", "memory", "disk", "storage"].map(|source| metric(&self.pod, &format!("kernel_wakes_total{{source=\"{source}\"}}")))
     }
 }
 
@@ -60,7 +54,7 @@ async fn each_tier_is_counted_and_what_does_not_verify_is_read_from_the_next() {
     let woke = eval(&first.pod, &session, "n + words.length").await;
     assert_eq!((woke.value, woke.stats.woke), (Some(json!(20001)), Woke::Storage), "the head was read from there");
     assert_eq!(first.wakes(), [1, 1, 1, 0]);
-    assert!(first.metric("dormouse_kernel_disk_cache_events_total{event=\"hit\"}") >= 1);
+    assert!(metric(&first.pod, "kernel_disk_cache_events_total{event=\"hit\"}") >= 1);
 
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let path = entry.unwrap().path();
@@ -71,7 +65,7 @@ async fn each_tier_is_counted_and_what_does_not_verify_is_read_from_the_next() {
     first.pod.forget(session.clone()).await.unwrap();
     assert_eq!(value(&first.pod, &session, "n + words.length").await, json!(20001));
     assert_eq!(first.wakes(), [1, 1, 1, 1]);
-    assert!(first.metric("dormouse_kernel_disk_cache_events_total{event=\"mismatch\"}") >= 1);
+    assert!(metric(&first.pod, "kernel_disk_cache_events_total{event=\"mismatch\"}") >= 1);
 
     // The next process begins with an empty one.
     first.pod.drain().await;
@@ -94,5 +88,5 @@ async fn a_child_finds_its_parents_segment_on_the_disk() {
         assert_eq!(value(&pod.pod, &child, "words.length").await, json!(20000));
     }
     assert_eq!(pod.wakes(), [1, 0, 2, 0]);
-    assert_eq!(pod.metric("dormouse_kernel_disk_cache_events_total{event=\"miss\"}"), 0);
+    assert_eq!(metric(&pod.pod, "kernel_disk_cache_events_total{event=\"miss\"}"), 0);
 }

@@ -62,13 +62,14 @@ fn found(target: &str) -> Result<PathBuf> {
 }
 
 fn build() -> Result<PathBuf> {
-    // Instrumentation for some packages only is a wish that cargo grants to its unstable channel.
-    let folder = workspace::target().join("fuzz-build");
-    let manifest = workspace::root().join("fuzz/Cargo.toml");
+    // Instrumentation for some packages only is a wish that cargo grants to its unstable channel. Not `--locked`: no other command sees to it that
+    // this lock file follows what our crates need.
+    let folder = workspace::root().join("fuzz");
     let mut command = workspace::cargo();
-    command.args(["build", "--release", "--locked", "--manifest-path"]).arg(manifest).arg("--target-dir").arg(&folder);
+    command.args(["build", "--release", "--manifest-path"]).arg(folder.join("Cargo.toml"));
+    command.arg("--target-dir").arg(folder.join("target"));
     workspace::run(command.env("RUSTC_BOOTSTRAP", "1"))?;
-    Ok(folder.join("release/target"))
+    Ok(folder.join("target/release/target"))
 }
 
 /// Runs one target; answers how many inputs it had.

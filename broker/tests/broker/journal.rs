@@ -1,8 +1,5 @@
 //! The journal in a store: replicas, restarts, brokers that end in the middle of a call, and stores that do not answer.
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-};
+use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use bytes::Bytes;
 use dormouse_broker::{Broker, JournalStore};
@@ -13,7 +10,8 @@ use dormouse_protocol::{
 };
 use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_service::Metrics;
-use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, SnapshotStore};
+use dormouse_testkit::store::Faulty;
 use serde_json::json;
 
 use crate::world::{TOKEN, World, call, failure, secrets, spec, value};
@@ -21,70 +19,18 @@ use crate::world::{TOKEN, World, call, failure, secrets, spec, value};
 /// Turns that others have while something is put.
 const TURNS: usize = 64;
 
-/// A store that counts what sessions' journals ask of it, and fails when it is told to.
-#[derive(Default)]
-struct Counting {
-    inner: Memory,
-    puts: AtomicUsize,
-    gets: AtomicUsize,
-    down: AtomicBool,
-    /// PUTs happen, and their replies are lost.
-    lose_replies: AtomicBool,
-}
-
-impl Counting {
-    fn requests(&self) -> (usize, usize) {
-        (self.gets.load(SeqCst), self.puts.load(SeqCst))
-    }
-
-    fn lost() -> StoreError {
-        StoreError::Unavailable { operation: "reach", endpoint: "test".to_owned(), reason: "no answer".to_owned() }
-    }
-}
-
-#[async_trait::async_trait]
-impl SnapshotStore for Counting {
-    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
-        if self.down.load(SeqCst) {
-            return Err(Self::lost());
-        }
-        self.gets.fetch_add(usize::from(key.ends_with("/calls")), SeqCst);
-        self.inner.get(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
-        if self.down.load(SeqCst) {
-            return Err(PutError::Unknown(Self::lost()));
-        }
-        self.puts.fetch_add(usize::from(key.ends_with("/calls")), SeqCst);
-        // A store takes its time, in which others have their turn.
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
-        }
-        let put = self.inner.put(key, bytes, condition).await;
-        if self.lose_replies.load(SeqCst) { Err(PutError::Unknown(Self::lost())) } else { put }
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.inner.list(prefix).await
-    }
-}
-
 struct Shared {
     world: World,
     base_url: String,
-    store: Arc<Counting>,
+    store: Arc<Faulty>,
 }
 
 impl Shared {
     async fn start() -> Self {
         let world = World::default();
         let base_url = world.start().await;
-        Self { world, base_url, store: Arc::default() }
+        let store = Faulty::counting(|key| key.ends_with("/calls")).slow(TURNS);
+        Self { world, base_url, store: Arc::new(store) }
     }
 
     /// Another broker over the same store: a replica, or the next process.
@@ -151,7 +97,7 @@ async fn a_replica_waits_for_the_one_that_makes_the_call() {
     shared.world.arrived.notified().await;
     let waiting = tokio::spawn(async move { value(&two, repeated(make(1, "slow"))).await });
     // It has read the page, so it knows that the call is under way.
-    while shared.store.requests().0 < 3 {
+    while shared.store.gets() < 3 {
         tokio::task::yield_now().await;
     }
     shared.world.go.notify_one();
@@ -222,11 +168,11 @@ async fn a_safe_call_asks_nothing_of_the_store_and_an_unsafe_one_two_puts() {
         value(&broker, call(number, "getWidget", json!({"id": "7"}))).await;
     }
     assert_eq!(failure(&broker, call(4, "nothing", json!({}))).await.code, ErrorCode::ToolNotFound);
-    assert_eq!(shared.store.requests(), (0, 0));
+    assert_eq!((shared.store.gets(), shared.store.puts()), (0, 0));
     value(&broker, make(5, "a")).await;
-    assert_eq!(shared.store.requests(), (1, 2), "it met the session for the first time");
+    assert_eq!((shared.store.gets(), shared.store.puts()), (1, 2), "it met the session for the first time");
     value(&broker, make(6, "a")).await;
-    assert_eq!(shared.store.requests(), (1, 4));
+    assert_eq!((shared.store.gets(), shared.store.puts()), (1, 4));
     let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
     assert!(page.bytes.len() < 1_000, "{} bytes", page.bytes.len());
 }
@@ -242,7 +188,7 @@ async fn calls_of_one_session_at_the_same_time_share_their_puts() {
     });
     futures::future::join_all(calls.collect::<Vec<_>>()).await.into_iter().for_each(|made| drop(made.unwrap()));
     assert_eq!(shared.world.seen().len(), 32);
-    let (gets, puts) = shared.store.requests();
+    let (gets, puts) = (shared.store.gets(), shared.store.puts());
     assert!(gets == 1 && puts < 32, "{gets} GETs, {puts} PUTs");
 }
 
@@ -295,7 +241,7 @@ async fn an_intent_that_landed_although_nobody_was_told_is_this_brokers_own() {
     // The PUT lands, its reply is lost, and then nothing answers any more.
     let asked = broker.call(make(2, "b"));
     let cut = async {
-        while shared.store.requests().1 < 3 {
+        while shared.store.puts() < 3 {
             tokio::task::yield_now().await;
         }
         shared.store.down.store(true, SeqCst);

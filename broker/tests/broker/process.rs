@@ -12,6 +12,7 @@ use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
     tls::{Identity, PeerClient, Process, TlsFiles},
 };
+use dormouse_testkit::process::free_port;
 use reqwest::Method;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -133,8 +134,8 @@ fn write(directory: &Path, name: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-fn free_port() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+fn free_address() -> SocketAddr {
+    ([127, 0, 0, 1], free_port().unwrap()).into()
 }
 
 async fn until_status(url: &str, status: u16) -> String {
@@ -165,7 +166,7 @@ async fn the_process_says_why_it_is_not_ready_and_recovers() {
     write(directory.path(), "broker.yaml", &yaml_serde::to_string(&spec).unwrap());
     write(directory.path(), "secrets/widgets/token", "from-a-file\n");
 
-    let (listen, admin) = (free_port(), free_port());
+    let (listen, admin) = (free_address(), free_address());
     let path = |name: &str| directory.path().join(name).display().to_string();
     let args = Args::parse_from([
         "dormouse-broker",

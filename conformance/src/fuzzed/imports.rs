@@ -11,8 +11,12 @@ use wasm_encoder::{
     ImportSection, InstructionSink, MemArg, MemorySection, MemoryType, Module, TypeSection, ValType,
 };
 
+use super::shelf::Shelf;
+
 /// Bytes of one call: operation, and three numbers.
 const CALL_BYTES: i32 = 13;
+/// Where in a call to `blob` the byte lies that is the content's name.
+const NAME_OFFSET: i32 = 2;
 /// Where the input lies.
 const INPUT_AT: i32 = 1024;
 const PAGES: u64 = 2;
@@ -30,6 +34,7 @@ pub(super) fn imports(data: &[u8]) {
     let determinism =
         data.first().filter(|byte| **byte & 0x80 != 0).map(|byte| dormouse_engine::Determinism { seed: u64::from(*byte), epoch_ms: 0.0 });
     let Ok(mut instance) = engine.create(&Settings { heap_bytes: 1 << 20, determinism }) else { return };
+    instance.set_blobs(Some(Shelf::new()));
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     runtime.block_on(async {
         let cell = CellSource { code, filename: String::new(), is_async: false };
@@ -48,6 +53,7 @@ const EMIT: u32 = 2;
 const INTERRUPT: u32 = 3;
 const STOPPED: u32 = 4;
 const NOW: u32 = 5;
+const BLOB: u32 = 6;
 
 fn module() -> Vec<u8> {
     use ValType::{F64, I32};
@@ -58,6 +64,7 @@ fn module() -> Vec<u8> {
     types.ty().function([], [F64]);
     types.ty().function([I32, I32, I32, I32, I32, I32], [I32]);
     types.ty().function([F64, I32, I32, I32, I32, I32], [I32]);
+    types.ty().function([I32, I32, I32, F64, I32, I32], [F64]);
     let mut imports = ImportSection::new();
     for (from, name, ty) in [
         ("host", "input", 0),
@@ -66,6 +73,7 @@ fn module() -> Vec<u8> {
         ("host", "interrupt", 2),
         ("host", "stopped", 2),
         ("env", "__rquickjs_host_now_us", 3),
+        ("host", "blob", 6),
     ] {
         imports.import(from, name, EntityType::Function(ty));
     }
@@ -77,7 +85,7 @@ fn module() -> Vec<u8> {
     globals.global(GlobalType { val_type: I32, mutable: true, shared: false }, &ConstExpr::i32_const(INPUT_AT));
     let mut exports = ExportSection::new();
     exports.export("memory", ExportKind::Memory, 0).export("__stack_pointer", ExportKind::Global, 0);
-    exports.export("eval", ExportKind::Func, 6).export("deliver", ExportKind::Func, 7).export("abandon", ExportKind::Func, 8);
+    exports.export("eval", ExportKind::Func, 7).export("deliver", ExportKind::Func, 8).export("abandon", ExportKind::Func, 9);
     let mut code = CodeSection::new();
     code.function(&eval()).function(&deliver()).function(&abandon());
     let mut module = Module::new();
@@ -132,6 +140,16 @@ fn eval() -> Function {
         number(body, 5).i32_const(0xffff).i32_and().i32_const(INPUT_AT).i32_add();
         number(body, 9).i32_const(0xffff).i32_and().call(EMIT).drop();
     });
+    operation(&mut body, 12, |body| {
+        number(number(number(body, 1), 5), 9).local_get(AT).f64_convert_i32_s();
+        number(number(body, 9), 5).call(BLOB).drop();
+    });
+    // One whose name and bytes lie where something is: a byte of the name, and then bytes of the input.
+    operation(&mut body, 13, |body| {
+        number(body, 1).i32_const(7).i32_and().local_get(AT).i32_const(NAME_OFFSET).i32_add().i32_const(1);
+        number(body, 5).f64_convert_i32_s().i32_const(INPUT_AT);
+        number(body, 9).i32_const(0xffff).i32_and().call(BLOB).drop();
+    });
     body.local_get(AT).i32_const(CALL_BYTES).i32_add().local_set(AT).br(0).end().end();
     body.i32_const(0).end();
     function
@@ -185,22 +203,33 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"ok":true,"value":1,"valueType":"number","preview":"1","error":null}"#,
         "[1]",
         "",
+        r#"{"answered":1}"#,
     ];
     for (kind, message) in messages.iter().enumerate() {
         let mut seed = call(11, [u8::try_from(kind).unwrap_or(0), 13, u8::try_from(message.len()).unwrap_or(0)]);
         seed.extend_from_slice(message.as_bytes());
         seeds.push(seed);
     }
+    seeds.push(call(12, [2, 64, 8]));
+    // Asked, put, appended to, read, listed and removed, one after the other.
+    seeds.push([0, 2, 3, 1, 5, 4].into_iter().flat_map(|verb| call(13, [verb, 0, 40])).collect());
     seeds
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// Runs calls as a cell.
     fn run(seed: &[u8]) -> Result<dormouse_engine::Turn, EngineError> {
+        run_with(seed, &Shelf::new())
+    }
+
+    fn run_with(seed: &[u8], shelf: &Arc<Shelf>) -> Result<dormouse_engine::Turn, EngineError> {
         let mut instance = ENGINE.as_ref().unwrap().create(&Settings { heap_bytes: 1 << 20, determinism: None }).unwrap();
+        instance.set_blobs(Some(Arc::<Shelf>::clone(shelf)));
         let cell = CellSource { code: String::from_utf8(seed.to_vec()).unwrap(), filename: String::new(), is_async: false };
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(instance.eval(&cell, &BUDGET))
     }
@@ -216,6 +245,11 @@ mod tests {
         assert!(matches!(run(&messages[5]), Err(EngineError::Overrun)));
         assert_eq!(run(&seeds[3]).unwrap().ticks, 1);
         assert!(matches!(run(&seeds[8]), Err(EngineError::Protocol(_))), "a stack pointer that is left elsewhere");
+        let (shelf, blobs) = (Shelf::new(), &seeds[seeds.len() - 1]);
+        run_with(&blobs[..3 * 13], &shelf).unwrap();
+        assert_eq!(shelf.bytes(), [80], "40 were put and as many appended");
+        run_with(blobs, &shelf).unwrap();
+        assert!(shelf.bytes().is_empty(), "and removed");
         assert!(matches!(run(&[0; 13]), Ok(_) | Err(EngineError::Protocol(_))));
         let mut far = vec![1];
         far.extend_from_slice(&[127; 12]);

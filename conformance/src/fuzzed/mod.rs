@@ -7,6 +7,7 @@ mod bytes;
 mod cells;
 mod image;
 mod imports;
+mod shelf;
 mod stored;
 mod wire;
 

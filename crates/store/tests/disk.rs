@@ -4,15 +4,13 @@
 use std::{
     path::Path,
     process::Command,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
 use dormouse_store::disk::{CACHED_ETAG, CacheEvent, Immutable, Watch};
-use dormouse_store::{Condition, DiskCache, DiskCacheOptions, Memory, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, DiskCache, DiskCacheOptions, PutError, SnapshotStore};
+use dormouse_testkit::store::Faulty;
 use sha2::{Digest as _, Sha256};
 
 const BYTES_MAX: u64 = 64 << 10;
@@ -43,43 +41,16 @@ impl Told {
     }
 }
 
-/// Counts reads.
-#[derive(Default)]
-struct Counted {
-    inner: Memory,
-    gets: AtomicUsize,
-}
-
-#[async_trait::async_trait]
-impl SnapshotStore for Counted {
-    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
-        self.gets.fetch_add(1, Ordering::SeqCst);
-        self.inner.get(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
-        self.inner.put(key, bytes, condition).await
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.inner.list(prefix).await
-    }
-}
-
 struct World {
-    store: Arc<Counted>,
+    store: Arc<Faulty>,
     told: Arc<Told>,
     cache: DiskCache,
 }
 
-fn open(store: &Arc<Counted>, folder: &Path) -> World {
+fn open(store: &Arc<Faulty>, folder: &Path) -> World {
     let (store, told) = (Arc::clone(store), Arc::new(Told::default()));
     let options = DiskCacheOptions { folder: folder.to_owned(), bytes_max: BYTES_MAX };
-    let cache = DiskCache::open(Arc::<Counted>::clone(&store), options, Arc::new(ByHash), Arc::<Told>::clone(&told));
+    let cache = DiskCache::open(Arc::<Faulty>::clone(&store), options, Arc::new(ByHash), Arc::<Told>::clone(&told));
     World { store, told, cache }
 }
 
@@ -99,11 +70,11 @@ impl World {
 
     /// Reads an object; answers whether it came from the store.
     async fn reads_store(&self, key: &str, fill: u8) -> bool {
-        let before = self.store.gets.load(Ordering::SeqCst);
+        let before = self.store.gets();
         let found = self.cache.get(key).await.unwrap().expect("it is there");
         assert!(found.bytes.iter().all(|byte| *byte == fill), "what was put is read");
         self.cache.settled().await;
-        let asked = self.store.gets.load(Ordering::SeqCst) > before;
+        let asked = self.store.gets() > before;
         assert_eq!(found.etag == CACHED_ETAG, !asked);
         asked
     }
@@ -111,12 +82,12 @@ impl World {
 
 #[tokio::test]
 async fn what_was_put_or_read_is_not_asked_for_again() {
-    let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
+    let (store, dir) = (Arc::<Faulty>::default(), tempfile::tempdir().unwrap());
     let folder = dir.path().join("cache");
     let first = open(&store, &folder);
     let put = first.put(1, 5000).await;
     let (read, bytes) = object(2, 700);
-    store.inner.put(&read, bytes, Condition::None).await.unwrap();
+    store.put(&read, bytes, Condition::None).await.unwrap();
     assert!(!first.reads_store(&put, 1).await && first.reads_store(&read, 2).await && !first.reads_store(&read, 2).await);
     assert_eq!(first.told.0.lock().unwrap().1, 5700);
     drop(first);
@@ -130,7 +101,7 @@ async fn what_was_put_or_read_is_not_asked_for_again() {
 
 #[tokio::test]
 async fn what_may_change_is_never_kept() {
-    let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
+    let (store, dir) = (Arc::<Faulty>::default(), tempfile::tempdir().unwrap());
     let world = open(&store, dir.path());
     let etag = world.cache.put("p/head", Bytes::from_static(b"one"), Condition::Absent).await.unwrap();
     world.cache.get("p/head").await.unwrap();
@@ -144,7 +115,7 @@ async fn what_may_change_is_never_kept() {
 
 #[tokio::test]
 async fn what_somebody_else_has_written_is_dropped_and_counted() {
-    let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
+    let (store, dir) = (Arc::<Faulty>::default(), tempfile::tempdir().unwrap());
     let folder = dir.path().join("cache");
     let world = open(&store, &folder);
     let key = world.put(7, 4000).await;
@@ -183,7 +154,7 @@ async fn what_somebody_else_has_written_is_dropped_and_counted() {
 
 #[tokio::test]
 async fn its_bytes_are_bounded_and_the_least_recently_used_go() {
-    let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
+    let (store, dir) = (Arc::<Faulty>::default(), tempfile::tempdir().unwrap());
     let world = open(&store, dir.path());
     let quarter = usize::try_from(BYTES_MAX / 4).unwrap();
     let [a, b, c, d] = [world.put(1, quarter).await, world.put(2, quarter).await, world.put(3, quarter).await, world.put(4, quarter).await];
@@ -209,7 +180,7 @@ async fn a_disk_that_is_full_or_no_disk_at_all_is_no_error() {
     if let Some(disk) = std::env::var_os(DISK_ENV) {
         return on_a_full_disk(Path::new(&disk)).await;
     }
-    let (store, dir) = (Arc::<Counted>::default(), tempfile::tempdir().unwrap());
+    let (store, dir) = (Arc::<Faulty>::default(), tempfile::tempdir().unwrap());
     let file = dir.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
     let world = open(&store, &file);
@@ -229,7 +200,7 @@ async fn a_disk_that_is_full_or_no_disk_at_all_is_no_error() {
 }
 
 async fn on_a_full_disk(disk: &Path) {
-    let store = Arc::<Counted>::default();
+    let store = Arc::<Faulty>::default();
     let world = open(&store, &disk.join("cache"));
     let first = world.put(1, 12 << 10).await;
     let second = world.put(2, 16 << 10).await;

@@ -8,6 +8,8 @@ pub mod careless;
 pub mod minio;
 pub mod process;
 pub mod proxy;
+pub mod random;
 pub mod soak;
+pub mod store;
 pub mod tools;
 pub mod web;

@@ -5,9 +5,16 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+/// Ports below those that Linux gives out, unless it is told otherwise.
+const FIRST_PORT: u32 = 20_000;
+const PORTS: u32 = 12_000;
+/// How many ports a process may ask for before it looks where the next one began.
+const PORTS_APART: u32 = 101;
 
 /// A running child. Dropping it kills it and waits for its end.
 #[derive(Debug)]
@@ -82,8 +89,19 @@ impl Drop for Process {
 
 /// A loopback port that was free a moment ago, for programs that cannot bind port 0 themselves.
 ///
+/// It is none of those that the system gives to whoever binds port 0 or connects, so on a busy machine it is not taken meanwhile; and each call,
+/// and each process, looks in another place.
+///
 /// # Errors
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..PORTS {
+        let place = std::process::id().wrapping_mul(PORTS_APART).wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        let port = u16::try_from(FIRST_PORT + place)?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port is free")
 }

@@ -20,12 +20,14 @@ use tokio::{
     task::JoinHandle,
 };
 
+use crate::random::Random;
+
 /// Bytes of a request's head at most.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The longest delay.
-const DELAY_MILLISECONDS_MAX: u64 = 40;
+const DELAY_MAX: Duration = Duration::from_millis(40);
 /// How long a request that its client has given up takes at most to arrive.
-const LATE_MILLISECONDS_MAX: u64 = 300;
+const LATE_MAX: Duration = Duration::from_millis(300);
 
 /// What is done to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +84,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    random: u64,
+    random: Random,
     rules: Vec<Rule>,
     injected: BTreeMap<Fault, u64>,
 }
@@ -94,7 +96,7 @@ impl FaultProxy {
     /// When the URL is another, or no port is free.
     pub async fn start(upstream: &str) -> Result<Self> {
         let upstream = upstream.strip_prefix("http://").context("the upstream is no http URL")?.trim_end_matches('/').to_owned();
-        let state = State { random: 1, rules: Vec::new(), injected: BTreeMap::new() };
+        let state = State { random: Random::new(1), rules: Vec::new(), injected: BTreeMap::new() };
         let shared = Arc::new(Shared { upstream, down: AtomicBool::new(false), state: Mutex::new(state) });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -111,7 +113,7 @@ impl FaultProxy {
     /// Replaces the rules. The first one that meets a request counts.
     pub fn set(&self, seed: u64, rules: Vec<Rule>) {
         let mut state = self.shared.lock();
-        (state.random, state.rules) = (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, rules);
+        (state.random, state.rules) = (Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), rules);
     }
 
     /// Whether every connection is closed as soon as it is open.
@@ -140,14 +142,14 @@ impl Shared {
     fn draw(&self, request: &Request) -> Option<Fault> {
         let mut state = self.lock();
         let rules = state.rules.clone();
-        let fault = rules.iter().find(|rule| rule.meets(request) && state.below(1000) < rule.per_mille)?.fault;
+        let fault = rules.iter().find(|rule| rule.meets(request) && state.random.below(1000) < rule.per_mille)?.fault;
         *state.injected.entry(fault).or_default() += 1;
         Some(fault)
     }
 
-    async fn pause(&self, milliseconds_max: u64) {
-        let milliseconds = self.lock().below(milliseconds_max);
-        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    async fn pause(&self, max: Duration) {
+        let pause = self.lock().random.duration(max);
+        tokio::time::sleep(pause).await;
     }
 
     /// The whole answer.
@@ -163,16 +165,6 @@ impl Shared {
             bail!("the upstream closed without an answer");
         }
         Ok(answer)
-    }
-}
-
-impl State {
-    /// xorshift64*.
-    fn below(&mut self, n: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % n.max(1)
     }
 }
 
@@ -218,14 +210,14 @@ async fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
         }
         Some(Fault::Late) => {
             drop(client);
-            shared.pause(LATE_MILLISECONDS_MAX).await;
+            shared.pause(LATE_MAX).await;
             shared.forward(&request).await?;
             return Ok(());
         }
         Some(Fault::Delay) => {
-            shared.pause(DELAY_MILLISECONDS_MAX).await;
+            shared.pause(DELAY_MAX).await;
             let answer = shared.forward(&request).await?;
-            shared.pause(DELAY_MILLISECONDS_MAX).await;
+            shared.pause(DELAY_MAX).await;
             answer
         }
     };

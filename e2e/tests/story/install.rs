@@ -4,7 +4,10 @@ use anyhow::{Context, Result, ensure};
 
 use dormouse_e2e::{bucket::Bucket, kube::Kube};
 
-use super::world::{BROKER, SESSION, SYSTEM, TOKEN, WAIT_SECONDS};
+use super::{
+    outside,
+    world::{BROKER, SESSION, SYSTEM, TOKEN, WAIT_SECONDS},
+};
 
 const MINIO: &str = include_str!("../../manifests/minio.yaml");
 const WIDGETS: &str = include_str!("../../manifests/widgets.yaml");
@@ -51,9 +54,15 @@ pub async fn crds(kube: &Kube) -> Result<()> {
     Ok(())
 }
 
-/// `kubectl apply -f` of the README's own files; the placeholder of the token is replaced as the README says.
+/// `kubectl apply -f` of the README's own files; the placeholder of the token is replaced as the README says. Then what `fetch` may reach.
 pub async fn apply_examples(kube: &Kube) -> Result<()> {
     kube.kubectl("apply -f examples/session.yaml -f examples/toolbroker.yaml").await?;
+    for (object, rules) in
+        [(format!("toolbroker/{BROKER}"), outside::BROKER_RULES), (format!("kernelsession/{SESSION}"), outside::SESSION_RULES)]
+    {
+        let patch = format!("{{\"spec\":{{\"egress\":{{\"allow\":{rules}}}}}}}");
+        kube.kubectl_args(&["patch", &object, "--type=merge", "-p", &patch]).await?;
+    }
     kube.kubectl_args(&["patch", "secret", "widgets", "-p", &format!("{{\"stringData\":{{\"token\":\"{TOKEN}\"}}}}")]).await?;
     kube.wait("condition=Ready", &format!("toolbroker/{BROKER}"), WAIT_SECONDS).await?;
     for kind in ["deployment", "service", "networkpolicy"] {

@@ -19,7 +19,7 @@ impl Actor {
     /// Gives it back.
     pub(super) fn rest(&mut self) {
         if let Some(live) = &mut self.live {
-            live.instance.give_back();
+            self.pod.metrics.gave_back(live.instance.give_back());
             live.rests = true;
         }
     }

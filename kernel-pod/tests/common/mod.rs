@@ -8,12 +8,11 @@
 )]
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions};
 use dormouse_kernel::{Pod, PodConfig, Tools};
@@ -22,7 +21,8 @@ use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Keyring, Keys, Seal};
-use dormouse_store::{Condition, Memory, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::SnapshotStore;
+pub use dormouse_testkit::store::Faulty;
 use futures::StreamExt as _;
 use tokio::sync::watch;
 
@@ -30,59 +30,6 @@ use tokio::sync::watch;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
-
-/// A store whose faults a test switches on.
-#[derive(Default)]
-pub struct Faulty {
-    inner: Memory,
-    /// The next head PUT happens, and its reply is lost.
-    pub lose_reply: AtomicBool,
-    /// Every condition is ignored.
-    pub ignore_conditions: AtomicBool,
-    /// Nothing answers.
-    pub down: AtomicBool,
-    /// Requests of any kind so far.
-    pub requests: AtomicUsize,
-}
-
-impl Faulty {
-    fn check(&self) -> Result<(), StoreError> {
-        self.requests.fetch_add(1, Ordering::SeqCst);
-        if self.down.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable { operation: "reach", endpoint: "test".to_owned(), reason: "it is down".to_owned() });
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl SnapshotStore for Faulty {
-    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
-        self.check()?;
-        self.inner.get(key).await
-    }
-
-    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<String, PutError> {
-        self.check()?;
-        let condition = if self.ignore_conditions.load(Ordering::SeqCst) { Condition::None } else { condition };
-        let result = self.inner.put(key, bytes, condition).await;
-        if key.ends_with("/head") && self.lose_reply.swap(false, Ordering::SeqCst) {
-            let lost = StoreError::Unavailable { operation: "put", endpoint: "test".to_owned(), reason: "the reply was lost".to_owned() };
-            return Err(PutError::Unknown(lost));
-        }
-        result
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.requests.fetch_add(1, Ordering::SeqCst);
-        self.inner.delete(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.requests.fetch_add(1, Ordering::SeqCst);
-        self.inner.list(prefix).await
-    }
-}
 
 /// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
 pub struct FakeTools {
@@ -240,6 +187,12 @@ pub async fn value(pod: &Pod, assignment: &Assignment, code: &str) -> serde_json
     result.value.unwrap_or(serde_json::Value::Null)
 }
 
+/// What a metric of the pod says; 0 when it never counted. `name` has its labels and not the prefix that all have.
+pub fn metric(pod: &Pod, name: &str) -> u64 {
+    let (line, text) = (format!("dormouse_{name} "), pod.metrics().render().unwrap());
+    text.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok()).unwrap_or(0)
+}
+
 /// Waits until the pod reports the session so.
 pub async fn until(pod: &Pod, uid: &str, wanted: impl Fn(&SessionReport) -> bool) -> SessionReport {
     let mut lines = Box::pin(pod.report());
@@ -252,4 +205,11 @@ pub async fn until(pod: &Pod, uid: &str, wanted: impl Fn(&SessionReport) -> bool
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("the pod reports what is awaited")
+}
+
+/// Waits until every timer of the session is delivered. What the session itself answers is true; a report may be of a moment before.
+pub async fn timers_done(pod: &Pod, on: &Assignment) {
+    while pod.wake(on.clone()).await.unwrap().next_wake_time.is_some() {
+        until(pod, &on.uid, |report| report.next_wake_time.is_none()).await;
+    }
 }

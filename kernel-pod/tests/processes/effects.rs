@@ -10,6 +10,7 @@ use axum::{Json, Router, extract::State, http::HeaderMap, routing::post};
 use clap::Parser as _;
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_testkit::process::free_port;
+use dormouse_testkit::random::Random;
 use dormouse_testkit::soak;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
 use super::kernel::{Cluster, Target};
-use super::{Load, Random, SESSIONS, SOAK_MAX, total};
+use super::{Load, SESSIONS, SOAK_MAX, total};
 
 /// Sends a random number to the service, and notes it with what came of that.
 const CELL: &str = "{ const token = Math.random(); const entry = { token, outcome: 'none' }; (globalThis.log ??= []).push(entry); \
@@ -27,7 +28,7 @@ const BROKER_FLAGS: &str = "DORMOUSE_TEST_BROKER_FLAGS";
 /// Kills of which one must have come while a call was under way.
 const KILLS_TELLING_MIN: u64 = 50;
 /// What the service takes for an answer, at most.
-const SERVICE_DELAY_MICROS_MAX: u64 = 8_000;
+const SERVICE_DELAY_MAX: Duration = Duration::from_millis(8);
 
 /// One POST as the service saw it.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ struct Noted {
 impl Service {
     /// Starts it; its URL.
     async fn start() -> (Self, String) {
-        let service = Self { posted: Arc::default(), random: Arc::new(Mutex::new(Random(3))) };
+        let service = Self { posted: Arc::default(), random: Arc::new(Mutex::new(Random::new(3))) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/post", post(count)).with_state(service.clone());
@@ -105,8 +106,8 @@ async fn count(State(service): State<Service>, headers: HeaderMap, Json(body): J
         posted.push(Posted { token, key });
         posted.iter().filter(|posted| posted.token == token).count()
     };
-    let delay = service.random.lock().unwrap().below(SERVICE_DELAY_MICROS_MAX);
-    tokio::time::sleep(Duration::from_micros(delay)).await;
+    let delay = service.random.lock().unwrap().duration(SERVICE_DELAY_MAX);
+    tokio::time::sleep(delay).await;
     Json(json!({"seen": seen}))
 }
 
@@ -160,21 +161,7 @@ async fn stopped_replaced_and_woken_again_a_process_has_no_stale_effect() {
     let kernels = [cluster.kernel_with("a", &at_broker(0)).await, cluster.kernel_with("b", &at_broker(1)).await];
     let (tell, at) = watch::channel(None);
     let mut load = Load::start(&cluster, &at, CELL);
-    let (mut random, began, wanted) = (Random(11), Instant::now(), soak::count(6, 200));
-    let mut rounds = 0;
-    tell.send_replace(Some(kernels[0].target(1)));
-    load.acks(SESSIONS as u64).await;
-    while rounds < wanted && began.elapsed() < SOAK_MAX {
-        let (owner, successor) = (&kernels[rounds as usize % 2], &kernels[(rounds as usize + 1) % 2]);
-        tokio::time::sleep(Duration::from_micros(random.below(25_000))).await;
-        owner.process.stop().unwrap();
-        rounds += 1;
-        tell.send_replace(Some(successor.target(rounds + 1)));
-        load.acks(2 * SESSIONS as u64).await;
-        owner.process.resume().unwrap();
-        load.acks(SESSIONS as u64).await;
-    }
-    let target = kernels[rounds as usize % 2].target(rounds + 1);
+    let (rounds, target) = load.taken_over(&tell, &kernels, Random::new(11), Duration::from_millis(25)).await;
     let clients = load.end().await;
     let (effects, unknown) = service.check(&logs(&clients, &target).await);
     assert_eq!(unknown, 0, "no broker ended, so each learns from the store what the other has done");
@@ -195,11 +182,11 @@ async fn killed_in_the_middle_of_calls_a_broker_makes_none_twice() {
     let (tell, at) = watch::channel(Some(kernel.target(1)));
     let mut broker = cluster.broker("broker", port, &spec).await;
     let mut load = Load::start(&cluster, &at, CELL);
-    let (mut random, began, wanted) = (Random(13), Instant::now(), soak::count(6, 200));
+    let (mut random, began, wanted) = (Random::new(13), Instant::now(), soak::count(6, 200));
     let mut kills = 0;
     while kills < wanted && began.elapsed() < SOAK_MAX {
         load.acks(SESSIONS as u64).await;
-        tokio::time::sleep(Duration::from_micros(random.below(10_000))).await;
+        tokio::time::sleep(random.duration(Duration::from_millis(10))).await;
         broker.kill();
         kills += 1;
         broker = cluster.broker("broker", port, &spec).await;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::Client;
+use dormouse_testkit::random::Random;
 use dormouse_testkit::soak;
-use kernel::Cluster;
+use kernel::{Cluster, Kernel, Target};
 use tokio::sync::watch;
 
 /// Sessions that commit all the time.
@@ -21,18 +22,6 @@ const SESSIONS: usize = 4;
 
 /// The longest time of a soak of one kind; the count that it came to is what it reports.
 const SOAK_MAX: Duration = Duration::from_secs(900);
-
-/// xorshift64*: faults come at other moments in each round, and in the same order in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) % n
-    }
-}
 
 /// Sessions that count on their own, wherever `at` says that they run.
 struct Load {
@@ -42,7 +31,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(cluster: &Arc<Cluster>, at: &watch::Receiver<Option<kernel::Target>>, code: &'static str) -> Self {
+    fn start(cluster: &Arc<Cluster>, at: &watch::Receiver<Option<Target>>, code: &'static str) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (count, acked) = watch::channel(0);
         let clients =
@@ -54,6 +43,34 @@ impl Load {
     async fn acks(&mut self, more: u64) {
         let wanted = *self.acked.borrow() + more;
         tokio::time::timeout(kernel::PATIENCE, self.acked.wait_for(|acked| *acked >= wanted)).await.expect("cells are acked").unwrap();
+    }
+
+    /// Stops the process that has the sessions, lets the other one take them over, and continues the first, which still believes that it has them:
+    /// as often as a soak wants, each time after a pause of up to `pause`. Answers how often, and where the sessions are then.
+    async fn taken_over(
+        &mut self,
+        tell: &watch::Sender<Option<Target>>,
+        kernels: &[Kernel; 2],
+        mut random: Random,
+        pause: Duration,
+    ) -> (u64, Target) {
+        let (began, wanted) = (Instant::now(), soak::count(6, 200));
+        let [mut owner, mut successor] = kernels.each_ref();
+        let (mut rounds, mut target) = (0, owner.target(1));
+        tell.send_replace(Some(target.clone()));
+        self.acks(SESSIONS as u64).await;
+        while rounds < wanted && began.elapsed() < SOAK_MAX {
+            tokio::time::sleep(random.duration(pause)).await;
+            owner.process.stop().unwrap();
+            rounds += 1;
+            target = successor.target(rounds + 1);
+            tell.send_replace(Some(target.clone()));
+            self.acks(2 * SESSIONS as u64).await;
+            owner.process.resume().unwrap();
+            self.acks(SESSIONS as u64).await;
+            std::mem::swap(&mut owner, &mut successor);
+        }
+        (rounds, target)
     }
 
     async fn end(self) -> Vec<Client> {
@@ -76,13 +93,13 @@ async fn killed_in_the_middle_of_commits_nothing_acked_is_lost() {
     let cluster = Arc::new(Cluster::start().await);
     let (tell, at) = watch::channel(None);
     let mut load = Load::start(&cluster, &at, client::CELL);
-    let (mut random, began, wanted) = (Random(5), Instant::now(), soak::count(6, 1_000));
+    let (mut random, began, wanted) = (Random::new(5), Instant::now(), soak::count(6, 1_000));
     let mut kills = 0;
     while kills < wanted && began.elapsed() < SOAK_MAX {
         let mut kernel = cluster.kernel("a").await;
         tell.send_replace(Some(kernel.target(kills + 1)));
         load.acks(SESSIONS as u64).await;
-        tokio::time::sleep(Duration::from_micros(random.below(20_000))).await;
+        tokio::time::sleep(random.duration(Duration::from_millis(20))).await;
         kernel.process.kill();
         tell.send_replace(None);
         kills += 1;
@@ -107,22 +124,8 @@ async fn stopped_replaced_and_woken_again_a_process_acks_nothing_stale() {
     let cluster = Arc::new(Cluster::start().await);
     let (tell, at) = watch::channel(None);
     let mut load = Load::start(&cluster, &at, client::CELL);
-    let (mut random, began, wanted) = (Random(9), Instant::now(), soak::count(6, 200));
     let kernels = [cluster.kernel("a").await, cluster.kernel("b").await];
-    let mut rounds = 0;
-    tell.send_replace(Some(kernels[0].target(1)));
-    load.acks(SESSIONS as u64).await;
-    while rounds < wanted && began.elapsed() < SOAK_MAX {
-        let (owner, successor) = (&kernels[rounds as usize % 2], &kernels[(rounds as usize + 1) % 2]);
-        tokio::time::sleep(Duration::from_micros(random.below(15_000))).await;
-        owner.process.stop().unwrap();
-        rounds += 1;
-        tell.send_replace(Some(successor.target(rounds + 1)));
-        load.acks(2 * SESSIONS as u64).await;
-        owner.process.resume().unwrap();
-        load.acks(SESSIONS as u64).await;
-    }
-    let target = kernels[rounds as usize % 2].target(rounds + 1);
+    let (rounds, target) = load.taken_over(&tell, &kernels, Random::new(9), Duration::from_millis(15)).await;
     let clients = load.end().await;
     for client in &clients {
         client.check(&target).await;

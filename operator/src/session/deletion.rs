@@ -167,3 +167,7 @@ fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
         source_anchor: None,
     }
 }
+
+#[cfg(test)]
+#[path = "deletion_tests.rs"]
+mod tests;
