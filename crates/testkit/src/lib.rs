@@ -8,6 +8,7 @@ pub mod careless;
 pub mod minio;
 pub mod process;
 pub mod proxy;
+pub mod registry;
 pub mod soak;
 pub mod tools;
 pub mod web;
