@@ -31,6 +31,7 @@ use crate::{
     journal::{Claim, Journal, Limits, Ticket},
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
+    modules::{self, Modules},
 };
 
 /// Largest body of a call, in bytes.
@@ -56,6 +57,7 @@ struct Inner {
     meters: Meters,
     slots: Semaphore,
     egress: Egress,
+    modules: Modules,
 }
 
 impl Broker {
@@ -84,7 +86,8 @@ impl Broker {
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let ledger = place.map(|place| Ledger::new(place, meters.clone()));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
-        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots, egress }) })
+        let modules = Modules::new()?;
+        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots, egress, modules }) })
     }
 
     /// Takes another spec; the journal stays.
@@ -236,6 +239,22 @@ impl Broker {
         self.catalog().egress.clone()
     }
 
+    pub(crate) fn module_loads(&self) -> &Modules {
+        &self.inner.modules
+    }
+
+    pub(crate) fn module_source(&self) -> Option<Arc<modules::Source>> {
+        self.catalog().modules.clone()
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
+    }
+
+    pub(crate) fn count_load(&self, outcome: &str) {
+        self.inner.meters.loads.with_label_values(&[outcome]).inc();
+    }
+
     /// The routes, for kernel pods of `namespace` only.
     pub fn router(&self, namespace: impl Into<String>) -> Router {
         let state = Served { broker: self.clone(), namespace: namespace.into() };
@@ -243,6 +262,7 @@ impl Broker {
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
             .route("/v1/tools", get(tools))
             .merge(egress::routes())
+            .merge(modules::routes())
             .with_state(state);
         require(routes, &[Process::Kernel])
     }

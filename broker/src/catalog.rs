@@ -16,6 +16,7 @@ use crate::{
     ConfigError, Problem, ProblemKind, Secrets,
     credential::Scheme,
     egress::BrokerRules,
+    modules::Source,
     path::{Pattern, Template},
 };
 
@@ -31,6 +32,7 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Catalog {
     pub(crate) tools: BTreeMap<String, Arc<Tool>>,
     pub(crate) egress: Arc<BrokerRules>,
+    pub(crate) modules: Option<Arc<Source>>,
 }
 
 /// A tool.
@@ -98,7 +100,8 @@ impl Catalog {
             }
         }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
-        if problems.is_empty() { Ok(Self { tools, egress }) } else { Err(ConfigError::Problems(problems)) }
+        let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
+        if problems.is_empty() { Ok(Self { tools, egress, modules }) } else { Err(ConfigError::Problems(problems)) }
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
@@ -131,7 +134,7 @@ fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Metho
 }
 
 fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
-    if !is_base_url(&spec.base_url) {
+    if base_url(&spec.base_url).is_none() {
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
     }
     let scheme = Scheme::check(&spec.auth, &format!("{path}.auth"), secrets, problems).unwrap_or(Scheme::None);
@@ -162,10 +165,11 @@ fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: 
     }
 }
 
-fn is_base_url(text: &str) -> bool {
-    let Ok(url) = Url::parse(text) else { return false };
+/// The URL, if paths can be appended to it.
+pub(crate) fn base_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
     let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    matches!(url.scheme(), "http" | "https") && url.has_host() && plain
+    (matches!(url.scheme(), "http" | "https") && url.has_host() && plain).then_some(url)
 }
 
 fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Service>>, problems: &mut Vec<Problem>) -> Option<Tool> {

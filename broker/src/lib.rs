@@ -6,7 +6,8 @@
 //! to repeat is in an object store, where replicas and later processes find it; without one, it lives in memory as long as this process, and a
 //! repeated call that it does not know is refused: its outcome is unknown. Services see an `idempotency-key` header that names the call.
 //!
-//! What a cell fetches by itself goes out here too, within rules, to addresses that were checked, and without any credential.
+//! What a cell fetches by itself goes out here too, within rules, to addresses that were checked, and without any credential. Packages of npm
+//! that a session imports come from the registry that the spec names, resolved and verified here.
 //!
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect that its rules do not allow, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -20,6 +21,7 @@ mod exchange;
 mod journal;
 mod ledger;
 mod meters;
+mod modules;
 mod path;
 mod process;
 mod secrets;

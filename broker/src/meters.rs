@@ -16,6 +16,8 @@ pub(crate) struct Meters {
     pub(crate) unstored: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) seconds: Histogram,
+    /// Loads of packages.
+    pub(crate) loads: IntCounterVec,
 }
 
 impl Meters {
@@ -28,6 +30,11 @@ impl Meters {
             unstored: metrics.counter("broker_unstored_outcomes_total", "Outcomes of calls that the journal's store did not take.")?,
             in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
             seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
+            loads: metrics.counters(
+                "broker_module_loads_total",
+                "Packages of npm that sessions asked for, by outcome: ok or the error code.",
+                &["outcome"],
+            )?,
         })
     }
 

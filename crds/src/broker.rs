@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, condition::Condition, egress::BrokerEgress};
+use crate::{KeyRef, condition::Condition, egress::BrokerEgress, modules::Registry};
 
 /// Desired state of a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct ToolBrokerSpec {
     /// What sessions may `fetch`. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<BrokerEgress>,
+    /// Where packages for sessions come from. Absent: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modules: Option<Registry>,
 }
 
 /// The journal of calls that are not safe to repeat.

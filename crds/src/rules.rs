@@ -158,6 +158,20 @@ pub(crate) fn broker_egress() -> Value {
     rules([host, methods, paths, named])
 }
 
+pub(crate) fn modules() -> Value {
+    rules([rule(
+        "self.allow.all(m, m.matches('^(npm:)?(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_~-][A-Za-z0-9._~-]*(@[A-Za-z0-9 .^~<>=|*+_-]+)?$'))",
+        "modules.allow: write names of packages of npm, such as lodash, or npm:NAME@RANGE, such as npm:zod@^4",
+    )])
+}
+
+pub(crate) fn registry() -> Value {
+    rules([rule(
+        "self.registry.matches('^https?://[^/?#@]+')",
+        "modules.registry: write the http:// or https:// URL of an npm registry, without user and password",
+    )])
+}
+
 pub(crate) fn auth() -> Value {
     rules([
         rule(

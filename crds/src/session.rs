@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{NameRef, condition::Condition, egress::Egress};
+use crate::{NameRef, condition::Condition, egress::Egress, modules::Modules};
 
 /// Whether the session may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -86,6 +86,9 @@ pub struct KernelSessionSpec {
     /// Where `fetch` may go, through the ToolBroker. Absent: nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Egress>,
+    /// Packages of npm that cells may import, through the ToolBroker. Absent: those that every session has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modules: Option<Modules>,
     /// Code that runs once, before the first cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
@@ -108,6 +111,7 @@ impl Default for KernelSessionSpec {
             determinism: None,
             tool_broker_ref: None,
             egress: None,
+            modules: None,
             bootstrap: None,
             source: None,
             checkpoints: Checkpoints::default(),

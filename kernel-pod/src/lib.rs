@@ -16,6 +16,7 @@ mod events;
 mod files;
 pub mod lanes;
 mod metrics;
+mod modules;
 mod pod;
 mod registry;
 mod report;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dormouse_protocol::broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, ToolAnswer, ToolCall};
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,6 +48,14 @@ pub trait Tools: Send + Sync {
 
     /// Gives a fetch up, or closes its body. A broker that does not hear of it finds out by itself.
     async fn close(&self, _broker: &str, _call: CloseCall) {}
+
+    /// A package of npm and all that it needs.
+    ///
+    /// # Errors
+    /// The broker has no registry, finds no such package, or cannot be reached for a long while.
+    async fn modules(&self, _broker: &str, _call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
+        Err(ApiError::new(ErrorCode::NotSupported, "this process loads no packages"))
+    }
 }
 
 /// Brokers behind mTLS.
@@ -147,6 +155,11 @@ impl Tools for BrokerTools {
     async fn body(&self, broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
         let namespace = call.namespace.clone();
         self.send(Way { broker, namespace: &namespace, path: "/v1/body" }, call, |_| {}).await
+    }
+
+    async fn modules(&self, broker: &str, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
+        let namespace = call.namespace.clone();
+        self.send(Way { broker, namespace: &namespace, path: "/v1/modules" }, call, |_| {}).await
     }
 
     async fn close(&self, broker: &str, call: CloseCall) {

@@ -62,7 +62,8 @@ impl Clients {
         Ok(Self { public: of(Reach::Public)?, private: of(Reach::Private)? })
     }
 
-    fn of(&self, reach: Reach) -> &Client {
+    /// The one of a reach.
+    pub(crate) fn of(&self, reach: Reach) -> &Client {
         match reach {
             Reach::Public => &self.public,
             Reach::Private => &self.private,

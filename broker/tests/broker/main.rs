@@ -4,5 +4,6 @@
 mod calls;
 mod fetch;
 mod journal;
+mod modules;
 mod process;
 mod world;

@@ -12,7 +12,7 @@ use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall},
+    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, ToolAnswer, ToolCall},
 };
 use dormouse_service::{
     Metrics,
@@ -92,6 +92,10 @@ impl Tools for DevTools {
 
     async fn body(&self, broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
         self.named(broker)?.body(broker, call).await
+    }
+
+    async fn modules(&self, broker: &str, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
+        self.named(broker)?.modules(broker, call).await
     }
 
     async fn close(&self, broker: &str, call: CloseCall) {

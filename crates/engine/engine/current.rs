@@ -1,1 +1,1 @@
-include_bytes!("2effc7f3f2f9d213.wasm")
+include_bytes!("16c50066855e4e01.wasm")

@@ -1,4 +1,5 @@
-//! Contents that lie outside the heap: the guest asks for them by name, whoever owns the instance keeps them.
+//! Contents that lie outside the heap: the guest asks for them by name, whoever owns the instance keeps them. Packages that a cell imports are
+//! contents that the owner may have to fetch first.
 //!
 //! The guest's call may wait for them: the turn is suspended as it is for other sessions' sake, and nothing of the memory changes meanwhile but
 //! what the answer fills in. No boundary lies inside a turn, so what a snapshot sees is a call that was answered or was never made.
@@ -45,6 +46,15 @@ pub trait Blobs: Send + Sync {
 
     /// The contents whose names begin so, with their bytes.
     async fn list(&self, prefix: &str) -> Vec<(String, u64)>;
+
+    /// The package that a cell means by `specifier`, `NAME@VERSION`; when this answers, its sources are contents. `None`: the session has no such
+    /// package and may not have it.
+    ///
+    /// # Errors
+    /// What the script is told.
+    async fn package(&self, _specifier: &str) -> Result<Option<String>, BlobError> {
+        Ok(None)
+    }
 }
 
 /// What a script is told about a content that it cannot have.
@@ -71,11 +81,13 @@ enum Verb {
     Append,
     Remove,
     List,
+    Package,
 }
 
 impl Verb {
     fn from_number(number: i32) -> Option<Self> {
-        [Self::Stat, Self::Read, Self::Put, Self::Append, Self::Remove, Self::List].get(usize::try_from(number).ok()?).copied()
+        let all = [Self::Stat, Self::Read, Self::Put, Self::Append, Self::Remove, Self::List, Self::Package];
+        all.get(usize::try_from(number).ok()?).copied()
     }
 }
 
@@ -104,6 +116,7 @@ async fn answer(caller: &mut Caller<'_, Host>, parameters: Parameters) -> wasmti
     guest(caller, data_at, data_bytes)?;
     let result = match caller.data().blobs.clone() {
         Some(blobs) => run(caller, &*blobs, verb, &name, option, (data_at, data_bytes)).await?,
+        None if matches!(verb, Verb::Package) => Ok(NOTHING),
         None => Err(BlobError::none_kept()),
     };
     match result {
@@ -130,14 +143,21 @@ async fn run(
         Verb::Read => read(caller, blobs, name, option, data).await?,
         Verb::Put | Verb::Append => write(caller, blobs, name, (option != 0.0, matches!(verb, Verb::Append)), data).await?,
         Verb::Remove => Ok(f64::from(u8::from(blobs.remove(name).await))),
-        Verb::List => {
-            let listed = blobs.list(name).await;
-            let text = serde_json::to_vec(&listed).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
-            let bytes = to_number(text.len() as u64);
-            caller.data_mut().give_input(text);
-            Ok(bytes)
-        }
+        Verb::List => Ok(give(caller, &blobs.list(name).await)?),
+        Verb::Package => match blobs.package(name).await {
+            Ok(Some(found)) => Ok(give(caller, &found)?),
+            Ok(None) => Ok(NOTHING),
+            Err(error) => Err(error),
+        },
     })
+}
+
+/// Lays JSON ready as the guest's input. Answers its bytes.
+fn give(caller: &mut Caller<'_, Host>, answer: &impl serde::Serialize) -> wasmtime::Result<f64> {
+    let text = serde_json::to_vec(answer).map_err(|error| wasmtime::Error::msg(error.to_string()))?;
+    let bytes = to_number(text.len() as u64);
+    caller.data_mut().give_input(text);
+    Ok(bytes)
 }
 
 async fn read(

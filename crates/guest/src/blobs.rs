@@ -11,6 +11,7 @@ const PUT: i32 = 2;
 const APPEND: i32 = 3;
 const REMOVE: i32 = 4;
 const LIST: i32 = 5;
+const PACKAGE: i32 = 6;
 
 /// Adds the functions to `to`.
 pub fn add_to(to: &Object<'_>) -> Result<()> {
@@ -20,6 +21,7 @@ pub fn add_to(to: &Object<'_>) -> Result<()> {
     to.set("blobWriteText", Func::from(write_text))?;
     to.set("blobRemove", Func::from(remove))?;
     to.set("blobList", Func::from(list))?;
+    to.set("package", Func::from(package))?;
     Ok(())
 }
 
@@ -55,6 +57,15 @@ fn list<'js>(ctx: Ctx<'js>, prefix: CString<'js>) -> Result<Value<'js>> {
     match answer.as_number() {
         Some(bytes) => ctx.json_parse(boundary::input(bytes as usize)),
         None => Ok(answer),
+    }
+}
+
+/// The package that a name means, `NAME@VERSION`: its sources are contents now. -1 when there is none for this session.
+fn package<'js>(ctx: Ctx<'js>, name: CString<'js>) -> Result<Value<'js>> {
+    let answer = ask(ctx.clone(), PACKAGE, &name, 0.0, (std::ptr::null_mut(), 0))?;
+    match answer.as_number() {
+        Some(bytes) if bytes >= 0.0 => ctx.json_parse(boundary::input(bytes as usize)),
+        _ => Ok(answer),
     }
 }
 

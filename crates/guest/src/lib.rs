@@ -10,6 +10,7 @@ mod crypto;
 mod heap;
 mod modules;
 mod natives;
+mod packages;
 mod random;
 mod session;
 mod single;

@@ -4,11 +4,15 @@
 //! another, so that the baked memory has no trace of the compiler's work. Bytecode is bytes: the collector never visits it, and a session
 //! shares its pages with every other session.
 
-use std::{ffi::CString, ops::Range, ptr::NonNull};
+use std::{
+    ffi::{c_char, CString},
+    ops::Range,
+    ptr::NonNull,
+};
 
 use rquickjs::{convert::List, qjs, Ctx, Error, Exception, Function, Persistent, Result, Value};
 
-use crate::{boundary, single::Single};
+use crate::{boundary, packages, single::Single};
 
 /// All bytecode, and where each module's lies.
 struct Kept {
@@ -19,6 +23,8 @@ struct Kept {
 static KEPT: Single<Kept> = Single::new(Kept { code: Vec::new(), places: Vec::new() });
 /// The prelude's answer to what a module exports.
 static EXPORTS: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
+/// The prelude's answer to what a module means by a name.
+static RESOLVE: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
 
 /// Compiles a script and emits its bytecode.
 pub fn compile(ctx: &Ctx<'_>, name: &str, mut source: Vec<u8>) -> Result<()> {
@@ -88,51 +94,71 @@ pub fn function<'js>(ctx: Ctx<'js>, name: String) -> Result<Option<Value<'js>>> 
     }
 }
 
-/// Lets `import()` find the modules, by what the prelude's function says of them: an array of names and one of values.
-pub fn answer_imports<'js>(ctx: &Ctx<'js>, exports: Function<'js>) {
+/// Lets `import()` find the modules, by what the prelude's functions say of them: `exports` an array of names and one of values, or the text of an
+/// ES module; `resolve` the module that is meant by a name.
+pub fn answer_imports<'js>(ctx: &Ctx<'js>, exports: Function<'js>, resolve: Function<'js>) {
     *EXPORTS.get() = Some(Persistent::save(ctx, exports));
-    // SAFETY: the runtime outlives every module; the loader has no state of its own.
-    unsafe { qjs::JS_SetModuleLoaderFunc(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), None, Some(load), std::ptr::null_mut()) };
+    *RESOLVE.get() = Some(Persistent::save(ctx, resolve));
+    // SAFETY: the runtime outlives every module; neither function has a state of its own.
+    unsafe {
+        qjs::JS_SetModuleLoaderFunc(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), Some(packages::normalize), Some(load), std::ptr::null_mut());
+    }
+}
+
+/// The module that `base` means by `name`.
+pub fn resolve(ctx: &Ctx<'_>, base: &str, name: &str) -> Result<String> {
+    let Some(resolve) = RESOLVE.get().clone() else { return Err(Error::Unknown) };
+    resolve.restore(ctx)?.call((base, name))
+}
+
+fn answer_of<'js>(ctx: &Ctx<'js>, name: &str) -> Result<Value<'js>> {
+    let Some(exports) = EXPORTS.get().clone() else { return Err(Error::Unknown) };
+    exports.restore(ctx)?.call((name,))
 }
 
 fn exports_of<'js>(ctx: &Ctx<'js>, name: &str) -> Result<(Vec<String>, Vec<Value<'js>>)> {
-    let Some(exports) = EXPORTS.get().clone() else { return Err(Error::Unknown) };
-    let List(found) = exports.restore(ctx)?.call((name,))?;
+    let List(found) = answer_of(ctx, name)?.get()?;
     Ok(found)
 }
 
 /// Leaves the error as the context's exception.
-fn raise(ctx: &Ctx<'_>, error: Error) {
+pub fn raise(ctx: &Ctx<'_>, error: Error) {
     if !error.is_exception() {
         drop(Exception::throw_type(ctx, &error.to_string()));
     }
 }
 
-unsafe extern "C" fn load(ctx: *mut qjs::JSContext, name: *const std::ffi::c_char, _: *mut std::ffi::c_void) -> *mut qjs::JSModuleDef {
+/// A definition without values: those come when the module is evaluated.
+unsafe fn declare(ctx: &Ctx<'_>, name: *const c_char, exports: Value<'_>) -> Result<*mut qjs::JSModuleDef> {
+    let List((names, _)): List<(Vec<String>, Value<'_>)> = exports.get()?;
+    let raw = ctx.as_raw().as_ptr();
+    let module = qjs::JS_NewCModule(raw, name, Some(fill));
+    if module.is_null() {
+        return Err(Error::Exception);
+    }
+    for export in names.into_iter().filter_map(|name| CString::new(name).ok()) {
+        if qjs::JS_AddModuleExport(raw, module, export.as_ptr()) < 0 {
+            return Err(Error::Exception);
+        }
+    }
+    Ok(module)
+}
+
+unsafe extern "C" fn load(ctx: *mut qjs::JSContext, name: *const c_char, _: *mut std::ffi::c_void) -> *mut qjs::JSModuleDef {
     let Some(pointer) = NonNull::new(ctx) else { return std::ptr::null_mut() };
     let ctx = Ctx::from_raw(pointer);
-    let found = match std::ffi::CStr::from_ptr(name).to_str() {
-        Ok(text) => exports_of(&ctx, text),
+    let answer = match std::ffi::CStr::from_ptr(name).to_str() {
+        Ok(text) => answer_of(&ctx, text),
         Err(error) => Err(error.into()),
     };
-    let (names, _) = match found {
-        Ok(found) => found,
-        Err(error) => {
-            raise(&ctx, error);
-            return std::ptr::null_mut();
-        }
-    };
-    let names: Vec<CString> = names.into_iter().filter_map(|name| CString::new(name).ok()).collect();
-    let module = qjs::JS_NewCModule(pointer.as_ptr(), name, Some(fill));
-    if module.is_null() {
-        return module;
-    }
-    for export in names {
-        if qjs::JS_AddModuleExport(pointer.as_ptr(), module, export.as_ptr()) < 0 {
-            return std::ptr::null_mut();
-        }
-    }
-    module
+    let module = answer.and_then(|answer| match answer.as_object() {
+        Some(description) if !description.is_array() => packages::define(&ctx, description.clone()),
+        _ => declare(&ctx, name, answer),
+    });
+    module.unwrap_or_else(|error| {
+        raise(&ctx, error);
+        std::ptr::null_mut()
+    })
 }
 
 unsafe extern "C" fn fill(ctx: *mut qjs::JSContext, module: *mut qjs::JSModuleDef) -> std::ffi::c_int {

@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{blobs, boundary, crypto, modules, random, session, url};
+use crate::{blobs, boundary, crypto, modules, packages, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -28,6 +28,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     blobs::add_to(&for_modules)?;
     url::add_to(&for_modules)?;
     crypto::add_to(&for_modules)?;
+    packages::add_to(&for_modules)?;
     native.set("forModules", for_modules)?;
     Ok(native)
 }

@@ -75,7 +75,7 @@ impl Session {
             options.filename = Some("dormouse:prelude".into());
             let prelude: Function = ctx.eval_with_options(PRELUDE, options)?;
             let made: Object = prelude.call((natives::object(&ctx)?,))?;
-            modules::answer_imports(&ctx, made.get("moduleExports")?);
+            modules::answer_imports(&ctx, made.get("moduleExports")?, made.get("resolveModule")?);
             let keep = |name: &str| -> rquickjs::Result<_> { Ok(Persistent::save(&ctx, made.get::<_, Function>(name)?)) };
             Ok([keep("boot")?, keep("begin")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
         });
@@ -376,7 +376,8 @@ fn track_rejection<'js>(ctx: Ctx<'js>, promise: Value<'js>, reason: Value<'js>, 
     }
 }
 
-fn forget_rejection(promise: &Value<'_>) {
+/// Somebody has the promise's error.
+pub fn forget_rejection(promise: &Value<'_>) {
     let list = REJECTIONS.get();
     let same = |kept: &Kept| kept.clone().restore(promise.ctx()).is_ok_and(|value| value.as_raw() == promise.as_raw());
     if let Some(at) = list.iter().rposition(|(kept, _)| same(kept)) {

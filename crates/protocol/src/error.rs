@@ -55,6 +55,10 @@ pub enum ErrorCode {
     ToolDenied,
     /// The address may not be reached.
     EgressDenied,
+    /// The registry has no such package, or no such version of it.
+    ModuleNotFound,
+    /// The registry cannot be reached, or what it gave does not verify or cannot be used.
+    ModuleUnavailable,
     /// The object store cannot be reached.
     StorageUnavailable,
     /// The object store does not keep conditional writes atomic.
@@ -83,7 +87,7 @@ impl ErrorCode {
             Self::InvalidRequest | Self::SyntaxError | Self::ToolArgsInvalid => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden | Self::ToolDenied | Self::EgressDenied => 403,
-            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound => 404,
+            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict => 409,
             Self::SessionGone => 410,
@@ -99,7 +103,7 @@ impl ErrorCode {
             Self::SessionBusy | Self::QuotaExceeded => 429,
             Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
             Self::NotSupported => 501,
-            Self::ToolResultInvalid => 502,
+            Self::ToolResultInvalid | Self::ModuleUnavailable => 502,
             Self::CapacityExhausted | Self::StorageUnavailable | Self::StorageUnsafe | Self::ShuttingDown => 503,
         }
     }

@@ -9,6 +9,7 @@ pub mod minio;
 pub mod process;
 pub mod proxy;
 pub mod random;
+pub mod registry;
 pub mod soak;
 pub mod store;
 pub mod tools;

@@ -37,6 +37,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use engines::of as engine_of;
+pub(crate) use ops::Caller;
 pub(crate) use wake::image;
 
 use crate::claim::Claim;

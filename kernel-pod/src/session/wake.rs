@@ -20,6 +20,7 @@ use super::{EvalJob, Fault, budget, engines, gone};
 use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
+use crate::modules::Modules;
 use crate::slots::Slot;
 
 /// Times that head and segments are read: a commit may rewrite them between two reads.
@@ -196,7 +197,7 @@ impl Actor {
         let litter = first || std::mem::take(&mut self.lost_commit);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
         let contents = Arc::new(Contents::new(Arc::clone(&self.pod), self.key(), epoch, owned.head.as_deref()));
-        instance.set_blobs(Some(Arc::<Contents>::clone(&contents)));
+        instance.set_blobs(Some(self.modules(&contents)));
         self.live = Some(Live {
             instance,
             settings,
@@ -212,6 +213,12 @@ impl Actor {
             idle_since,
             rests: false,
         });
+    }
+
+    /// What an instance asks for what lies outside its heap.
+    pub(super) fn modules(&self, contents: &Arc<Contents>) -> Arc<dyn engine::Blobs> {
+        let allow = self.assignment.spec.modules.as_ref().map(|modules| modules.allow.clone()).unwrap_or_default();
+        Arc::new(Modules::new(Arc::clone(contents), self.caller(), allow))
     }
 
     /// The same as [`Self::caller`], but nobody while the assignment is only claimed.
@@ -285,13 +292,17 @@ impl Actor {
         live.state.spec = self.assignment.spec.clone();
         live.dirty = true;
         if live.settings == settings {
+            let contents = Arc::clone(&live.contents);
+            let modules = self.modules(&contents);
+            self.live.iter_mut().for_each(|live| live.instance.set_blobs(Some(Arc::clone(&modules))));
             return Ok(());
         }
         self.commit().await?;
+        let modules = self.live.as_ref().map(|live| self.modules(&live.contents));
         let Some(live) = &mut self.live else { return Ok(()) };
         let engine = live.instance.engine().clone();
         live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
-        live.instance.set_blobs(Some(Arc::<Contents>::clone(&live.contents)));
+        live.instance.set_blobs(modules);
         live.settings = settings;
         Ok(())
     }

@@ -170,7 +170,9 @@ pub fn referring(brokers: &Store<ToolBroker>, secret: &PartialObjectMeta<Secret>
                     .spec
                     .services
                     .iter()
-                    .any(|service| service.auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name)))
+                    .map(|service| &service.auth)
+                    .chain(broker.spec.modules.iter().map(|modules| &modules.auth))
+                    .any(|auth| auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name)))
     };
     brokers.state().iter().filter(|broker| refers(broker)).map(|broker| ObjectRef::from_obj(&**broker)).collect()
 }

@@ -79,16 +79,18 @@ impl ValidBroker {
 /// An `auth` without its secretRef, which objects older than the CEL rule may have.
 pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
     let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for service in &spec.services {
-        for (secret, key) in keys(&service.name, &service.auth)? {
+    let services = spec.services.iter().map(|service| (format!("service {}", service.name), &service.auth));
+    let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), &modules.auth));
+    for (owner, auth) in services.chain(registry) {
+        for (secret, key) in keys(&owner, auth)? {
             needed.entry(secret).or_default().insert(key);
         }
     }
     Ok(needed)
 }
 
-fn keys(service: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
-    let refuse = |what: &str| Refusal { reason: BrokerReason::InvalidSpec, message: format!("service {service}: auth needs {what}") };
+fn keys(owner: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
+    let refuse = |what: &str| Refusal { reason: BrokerReason::InvalidSpec, message: format!("{owner}: auth needs {what}") };
     let secret = || auth.secret_ref.as_ref().ok_or_else(|| refuse("secretRef: {name: …, key: …}"));
     match auth.type_ {
         AuthType::None => Ok(Vec::new()),

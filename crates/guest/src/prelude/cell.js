@@ -101,4 +101,5 @@ return {
   deliver,
   unhandled,
   moduleExports,
+  resolveModule,
 };

@@ -1,5 +1,6 @@
 // The modules that a session finds. Their bytecode lies in the engine; one is evaluated when something first asks for it, so that a session
-// has no page of those it does not use. `node/…` and `npm/…` are for cells, `web/…` is behind globals.
+// has no page of those it does not use. `node/…` and `npm/…` are for cells, `web/…` is behind globals. Other packages of npm come from outside the
+// heap, where `spec.modules` allows them: `web/packages` finds its way in them.
 const modules = new MapCtor();
 const inside = { __proto__: null, inspect, formatLine, kindOf, typedTag };
 for (const name in native.forModules) inside[name] = native.forModules[name];
@@ -10,6 +11,8 @@ inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
 inside.operate = operate;
 inside.giveUp = giveUp;
+inside.loadModule = (id) => loadModule(id);
+inside.isKnown = (id) => known[id] === true;
 
 const loadModule = (id) => {
   const known = mapGet(modules, id);
@@ -41,13 +44,13 @@ const namesOf = (folder) => {
   return join(names, ', ');
 };
 const notThere = (name, code) => {
-  const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:`);
+  const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:; other packages of npm are there when spec.modules.allow of the session names them`);
   error.code = code;
   return error;
 };
 const LODASH = 'lodash/';
-const requireModule = (name, code) => {
-  if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+// What the engine has.
+const requireKnown = (name, code) => {
   const prefix = slice(name, 0, 5) === 'node:' ? 'node/' : slice(name, 0, 4) === 'npm:' ? 'npm/' : '';
   const bare = prefix === '' ? name : slice(name, prefix.length);
   if (prefix !== 'npm/' && known[`node/${bare}`]) return loadModule(`node/${bare}`);
@@ -60,15 +63,50 @@ const requireModule = (name, code) => {
   }
   throw notThere(name, code);
 };
-expose('require', function require(name) { return requireModule(name, 'MODULE_NOT_FOUND'); });
 
-// What an `import` of the module sees: names, and their values.
+// What the session has of npm's packages. A file of one is a module named `npm:NAME@VERSION/PATH`.
+const PACKAGE = 'npm:';
+const packages = () => loadModule('web/packages');
+const isPackageFile = (id) => slice(id, 0, PACKAGE.length) === PACKAGE && indexOf(id, '@', PACKAGE.length + 1) > 0;
+// The file that a cell means: of a package that the session has or may have, or undefined.
+const packageFile = (name, how) => {
+  const prefixed = slice(name, 0, PACKAGE.length) === PACKAGE;
+  const bare = prefixed ? slice(name, PACKAGE.length) : name;
+  const first = slice(bare, 0, 1);
+  if (first === '' || first === '.' || first === '/' || slice(bare, 0, 5) === 'node:' || (!prefixed && known[`node/${bare}`])) return undefined;
+  let end = indexOf(bare, '/');
+  if (first === '@' && end >= 0) end = indexOf(bare, '/', end + 1);
+  const found = told(native.package(end < 0 ? bare : slice(bare, 0, end)));
+  if (typeof found !== 'string') return undefined;
+  return packages().entry(found, end < 0 ? '' : slice(bare, end + 1), how);
+};
+expose('require', function require(name) {
+  if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  const file = packageFile(name, 'require');
+  return file === undefined ? requireKnown(name, 'MODULE_NOT_FOUND') : packages().requireFile(file);
+});
+
+// What `base` means by a name: a module as `moduleExports` takes it.
+const EXACTLY = 'require:';
+const OWN = 'dormouse:';
+const resolveModule = (base, name) => {
+  if (isPackageFile(base)) return packages().resolveImport(name, base);
+  if (slice(base, 0, EXACTLY.length) === EXACTLY) return name;
+  const file = packageFile(name, 'import');
+  if (file === undefined && (isPackageFile(name) || slice(name, 0, OWN.length) === OWN)) throw notThere(name, 'ERR_MODULE_NOT_FOUND');
+  return file ?? name;
+};
+// What an `import` of the module sees: names and their values, or the text of an ES module.
 const moduleExports = (name) => {
-  const exports = requireModule(name, 'ERR_MODULE_NOT_FOUND');
+  if (isPackageFile(name) || slice(name, 0, OWN.length) === OWN) return packages().load(name);
+  const exports = requireKnown(name, 'ERR_MODULE_NOT_FOUND');
   const fromModule = hasOwn(exports, '__esModule') && hasOwn(exports, 'default');
+  return exported(exports, fromModule ? exports.default : exports);
+};
+const exported = (exports, byDefault) => {
   const names = ['default'];
-  const values = [fromModule ? exports.default : exports];
-  const keys = ownKeys(exports);
+  const values = [byDefault];
+  const keys = typeof exports === 'object' && exports !== null || typeof exports === 'function' ? ownKeys(exports) : [];
   for (let i = 0; i < keys.length; i++) {
     if (typeof keys[i] !== 'string' || keys[i] === 'default' || !isEnumerable(exports, keys[i])) continue;
     names[names.length] = keys[i];
@@ -76,6 +114,7 @@ const moduleExports = (name) => {
   }
   return [names, values];
 };
+inside.exported = exported;
 
 // Globals that come with a module: reading one loads it, and from then on it is an ordinary global.
 const later = (object, name, id) => {

@@ -19,6 +19,7 @@ use super::ops::now_ms;
 use super::state::Pending;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
+use crate::modules::{Modules, PACKAGE_PREFIX};
 use crate::pod::Pod;
 use plan::{Plan, plan};
 use replay::{Replay, files, globals};
@@ -134,7 +135,9 @@ impl Actor {
         let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
         let head = live.owned.head.as_deref();
         let contents = Arc::new(Contents::empty(Arc::clone(&self.pod), self.key(), self.assignment.epoch, head));
-        instance.set_blobs(Some(Arc::<Contents>::clone(&contents)));
+        // Its cells find the packages that they found, and no others.
+        contents.carry(&live.contents, PACKAGE_PREFIX).await;
+        instance.set_blobs(Some(Arc::new(Modules::closed(Arc::clone(&contents)))));
         let mut replay = Replay::new(instance, budget::budget(&self.assignment.spec, None));
         if let Some(bootstrap) = self.assignment.spec.bootstrap.as_ref().filter(|bootstrap| !bootstrap.code.trim().is_empty()) {
             let request = EvalRequest { code: bootstrap.code.clone(), ..EvalRequest::default() };
@@ -195,6 +198,7 @@ impl Actor {
 
     /// Puts the replayed instance in the place of the one that was.
     async fn take_over(&mut self, replayed: Replayed) {
+        let modules = self.modules(&replayed.contents);
         let Some(live) = &mut self.live else { return };
         let Replayed { replay, contents, settings } = replayed;
         contents.carry(&live.contents, CONTEXT_PREFIX).await;
@@ -205,6 +209,7 @@ impl Actor {
             .collect();
         live.state.constants = replay.constants;
         live.instance = replay.instance;
+        live.instance.set_blobs(Some(modules));
         live.contents = contents;
         live.settings = settings;
         live.dirty = true;

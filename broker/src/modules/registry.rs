@@ -1,0 +1,144 @@
+//! Requests to a registry. Credentials go to its own origin only; another host that it names for a tarball is reached at public addresses only.
+
+use std::time::Duration;
+
+use dormouse_crds::{broker::Auth, modules::Registry as RegistrySpec};
+use dormouse_protocol::{ApiError, ErrorCode};
+use reqwest::{
+    Method, Response, StatusCode, Url,
+    header::{ACCEPT, LOCATION},
+};
+
+use super::packument::Packument;
+use crate::{
+    Problem, ProblemKind, Secrets,
+    credential::{Credential, Scheme},
+    egress::{Clients, Reach, literal},
+};
+
+/// Bytes of a package's metadata.
+const PACKUMENT_BYTES_MAX: usize = 32 << 20;
+/// Bytes of a tarball, packed.
+const TARBALL_BYTES_MAX: usize = 32 << 20;
+/// How long one request may take, redirects included.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Redirects that are followed.
+const REDIRECTS_MAX: usize = 5;
+/// The short form of a package's metadata.
+const ABBREVIATED: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8";
+
+/// A registry as a spec names it, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    base: Url,
+    scheme: Scheme,
+}
+
+impl Source {
+    /// Checks a spec; what is wrong with it goes to `problems`.
+    pub(crate) fn compile(spec: &RegistrySpec, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Self> {
+        let RegistrySpec { registry, auth } = spec;
+        let auth: &Auth = auth;
+        let scheme = Scheme::check(auth, "modules.auth", secrets, problems);
+        let base = crate::catalog::base_url(registry);
+        if base.is_none() {
+            problems.push(Problem { path: "modules.registry".to_owned(), kind: ProblemKind::BaseUrl });
+        }
+        Some(Self { base: base?, scheme: scheme? })
+    }
+}
+
+/// A registry to ask.
+pub(super) struct Registry<'a> {
+    clients: &'a Clients,
+    base: &'a Url,
+    credential: Credential,
+}
+
+impl<'a> Registry<'a> {
+    pub(super) fn new(clients: &'a Clients, source: &'a Source, secrets: &Secrets) -> Result<Self, ApiError> {
+        let credential = source.scheme.read(secrets).map_err(|error| {
+            tracing::error!(%error, "credential of the registry");
+            unavailable(format!("the credential of the registry cannot be read: {error}"))
+        })?;
+        Ok(Self { clients, base: &source.base, credential })
+    }
+
+    /// What the registry says of a package.
+    pub(super) async fn packument(&self, name: &str) -> Result<Packument, ApiError> {
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            // A scoped name is one segment: its slash is escaped.
+            Ok(mut segments) => drop(segments.pop_if_empty().push(name)),
+            Err(()) => return Err(unavailable("the registry's URL has no path")),
+        }
+        let what = format!("package {name}");
+        let bytes = self.get(url, &what, PACKUMENT_BYTES_MAX).await?;
+        serde_json::from_slice(&bytes).map_err(|error| unavailable(format!("what the registry says of {what} cannot be read: {error}")))
+    }
+
+    /// A tarball.
+    pub(super) async fn tarball(&self, id: &str, url: &str) -> Result<Vec<u8>, ApiError> {
+        let url = Url::parse(url).map_err(|_| unavailable(format!("the registry names no URL for {id}")))?;
+        self.get(url, &format!("the tarball of {id}"), TARBALL_BYTES_MAX).await
+    }
+
+    async fn get(&self, url: Url, what: &str, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+        let exchange = async {
+            let response = self.send(url, what).await?;
+            read(response, what, bytes_max).await
+        };
+        let late = |_| unavailable(format!("the registry did not send {what} within {} s", REQUEST_TIMEOUT.as_secs()));
+        tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.map_err(late)?
+    }
+
+    async fn send(&self, mut url: Url, what: &str) -> Result<Response, ApiError> {
+        for _ in 0..=REDIRECTS_MAX {
+            let own = url.origin() == self.base.origin();
+            let reach = if own { Reach::Private } else { Reach::Public };
+            let refused = || unavailable(format!("{what} is at an address that is not the registry's and not public"));
+            if !matches!(url.scheme(), "http" | "https") || url.host_str().and_then(literal).is_some_and(|address| !reach.holds(address)) {
+                return Err(refused());
+            }
+            let mut request = self.clients.of(reach).request(Method::GET, url.clone()).header(ACCEPT, ABBREVIATED);
+            if let Some((name, value)) = self.credential.header.clone().filter(|_| own) {
+                request = request.header(name, value);
+            }
+            // Its sources name the address, and perhaps more than a cell should know.
+            let response = request.send().await.map_err(|error| {
+                tracing::warn!(what, %error, "the registry");
+                unavailable(format!("the registry cannot be reached for {what}"))
+            })?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            let location = response.headers().get(LOCATION).filter(|_| status.is_redirection());
+            match location.and_then(|location| url.join(location.to_str().ok()?).ok()) {
+                Some(next) => url = next,
+                None if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) => {
+                    return Err(ApiError::new(ErrorCode::ModuleNotFound, format!("the registry has no {what}")));
+                }
+                None => return Err(unavailable(format!("the registry answered {status} for {what}"))),
+            }
+        }
+        Err(unavailable(format!("the registry redirects too often for {what}")))
+    }
+}
+
+async fn read(mut response: Response, what: &str, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    let cut = |_| unavailable(format!("the registry broke off while it sent {what}"));
+    while let Some(chunk) = response.chunk().await.map_err(cut)? {
+        if bytes.len() + chunk.len() > bytes_max {
+            let message = format!("{what} is larger than {bytes_max} bytes");
+            return Err(ApiError::new(ErrorCode::SizeAdmissionError, message));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+pub(super) fn unavailable(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::ModuleUnavailable, message)
+}
