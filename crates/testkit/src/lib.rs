@@ -10,4 +10,6 @@ pub mod process;
 pub mod proxy;
 pub mod soak;
 pub mod tools;
+pub mod transit;
+pub mod versitygw;
 pub mod web;

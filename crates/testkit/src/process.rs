@@ -5,9 +5,17 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+/// How long a server may take to listen.
+const START_SECONDS: u64 = 60;
+/// Pause between two looks.
+const POLL_MILLISECONDS: u64 = 20;
+/// Starts, when another process was quicker to take the port.
+const STARTS_MAX: usize = 3;
 
 /// A running child. Dropping it kills it and waits for its end.
 #[derive(Debug)]
@@ -86,4 +94,40 @@ impl Drop for Process {
 /// When no port is free.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Starts a server that `command` makes for a port, and waits until something listens there; again with another port, when another process was
+/// quicker to take the first.
+///
+/// # Errors
+/// When it does not start, or does not listen in time.
+pub async fn serve(log: &Path, command: impl Fn(u16) -> Result<Command>) -> Result<(Process, u16)> {
+    for _ in 0..STARTS_MAX {
+        let port = free_port()?;
+        let mut process = Process::start(command(port)?, log)?;
+        if process.listens(port).await? {
+            return Ok((process, port));
+        }
+    }
+    bail!("it ends as soon as it starts:\n{}", std::fs::read_to_string(log).unwrap_or_default())
+}
+
+impl Process {
+    /// Waits until something listens at `port`; `false` if the process ended instead.
+    ///
+    /// # Errors
+    /// When it does neither in time.
+    pub async fn listens(&mut self, port: u16) -> Result<bool> {
+        let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
+        while Instant::now() < deadline {
+            if !self.is_alive() {
+                return Ok(false);
+            }
+            if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
+        }
+        bail!("it does not listen after {START_SECONDS} s:\n{}", self.output())
+    }
 }
