@@ -42,7 +42,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
         resumes.push(eval(&plain, &in_clear, "closures[0]()", Woke::Storage).await?);
         sealed_resumes.push(eval(&sealing, &encrypted, "closures[0]()", Woke::Storage).await?);
     }
-    let (sealing_times, opening_times, hashing_times) = objects()?;
+    let (sealing_times, opening_times, hashing_times) = objects().await?;
     Ok(vec![
         Row::times(
             "a small cell in a live session, committed encrypted",
@@ -71,9 +71,9 @@ fn seal() -> anyhow::Result<Seal> {
 type Times = Vec<std::time::Duration>;
 
 /// Times to seal, to open, and to hash an object.
-fn objects() -> anyhow::Result<(Times, Times, Times)> {
+async fn objects() -> anyhow::Result<(Times, Times, Times)> {
     let (seal, object) = (seal()?, vec![7; OBJECT_BYTES]);
-    let writer = seal.writer()?.ok_or_else(|| anyhow::anyhow!("no key is current"))?;
+    let writer = seal.writer().await?.ok_or_else(|| anyhow::anyhow!("no key is current"))?;
     let name = Name { session: "u", object: "1-1-ab", engine: "e" };
     let (mut sealing, mut opening, mut hashing) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
@@ -81,7 +81,7 @@ fn objects() -> anyhow::Result<(Times, Times, Times)> {
         let sealed = writer.seal(name, &object)?;
         sealing.push(start.elapsed());
         let start = std::time::Instant::now();
-        let opened = seal.open(sealed)?;
+        let opened = seal.open(sealed).await?;
         opening.push(start.elapsed());
         ensure!(opened.bytes == object, "it opens as something else");
         let start = std::time::Instant::now();

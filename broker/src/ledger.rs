@@ -160,6 +160,8 @@ impl Ledger {
     pub(crate) async fn probe(&self) -> Result<(), ApiError> {
         let prefix = keys::tenant_prefix(&self.place.prefix, &self.place.namespace);
         let asked = self.probed.get_or_try_init(|| async {
+            // Whoever has the keys is asked before the first call, too.
+            self.place.seal.writer().await.map_err(|error| keys_error(&error))?;
             probe::conditional_writes(self.place.store.as_ref(), &prefix).await.map_err(|error| {
                 let code = if error.is_proof() { ErrorCode::StorageUnsafe } else { ErrorCode::StorageUnavailable };
                 ApiError::new(code, format!("the journal of calls cannot be stored: {error}"))
@@ -271,7 +273,7 @@ impl Ledger {
             if fresh {
                 match store.get(&key).await {
                     Ok(None) => *known = Some((CallPage::new(&slot.session), None)),
-                    Ok(Some(object)) => *known = Some((open(&self.place.seal, object.bytes, slot)?, Some(object.etag))),
+                    Ok(Some(object)) => *known = Some((open(&self.place.seal, object.bytes, slot).await?, Some(object.etag))),
                     Err(error) => {
                         last = error.to_string();
                         if error.is_transient() {
@@ -292,7 +294,7 @@ impl Ledger {
                 *known = None;
                 continue;
             }
-            let bytes = close(&self.place.seal, &mut next, slot)?;
+            let bytes = close(&self.place.seal, &mut next, slot).await?;
             let condition = etag.clone().map_or(Condition::Absent, Condition::Matches);
             let timer = self.meters.stored.start_timer();
             let put = store.put(&key, bytes, condition).await;
@@ -353,12 +355,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The page that stored bytes are. One in clear may be from before the pool had keys.
-fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
+async fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
     let damaged = |why: &dyn std::fmt::Display| {
         let message = format!("{why}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
         ApiError::new(ErrorCode::SnapshotCorrupt, message)
     };
-    let opened = seal.open(bytes).map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error) })?;
+    let opened = seal.open(bytes).await.map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error) })?;
     if let Some(sealed) = opened.sealed.filter(|sealed| sealed.session != slot.session.uid || sealed.object != keys::CALLS) {
         return Err(damaged(&format!("it is {} of session {}, put in another's place", sealed.object, sealed.session)));
     }
@@ -366,9 +368,9 @@ fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
 }
 
 /// What to store for a page.
-fn close(seal: &Seal, page: &mut CallPage, slot: &Slot) -> Result<Bytes, ApiError> {
+async fn close(seal: &Seal, page: &mut CallPage, slot: &Slot) -> Result<Bytes, ApiError> {
     let bytes = page.encode().map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
-    let Some(writer) = seal.writer().map_err(|error| keys_error(&error))? else { return Ok(bytes) };
+    let Some(writer) = seal.writer().await.map_err(|error| keys_error(&error))? else { return Ok(bytes) };
     // A page is made by no engine.
     let name = Name { session: &slot.session.uid, object: keys::CALLS, engine: "" };
     writer.seal(name, &bytes).map_err(|error| keys_error(&error))

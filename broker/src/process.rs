@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration}
 
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_kms::{KmsArgs, PlaceError};
 use dormouse_protocol::broker::BROKER_PORT;
-use dormouse_seal::{Keys, Seal};
 use dormouse_service::{
     AdminArgs, Gate, Metrics, Readiness, TlsArgs,
     admin::AdminServer,
@@ -57,6 +57,9 @@ pub struct Args {
     /// Folder with the keys that encrypt the journal; without it, the journal is not encrypted.
     #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
     pub encryption_keys_dir: Option<PathBuf>,
+    /// The key service that encrypts it, if one does.
+    #[command(flatten)]
+    pub kms: KmsArgs,
     /// Certificate.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -67,18 +70,17 @@ pub struct Args {
 
 impl Args {
     /// Where these flags say that the journal is kept.
-    fn journal(&self) -> Option<JournalStore> {
-        let (endpoint, bucket) = self.s3_endpoint.clone().zip(self.s3_bucket.clone())?;
+    fn journal(&self) -> Result<Option<JournalStore>, PlaceError> {
+        let Some((endpoint, bucket)) = self.s3_endpoint.clone().zip(self.s3_bucket.clone()) else { return Ok(None) };
         let credentials = CredentialSource::Folder(self.s3_credentials_dir.clone());
         let store = S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials });
-        let keys = self.encryption_keys_dir.as_ref();
-        let seal = keys.map_or_else(Seal::none, |folder| Seal::new(&self.namespace, Keys::folder(folder)));
-        Some(JournalStore {
+        let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
+        Ok(Some(JournalStore {
             store: Arc::new(store),
             prefix: self.s3_prefix.clone(),
             namespace: self.namespace.clone(),
             seal: Arc::new(seal),
-        })
+        }))
     }
 }
 
@@ -88,6 +90,7 @@ impl Args {
 /// A port cannot be listened on, the metrics cannot be registered, or the certificate cannot be used or names another process.
 pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
     let (readiness, metrics) = (Readiness::new(), Metrics::new());
+    let journal = args.journal().context("--kms-url")?;
     let gate = readiness.gate("config");
     let _admin = AdminServer::start(&args.admin, readiness.clone(), metrics.clone()).await.context("admin listener")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("certificate")?;
@@ -101,7 +104,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         stopping.cancelled().await;
         readiness.stopping();
     });
-    let Some((broker, text)) = first_config(&args, &metrics, &gate, &shutdown).await? else { return Ok(()) };
+    let Some((broker, text)) = first_config(&args, journal, &metrics, &gate, &shutdown).await? else { return Ok(()) };
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
     let probe = tokio::spawn(probe_journal(broker.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
@@ -113,6 +116,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
 
 async fn first_config(
     args: &Args,
+    journal: Option<JournalStore>,
     metrics: &Metrics,
     gate: &Gate,
     shutdown: &CancellationToken,
@@ -121,7 +125,7 @@ async fn first_config(
     loop {
         let made = read(&args.config).and_then(|text| {
             let spec = yaml_serde::from_str::<ToolBrokerSpec>(&text)?;
-            let broker = Broker::with_journal(&spec, secrets.clone(), metrics, args.journal())?;
+            let broker = Broker::with_journal(&spec, secrets.clone(), metrics, journal.clone())?;
             Ok((broker, text))
         });
         match made {

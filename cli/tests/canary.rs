@@ -12,10 +12,10 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use bytes::Bytes;
 use dormouse_engine::{EngineOptions, Engines};
+use dormouse_kms::KmsArgs;
 use dormouse_lifecycle::{Head, assemble, journal, keys};
-use dormouse_seal::{Keys, Seal};
 use dormouse_store::SnapshotStore as _;
-use dormouse_testkit::minio::Minio;
+use dormouse_testkit::{minio::Minio, transit::Transit};
 use support::Dev;
 
 const SECRET: &str = "s3cr3t-T0ken/of+widgets";
@@ -107,13 +107,17 @@ async fn no_secret_is_in_any_stored_byte_and_no_value_in_an_encrypted_one() {
     .await
     .unwrap();
 
-    for encrypted in [false, true] {
-        let name = if encrypted { "encrypted" } else { "plain" };
+    let kms = Transit::start("sessions").await.unwrap();
+    let (kms_url, kms_folder) = (kms.url(), kms.credentials());
+    for name in ["plain", "secret", "kms"] {
+        let encrypted = name != "plain";
         let bucket = minio.create_bucket(name).await.unwrap();
         let folder = data.path().join(name);
         let mut flags = vec!["--s3-endpoint", &endpoint, "--s3-bucket", name, "--broker", manifest.to_str().unwrap(), "--session", session];
-        if encrypted {
-            flags.extend(["--encryption-keys", keys_folder.to_str().unwrap()]);
+        match name {
+            "secret" => flags.extend(["--encryption-keys", keys_folder.to_str().unwrap()]),
+            "kms" => flags.extend(["--kms-url", &kms_url, "--kms-key", "sessions", "--kms-credentials-dir", kms_folder.to_str().unwrap()]),
+            _ => {}
         }
         let dev = Dev::start_with(&folder, &flags, &variables);
         let run = |code: &str| {
@@ -131,10 +135,13 @@ async fn no_secret_is_in_any_stored_byte_and_no_value_in_an_encrypted_one() {
         assert!(dev.terminate().success());
 
         let (mut raw, mut opened) = (BTreeMap::new(), BTreeMap::new());
-        let seal = if encrypted { Seal::new("default", Keys::folder(&keys_folder)) } else { Seal::none() };
+        let kms_url = (name == "kms").then(|| kms_url.clone());
+        let kms_args =
+            KmsArgs { kms_url, kms_key: Some("sessions".into()), kms_mount: "transit".into(), kms_credentials_dir: kms_folder.clone() };
+        let seal = dormouse_kms::seal("default", (name == "secret").then_some(keys_folder.as_path()), &kms_args).unwrap();
         for key in bucket.list("t/default/s/").await.unwrap() {
             let bytes = bucket.get(&key).await.unwrap().unwrap().bytes;
-            let object = seal.open(bytes.clone()).unwrap();
+            let object = seal.open(bytes.clone()).await.unwrap();
             assert_eq!(object.sealed.is_some(), encrypted, "{key}");
             opened.insert(key.clone(), object.bytes);
             raw.insert(key, bytes);

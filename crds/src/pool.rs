@@ -111,11 +111,41 @@ pub struct Storage {
 /// Encryption at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::encryption())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Encryption {
     /// Secret of this namespace with the keys: each 32 random bytes, raw or in base64, under its id; and `current` with the id of the key for new
-    /// objects, or `none` to encrypt nothing new. A key must stay as long as anything is stored that it encrypted.
-    pub key_secret_ref: NameRef,
+    /// objects, `kms` to leave them to the KMS, or `none` to encrypt nothing new. A key must stay as long as anything is stored that it encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_secret_ref: Option<NameRef>,
+    /// A KMS that encrypts the keys of objects. Without keySecretRef, it does so for every new object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kms: Option<Kms>,
+}
+
+/// A key service with the API of Vault's Transit engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::kms())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Kms {
+    /// Its https:// URL. The pool's pods may reach it and no more of the network than without it.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub url: String,
+    /// Where the engine is mounted.
+    #[serde(default = "default_mount")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 128)))]
+    pub mount: String,
+    /// Name of its key. Another name is another key: its versions are for rotation.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
+    pub key: String,
+    /// Secret of this namespace with `token`, which may encrypt and decrypt with the key; and `ca.crt`, where the KMS's certificate is of no public
+    /// authority.
+    pub credentials_secret_ref: NameRef,
+}
+
+fn default_mount() -> String {
+    "transit".to_owned()
 }
 
 fn default_region() -> String {

@@ -102,6 +102,24 @@ pub(crate) fn storage() -> Value {
     ])
 }
 
+pub(crate) fn encryption() -> Value {
+    rules([rule("has(self.keySecretRef) || has(self.kms)", "encryption needs its keys: write keySecretRef: {name: …}, kms: {…}, or both")])
+}
+
+pub(crate) fn kms() -> Value {
+    rules([
+        rule(
+            "self.url.matches('^https://[^/?#@ ]+(/[^?#@ ]*)?$')",
+            "url: write the https:// URL of the KMS, without user and query, such as https://vault.example:8200",
+        ),
+        rule(
+            "self.mount.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')",
+            "mount: write the path of the Transit engine, without '/' at its ends, such as transit",
+        ),
+        rule("self.key.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*$')", "key: write the name of a key: letters, digits, '-', '_' and '.'"),
+    ])
+}
+
 pub(crate) fn broker() -> Value {
     rules([
         between("replicas", 0, PODS_MAX, "pods"),

@@ -27,6 +27,8 @@ C=github.com/containerd/containerd/v2/cmd; TAGS="no_btrfs no_devmapper no_zfs" b
 build coredns .=coredns
 build netpol .=netpol
 build minio github.com/minio/minio
+build versitygw github.com/versity/versitygw/cmd/versitygw
+build transit .=transit
 build helm helm.sh/helm/v4/cmd/helm
 
 image() { # image FILE NAME:TAG ENTRYPOINT FILES...: again when one of the files changed

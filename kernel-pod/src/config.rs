@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use dormouse_kms::{KmsArgs, PlaceError};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
-use dormouse_seal::{Keys, Seal};
+use dormouse_seal::Seal;
 use dormouse_service::{AdminArgs, TlsArgs};
 use dormouse_store::{CredentialSource, DiskCacheOptions, S3Options};
 
@@ -58,6 +59,9 @@ pub struct Args {
     /// objects; read again when they change. Absent: nothing is encrypted.
     #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
     pub encryption_keys_dir: Option<PathBuf>,
+    /// The key service, if one has the key.
+    #[command(flatten)]
+    pub kms: KmsArgs,
     /// Address of a ToolBroker; {name} and {namespace} are replaced.
     #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
     pub broker_address: String,
@@ -86,9 +90,11 @@ impl Args {
     }
 
     /// What encrypts, as these flags say.
-    #[must_use]
-    pub fn seal(&self) -> Seal {
-        self.encryption_keys_dir.as_ref().map_or_else(Seal::none, |folder| Seal::new(&self.namespace, Keys::folder(folder)))
+    ///
+    /// # Errors
+    /// The key service's place is none.
+    pub fn seal(&self) -> Result<Seal, PlaceError> {
+        dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)
     }
 
     /// The cache on disk that these flags describe, if there is to be one.

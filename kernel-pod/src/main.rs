@@ -30,7 +30,7 @@ async fn run() -> anyhow::Result<()> {
     if let Some(options) = args.disk_cache() {
         store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
     }
-    let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal())?;
+    let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal()?)?;
     disk_metrics.register(&pod.metrics())?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;

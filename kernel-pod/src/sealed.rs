@@ -49,9 +49,9 @@ pub(crate) fn keys_error(error: &SealError) -> ApiError {
 }
 
 /// The object that stored `bytes` at `key` are.
-pub(crate) fn open(seal: &Seal, key: &str, bytes: Bytes) -> Result<Opened, Unopened> {
+pub(crate) async fn open(seal: &Seal, key: &str, bytes: Bytes) -> Result<Opened, Unopened> {
     let key = || key.to_owned();
-    let opened = seal.open(bytes).map_err(|source| {
+    let opened = seal.open(bytes).await.map_err(|source| {
         if source.wants_keys() {
             Unopened::Keys { key: key(), source }
         } else {
@@ -68,8 +68,8 @@ pub(crate) fn open(seal: &Seal, key: &str, bytes: Bytes) -> Result<Opened, Unope
 }
 
 /// The head that stored `bytes` at `key` are. `expected`: what was stored last is known to have been encrypted.
-pub(crate) fn head(seal: &Seal, key: &str, bytes: Bytes, expected: bool) -> Result<Result<Head, HeadError>, Unopened> {
-    let opened = match open(seal, key, bytes) {
+pub(crate) async fn head(seal: &Seal, key: &str, bytes: Bytes, expected: bool) -> Result<Result<Head, HeadError>, Unopened> {
+    let opened = match open(seal, key, bytes).await {
         Ok(opened) => opened,
         Err(Unopened::Damaged { reason, .. }) => return Ok(Err(HeadError::Unopened(reason))),
         Err(error) => return Err(error),
@@ -168,7 +168,7 @@ mod tests {
             engine_digest: "e1".into(),
             time: String::new(),
         };
-        let mut outgoing = Outgoing::new(seal.writer().unwrap(), "e1".into());
+        let mut outgoing = Outgoing::new(seal.writer().await.unwrap(), "e1".into());
         let mut objects = Vec::new();
         let (mut commit, mut step) = Commit::begin(&Owned { session, epoch: 1, head: None, etag: None }, change, "p");
         loop {
@@ -186,30 +186,30 @@ mod tests {
         }
     }
 
-    fn believed(seal: &Seal, key: &str, bytes: Bytes) -> bool {
+    async fn believed(seal: &Seal, key: &str, bytes: Bytes) -> bool {
         if keys::is_head(key) {
-            return head(seal, key, bytes, true).is_ok_and(|head| head.is_ok());
+            return head(seal, key, bytes, true).await.is_ok_and(|head| head.is_ok());
         }
         // One that is not sealed is believed by nobody: the head names another sha256.
-        open(seal, key, bytes).is_ok_and(|opened| opened.sealed.is_some())
+        open(seal, key, bytes).await.is_ok_and(|opened| opened.sealed.is_some())
     }
 
     #[tokio::test]
     async fn every_flipped_bit_cut_and_addition_is_refused() {
         let seal = seal("team");
         for (key, bytes) in stored(&seal, "u").await {
-            assert!(believed(&seal, &key, bytes.clone()));
+            assert!(believed(&seal, &key, bytes.clone()).await);
             // Every bit of what is in clear, and of the beginning and end of what is not.
             let whole: Vec<usize> = (0..bytes.len()).filter(|at| *at < 600 || at + 64 > bytes.len()).collect();
             for (at, bit) in whole.iter().flat_map(|at| (0..8).map(move |bit| (*at, bit))) {
                 let mut damaged = bytes.to_vec();
                 damaged[at] ^= 1 << bit;
-                assert!(!believed(&seal, &key, damaged.into()), "{key}: bit {bit} of byte {at}");
+                assert!(!believed(&seal, &key, damaged.into()).await, "{key}: bit {bit} of byte {at}");
             }
             for cut in whole {
-                assert!(!believed(&seal, &key, bytes.slice(..cut)), "{key}: cut at {cut}");
+                assert!(!believed(&seal, &key, bytes.slice(..cut)).await, "{key}: cut at {cut}");
             }
-            assert!(!believed(&seal, &key, [bytes.as_ref(), b"x"].concat().into()));
+            assert!(!believed(&seal, &key, [bytes.as_ref(), b"x"].concat().into()).await);
         }
     }
 
@@ -220,9 +220,9 @@ mod tests {
         let all: Vec<&(String, Bytes)> = one.iter().chain(&two).collect();
         for (at, (key, _)) in all.iter().enumerate() {
             for (from, (_, bytes)) in all.iter().enumerate() {
-                assert_eq!(believed(&seal, key, bytes.clone()), at == from, "{from} at {key}");
+                assert_eq!(believed(&seal, key, bytes.clone()).await, at == from, "{from} at {key}");
             }
-            assert!(!believed(&super::tests::seal("other"), key, all[at].1.clone()), "another tenant with the same key");
+            assert!(!believed(&super::tests::seal("other"), key, all[at].1.clone()).await, "another tenant with the same key");
         }
     }
 }

@@ -78,8 +78,8 @@ impl Storage {
     }
 
     /// Who encrypts what a commit puts, if anybody does.
-    pub(crate) fn writer(&self) -> Result<Option<Writer>, ApiError> {
-        self.seal.writer().map_err(|error| sealed::keys_error(&error))
+    pub(crate) async fn writer(&self) -> Result<Option<Writer>, ApiError> {
+        self.seal.writer().await.map_err(|error| sealed::keys_error(&error))
     }
 
     /// What is stored as the session's head, with its ETag. A head that is not encrypted is not believed after one that was, as `anchor` tells,
@@ -91,13 +91,13 @@ impl Storage {
     ) -> Result<Option<(Result<Head, HeadError>, String)>, ApiError> {
         let key = key.head();
         let Some((bytes, etag)) = self.fetch(&key).await? else { return Ok(None) };
-        let head = sealed::head(&self.seal, &key, bytes, self.expects(anchor)?)?;
+        let head = sealed::head(&self.seal, &key, bytes, self.expects(anchor).await?).await?;
         Ok(Some((head, etag)))
     }
 
     /// Whether what is stored of a session must be encrypted to be believed.
-    pub(crate) fn expects(&self, anchor: Option<Anchor>) -> Result<bool, ApiError> {
-        Ok(anchor.is_some_and(|anchor| anchor.encrypted) && self.writer()?.is_some())
+    pub(crate) async fn expects(&self, anchor: Option<Anchor>) -> Result<bool, ApiError> {
+        Ok(anchor.is_some_and(|anchor| anchor.encrypted) && self.writer().await?.is_some())
     }
 
     /// The segments of `head` in their order. `None`: one of them is not there.
@@ -128,12 +128,13 @@ impl Storage {
 
     async fn read_opened(&self, key: &str) -> Result<Option<(Opened, String)>, ApiError> {
         let Some((bytes, etag)) = self.fetch(key).await? else { return Ok(None) };
-        Ok(Some((sealed::open(&self.seal, key, bytes)?, etag)))
+        Ok(Some((sealed::open(&self.seal, key, bytes).await?, etag)))
     }
 
     /// The object at `key`, or why it cannot be used. `None`: it is not there.
     pub(crate) async fn look(&self, key: &str) -> Result<Option<Result<Opened, Unopened>>, ApiError> {
-        Ok(self.fetch(key).await?.map(|(bytes, _)| sealed::open(&self.seal, key, bytes)))
+        let Some((bytes, _)) = self.fetch(key).await? else { return Ok(None) };
+        Ok(Some(sealed::open(&self.seal, key, bytes).await))
     }
 
     /// What is stored at `key`, with its ETag.
@@ -194,7 +195,7 @@ impl Storage {
     pub(crate) async fn read_head(&self, key: &str) -> Reply {
         match self.store.get(key).await {
             Ok(None) => Reply::Head(None),
-            Ok(Some(object)) => match sealed::head(&self.seal, key, object.bytes, false) {
+            Ok(Some(object)) => match sealed::head(&self.seal, key, object.bytes, false).await {
                 Ok(Ok(head)) => Reply::Head(Some((Arc::new(head), object.etag))),
                 Ok(Err(error)) => Reply::Damaged(error.to_string()),
                 Err(error) => Reply::Failed(error.to_string()),
@@ -255,7 +256,7 @@ fn unavailable(reason: &str) -> ApiError {
 async fn probe_until_passed(store: Arc<dyn SnapshotStore>, seal: Arc<Seal>, prefix: String, told: watch::Sender<Probe>, gate: Gate) {
     let mut wait = PROBE_WAIT_FIRST;
     loop {
-        let tried = match seal.writer() {
+        let tried = match seal.writer().await {
             Ok(_) => dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await.map_err(|error| probe_error(&error)),
             Err(error) => Err(sealed::keys_error(&error)),
         };

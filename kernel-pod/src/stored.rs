@@ -47,7 +47,7 @@ pub(crate) async fn read(storage: &Storage, key: &SessionKey, epoch: u64, anchor
         }
         Acquire::Corrupt(error) => error,
     };
-    let (listed, expected) = (storage.list(&key.prefix()).await?, storage.expects(anchor)?);
+    let (listed, expected) = (storage.list(&key.prefix()).await?, storage.expects(anchor).await?);
     let (mut objects, mut closed) = (Vec::new(), None);
     for keys in recover::wanted(&listed).chunks(READS_IN_FLIGHT_MAX) {
         let found = futures::future::try_join_all(keys.iter().map(|key| storage.look(key))).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dormouse_crds::{
     labels::{COMPONENT, MANAGED_BY, MANAGER},
-    pool::Resources,
+    pool::{Encryption, Resources},
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ pub const SECRET_MODE: i32 = 0o440;
 pub const STORAGE_DIR: &str = "/etc/dormouse/storage";
 /// Where encryption keys are mounted.
 pub const ENCRYPTION_DIR: &str = "/etc/dormouse/encryption";
+/// Where the credentials of a KMS are mounted.
+pub const KMS_DIR: &str = "/etc/dormouse/kms";
 /// Where certificates are mounted.
 pub const TLS_DIR: &str = "/etc/dormouse/tls";
 
@@ -90,6 +92,36 @@ pub fn storage_env(target: &Target) -> [Value; 5] {
         env("DORMOUSE_S3_PREFIX", &target.prefix),
         env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
     ]
+}
+
+/// Where a process finds what encrypts: keys in [`ENCRYPTION_DIR`], a KMS's credentials in [`KMS_DIR`].
+#[must_use]
+pub fn encryption_env(encryption: &Encryption) -> Vec<Value> {
+    let keys = encryption.key_secret_ref.as_ref().map(|_| env("DORMOUSE_ENCRYPTION_KEYS_DIR", ENCRYPTION_DIR));
+    let kms = encryption.kms.iter().flat_map(|kms| {
+        [
+            env("DORMOUSE_KMS_URL", &kms.url),
+            env("DORMOUSE_KMS_MOUNT", &kms.mount),
+            env("DORMOUSE_KMS_KEY", &kms.key),
+            env("DORMOUSE_KMS_CREDENTIALS_DIR", KMS_DIR),
+        ]
+    });
+    keys.into_iter().chain(kms).collect()
+}
+
+/// Their volumes, each with its mount. `optional`: the pod starts without them, too.
+#[must_use]
+pub fn encryption_volumes(encryption: &Encryption, optional: bool) -> Vec<(Value, Value)> {
+    let keys = encryption.key_secret_ref.as_ref().map(|secret| ("encryption", &secret.name, ENCRYPTION_DIR));
+    let kms = encryption.kms.as_ref().map(|kms| ("kms", &kms.credentials_secret_ref.name, KMS_DIR));
+    let volume = |(name, secret, folder): (&str, &String, &str)| {
+        let mut volume = secret_volume(name, secret);
+        if let (true, Some(secret)) = (optional, volume.get_mut("secret").and_then(Value::as_object_mut)) {
+            secret.insert("optional".to_owned(), Value::Bool(true));
+        }
+        (volume, json!({ "name": name, "mountPath": folder, "readOnly": true }))
+    };
+    keys.into_iter().chain(kms).map(volume).collect()
 }
 
 /// Labels of an object of this component, whose own label is `key: value`.

@@ -62,7 +62,7 @@ fn pool() -> ValidPool {
         runtime_class: None,
         resources: dormouse_crds::pool::Resources::default(),
         storage: target,
-        encryption_secret: None,
+        encryption: None,
         owner: None,
     }
 }

@@ -11,11 +11,7 @@ mod folder;
 mod sessions;
 mod storage;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use dormouse_broker::JournalStore;
@@ -26,7 +22,8 @@ use dormouse_gateway::{
     directory::folder::{FolderDirectory, StaticPod},
 };
 use dormouse_kernel::{Pod, PodConfig};
-use dormouse_seal::{Keyring, Keys, Seal};
+use dormouse_kms::KmsArgs;
+use dormouse_seal::{Keyring, Seal};
 use dormouse_service::tls::{PeerClient, Process};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -64,6 +61,9 @@ pub struct Args {
     /// the one for new objects.
     #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR", value_name = "FOLDER")]
     encryption_keys: Option<PathBuf>,
+    /// The key service, if one has the key.
+    #[command(flatten)]
+    kms: KmsArgs,
     /// A manifest with ToolBrokers and the Secrets that they name; may be given several times.
     #[arg(long = "broker", value_name = "FILE")]
     brokers: Vec<PathBuf>,
@@ -90,12 +90,11 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let keys = args.encryption_keys.as_deref();
     let journal = JournalStore {
         store: Arc::clone(&store),
         prefix: STORE_PREFIX.to_owned(),
         namespace: namespace.clone(),
-        seal: Arc::new(seal(keys, &namespace)?),
+        seal: Arc::new(seal(&args, &namespace).await?),
     };
     let tools = brokers::start(&args.brokers, &namespace, &journal, &authority, &inner, &inner_tasks).await?;
     let brokers = tools.names();
@@ -106,7 +105,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         cache_bytes: CACHE_BYTES,
         store_prefix: STORE_PREFIX.to_owned(),
     };
-    let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal(keys, &namespace)?)?;
+    let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal(&args, &namespace).await?)?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
         StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
@@ -135,10 +134,14 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
 }
 
 /// What encrypts. Here somebody is there to be told at once that there are no keys.
-fn seal(keys: Option<&Path>, namespace: &str) -> anyhow::Result<Seal> {
-    let Some(folder) = keys else { return Ok(Seal::none()) };
-    Keyring::read(folder).with_context(|| format!("--encryption-keys {}", folder.display()))?;
-    Ok(Seal::new(namespace, Keys::folder(folder)))
+async fn seal(args: &Args, namespace: &str) -> anyhow::Result<Seal> {
+    let folder = args.encryption_keys.as_deref();
+    if let Some(folder) = folder {
+        Keyring::read(folder).with_context(|| format!("--encryption-keys {}", folder.display()))?;
+    }
+    let seal = dormouse_kms::seal(namespace, folder, &args.kms).context("--kms-url")?;
+    seal.writer().await?;
+    Ok(seal)
 }
 
 fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {

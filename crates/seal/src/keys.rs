@@ -1,7 +1,8 @@
 //! The keys of a namespace: one that new objects are sealed with, and earlier ones that still open what they sealed.
 //!
 //! They come as a Secret has them: entries of 32 bytes, raw or in base64, each named by its id, and one entry `current` with the id of the key
-//! for new objects. Rotation adds a key and changes `current`. `current: none` seals nothing new and still opens everything.
+//! for new objects. Rotation adds a key and changes `current`. `current: none` seals nothing new and still opens everything; `current: kms` leaves
+//! new objects to the key service, and the keys open what they sealed.
 
 use std::{
     collections::BTreeMap,
@@ -28,6 +29,9 @@ pub const CURRENT: &str = "current";
 /// What `current` says when nothing new is to be sealed.
 pub const NONE: &str = "none";
 
+/// What `current` says when the key service has the key for new objects.
+pub const SERVICE: &str = "kms";
+
 /// How long keys from a folder are used before the files are read again: what a rotation may lag behind.
 const REREAD_AFTER: Duration = Duration::from_secs(10);
 
@@ -41,8 +45,11 @@ const FILE_BYTES_MAX: u64 = 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// No entry says which key is for new objects.
-    #[error("`{CURRENT}` is missing: write the id of the key for new objects, or `{NONE}` to encrypt nothing new")]
+    #[error("`{CURRENT}` is missing: write the id of the key for new objects, `{SERVICE}` for the KMS, or `{NONE}` to encrypt nothing new")]
     NoCurrent,
+    /// The entry names the key service, and there is none.
+    #[error("`{CURRENT}` says `{SERVICE}`, and no KMS is named: write spec.encryption.kms, or the id of one of the keys")]
+    NoService,
     /// The entry names a key that is not there.
     #[error("`{CURRENT}` names key `{id}`, which is not there: add it, or name another one")]
     UnknownCurrent {
@@ -50,7 +57,7 @@ pub enum KeyError {
         id: String,
     },
     /// Not an id.
-    #[error("`{id}` is no key's id: use 1 to {ID_BYTES_MAX} of A-Z, a-z, 0-9, '-', '_' and '.', not `{NONE}`")]
+    #[error("`{id}` is no key's id: use 1 to {ID_BYTES_MAX} of A-Z, a-z, 0-9, '-', '_' and '.', not `{NONE}` nor `{SERVICE}`")]
     Id {
         /// What was given.
         id: String,
@@ -77,10 +84,24 @@ pub enum KeyError {
     },
 }
 
+/// Who seals new objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Current {
+    Nobody,
+    Service,
+    Key(String),
+}
+
+/// The same, with the key.
+pub(crate) enum Sealer<'a> {
+    Nobody,
+    Service,
+    Key(&'a str, &'a RandomizedNonceKey),
+}
+
 /// Keys by id. `Debug` shows the ids only.
 pub struct Keyring {
-    /// The key for new objects, if there is one.
-    current: Option<String>,
+    current: Current,
     keys: BTreeMap<String, RandomizedNonceKey>,
 }
 
@@ -110,11 +131,19 @@ impl Keyring {
         if keys.len() > KEYS_MAX {
             return Err(KeyError::TooMany { keys: keys.len() });
         }
-        let current = Some(current.ok_or(KeyError::NoCurrent)?).filter(|id| id != NONE);
-        match current {
-            Some(id) if !keys.contains_key(&id) => Err(KeyError::UnknownCurrent { id }),
-            current => Ok(Self { current, keys }),
-        }
+        let current = match current.ok_or(KeyError::NoCurrent)? {
+            none if none == NONE => Current::Nobody,
+            service if service == SERVICE => Current::Service,
+            id if keys.contains_key(&id) => Current::Key(id),
+            id => return Err(KeyError::UnknownCurrent { id }),
+        };
+        Ok(Self { current, keys })
+    }
+
+    /// Whether new objects are left to the key service.
+    #[must_use]
+    pub fn wants_service(&self) -> bool {
+        self.current == Current::Service
     }
 
     /// Reads a mounted Secret: a file an entry. Names that begin with a dot are Kubernetes' own.
@@ -141,9 +170,13 @@ impl Keyring {
         Self::parse(entries.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))
     }
 
-    /// The key for new objects, with its id. `None`: new objects are not sealed.
-    pub(crate) fn current(&self) -> Option<(&str, &RandomizedNonceKey)> {
-        self.current.as_deref().and_then(|id| Some((id, self.keys.get(id)?)))
+    /// Who seals new objects.
+    pub(crate) fn current(&self) -> Sealer<'_> {
+        match &self.current {
+            Current::Nobody => Sealer::Nobody,
+            Current::Service => Sealer::Service,
+            Current::Key(id) => self.keys.get(id).map_or(Sealer::Nobody, |key| Sealer::Key(id, key)),
+        }
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&RandomizedNonceKey> {
@@ -159,7 +192,7 @@ impl Keyring {
 
 fn check_id(id: &str) -> Result<(), KeyError> {
     let fits = (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if fits && id != NONE { Ok(()) } else { Err(KeyError::Id { id: id.to_owned() }) }
+    if fits && id != NONE && id != SERVICE { Ok(()) } else { Err(KeyError::Id { id: id.to_owned() }) }
 }
 
 /// 32 bytes, raw or in base64. Text of 32 characters is refused: it is somebody's password, not 32 random bytes.
@@ -239,8 +272,10 @@ mod tests {
     fn keys_are_raw_or_base64_and_one_is_current() {
         let text = format!("{}\n", BASE64_STANDARD.encode([1; 32]));
         let keys = parse(&[("2026-01", &RAW), ("next", text.as_bytes()), ("current", b"next\n")]).unwrap();
-        assert_eq!((keys.ids(), keys.current().unwrap().0), (vec!["2026-01", "next"], "next"));
-        assert!(parse(&[("a", &RAW), ("current", b"none")]).unwrap().current().is_none());
+        assert_eq!(keys.ids(), ["2026-01", "next"]);
+        assert!(matches!(keys.current(), Sealer::Key("next", _)) && !keys.wants_service());
+        assert!(matches!(parse(&[("a", &RAW), ("current", b"none")]).unwrap().current(), Sealer::Nobody));
+        assert!(parse(&[("a", &RAW), ("current", b"kms\n")]).unwrap().wants_service());
         assert!(!format!("{keys:?}").contains("215"), "a key is not shown");
     }
 
@@ -252,7 +287,7 @@ mod tests {
             assert!(matches!(parse(&[("a", bytes), ("current", b"a")]), Err(KeyError::Key { .. })), "{bytes:?}");
         }
         let long = "x".repeat(ID_BYTES_MAX + 1);
-        for id in ["", "a b", "none", long.as_str()] {
+        for id in ["", "a b", "none", "kms", "kms:a", long.as_str()] {
             assert!(matches!(parse(&[(id, &RAW), ("current", b"a")]), Err(KeyError::Id { .. })), "{id}");
         }
         let ids: Vec<String> = (0..=KEYS_MAX).map(|n| format!("k{n}")).collect();

@@ -9,6 +9,7 @@ pub mod credentials;
 pub mod disk;
 pub mod error;
 pub mod folder;
+mod held;
 pub mod memory;
 pub mod probe;
 pub mod s3;
@@ -16,6 +17,7 @@ mod s3_errors;
 pub mod sts;
 
 use bytes::Bytes;
+use futures::future::join_all;
 
 pub use credentials::{CredentialSource, Credentials};
 pub use disk::{DiskCache, DiskCacheOptions};
@@ -58,6 +60,12 @@ pub trait SnapshotStore: Send + Sync {
 
     /// Puts `bytes` at `key` if the condition holds. It is never tried twice behind the caller's back.
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError>;
+
+    /// Puts several bodies at one key under one condition, as close together as this store can send them: how a probe sees whether the condition of
+    /// more than one can hold. Each is as one [`SnapshotStore::put`].
+    async fn race(&self, key: &str, bodies: Vec<Bytes>, condition: Condition) -> Vec<Result<ETag, PutError>> {
+        join_all(bodies.into_iter().map(|body| self.put(key, body, condition.clone()))).await
+    }
 
     /// Makes the object at `to` what the one at `from` is; `false` when there is none. The bytes need not pass through this process.
     async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {

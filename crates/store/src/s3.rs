@@ -16,10 +16,12 @@ use aws_smithy_http_client::{
     tls::{Provider as TlsProvider, rustls_provider::CryptoMode},
 };
 use bytes::Bytes;
+use futures::future::join_all;
 
 use crate::{
     Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
     credentials::{CredentialSource, Provider},
+    held::Held,
     s3_errors::Place,
 };
 
@@ -120,6 +122,34 @@ impl S3 {
         })?;
         Ok(Some(Object { bytes: body.into_bytes(), etag }))
     }
+
+    async fn put_once(&self, key: &str, bytes: Bytes, condition: Condition, held: Option<Held>) -> Result<ETag, PutError> {
+        let length = bytes.len() as u64;
+        if length > OBJECT_BYTES_MAX {
+            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: length }));
+        }
+        let request = self.once.put_object().bucket(&self.place.bucket).key(key).body(ByteStream::from(bytes));
+        let matches = matches!(condition, Condition::Matches(_));
+        let request = match condition {
+            Condition::None => request,
+            Condition::Absent => request.if_none_match("*"),
+            Condition::Matches(etag) => request.if_match(etag),
+        };
+        let answer = match held {
+            Some(held) => request.customize().interceptor(held).send().await,
+            None => request.send().await,
+        };
+        match answer {
+            Ok(answer) => answer.e_tag().map(ToOwned::to_owned).ok_or_else(|| {
+                PutError::Unknown(StoreError::Unexpected {
+                    operation: "write",
+                    endpoint: self.place.endpoint.clone(),
+                    reason: "no ETag in the answer".to_owned(),
+                })
+            }),
+            Err(error) => Err(self.place.classify_put(&error, matches)),
+        }
+    }
 }
 
 fn http_client(endpoint: &str) -> SharedHttpClient {
@@ -152,27 +182,12 @@ impl SnapshotStore for S3 {
     }
 
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
-        let length = bytes.len() as u64;
-        if length > OBJECT_BYTES_MAX {
-            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: length }));
-        }
-        let request = self.once.put_object().bucket(&self.place.bucket).key(key).body(ByteStream::from(bytes));
-        let matches = matches!(condition, Condition::Matches(_));
-        let request = match condition {
-            Condition::None => request,
-            Condition::Absent => request.if_none_match("*"),
-            Condition::Matches(etag) => request.if_match(etag),
-        };
-        match request.send().await {
-            Ok(answer) => answer.e_tag().map(ToOwned::to_owned).ok_or_else(|| {
-                PutError::Unknown(StoreError::Unexpected {
-                    operation: "write",
-                    endpoint: self.place.endpoint.clone(),
-                    reason: "no ETag in the answer".to_owned(),
-                })
-            }),
-            Err(error) => Err(self.place.classify_put(&error, matches)),
-        }
+        self.put_once(key, bytes, condition, None).await
+    }
+
+    async fn race(&self, key: &str, bodies: Vec<Bytes>, condition: Condition) -> Vec<Result<ETag, PutError>> {
+        let held = Held::new(bodies.len());
+        join_all(bodies.into_iter().map(|body| self.put_once(key, body, condition.clone(), Some(held.clone())))).await
     }
 
     async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {

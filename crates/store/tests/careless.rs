@@ -1,8 +1,8 @@
-//! A store that checks a condition first and writes afterwards is refused, on a real server that does so.
+//! A store that checks a condition first and writes afterwards is refused, on two real servers that do so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use dormouse_store::{CredentialSource, Credentials, S3, S3Options, probe::conditional_writes};
-use dormouse_testkit::careless;
+use dormouse_testkit::{careless, versitygw::VersityGw};
 
 /// Times that the probe is made, each of which must refuse.
 const PROBES: usize = 20;
@@ -21,17 +21,23 @@ async fn a_store_that_checks_then_writes_is_refused_every_time() {
             bucket: "bucket".to_owned(),
             credentials: CredentialSource::Static(Credentials::new("access", "secret")),
         });
-        let mut refusals = Vec::new();
-        for _ in 0..PROBES {
-            refusals.push(conditional_writes(&store, "").await);
-        }
-        refusals
+        refused_every_time(&store).await;
     };
-    let refusals = tokio::select! {
+    tokio::select! {
         end = server => panic!("the server ended: {end:?}"),
-        refusals = probes => refusals,
-    };
-    for refusal in refusals {
+        () = probes => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_checks_then_renames_is_refused_every_time() {
+    let server = VersityGw::start().await.unwrap();
+    refused_every_time(&server.create_bucket("sessions").await.unwrap()).await;
+}
+
+async fn refused_every_time(store: &S3) {
+    for _ in 0..PROBES {
+        let refusal = conditional_writes(store, "").await;
         assert!(matches!(&refusal, Err(reason) if reason.is_proof()), "{refusal:?}");
         eprintln!("{}", refusal.unwrap_err());
     }

@@ -13,4 +13,6 @@ pub mod registry;
 pub mod soak;
 pub mod store;
 pub mod tools;
+pub mod transit;
+pub mod versitygw;
 pub mod web;

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +16,12 @@ const FIRST_PORT: u32 = 20_000;
 const PORTS: u32 = 12_000;
 /// How many ports a process may ask for before it looks where the next one began.
 const PORTS_APART: u32 = 101;
+/// How long a server may take to listen.
+const START_SECONDS: u64 = 60;
+/// Pause between two looks.
+const POLL_MILLISECONDS: u64 = 20;
+/// Starts, when another process was quicker to take the port.
+const STARTS_MAX: usize = 3;
 
 /// A running child. Dropping it kills it and waits for its end.
 #[derive(Debug)]
@@ -104,4 +111,40 @@ pub fn free_port() -> Result<u16> {
         }
     }
     bail!("no port is free")
+}
+
+/// Starts a server that `command` makes for a port, and waits until something listens there; again with another port, when another process was
+/// quicker to take the first.
+///
+/// # Errors
+/// When it does not start, or does not listen in time.
+pub async fn serve(log: &Path, command: impl Fn(u16) -> Result<Command>) -> Result<(Process, u16)> {
+    for _ in 0..STARTS_MAX {
+        let port = free_port()?;
+        let mut process = Process::start(command(port)?, log)?;
+        if process.listens(port).await? {
+            return Ok((process, port));
+        }
+    }
+    bail!("it ends as soon as it starts:\n{}", std::fs::read_to_string(log).unwrap_or_default())
+}
+
+impl Process {
+    /// Waits until something listens at `port`; `false` if the process ended instead.
+    ///
+    /// # Errors
+    /// When it does neither in time.
+    pub async fn listens(&mut self, port: u16) -> Result<bool> {
+        let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
+        while Instant::now() < deadline {
+            if !self.is_alive() {
+                return Ok(false);
+            }
+            if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
+        }
+        bail!("it does not listen after {START_SECONDS} s:\n{}", self.output())
+    }
 }

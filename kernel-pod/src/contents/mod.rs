@@ -207,7 +207,7 @@ impl Contents {
                 inner.unnamed.push(last);
             }
         }
-        let sealed = self.pod.storage.writer().map_err(|error| told(&error))?.is_some();
+        let sealed = self.pod.storage.writer().await.map_err(|error| told(&error))?.is_some();
         let extent = Extent { version: inner.version, id: pieces::id(), bytes: buffer.len() as u64, sealed };
         inner.table.entry(name.to_owned()).or_default().extents.push(extent);
         inner.tails.insert(name.to_owned(), Tail { number: 0, buffer });

@@ -86,7 +86,7 @@ async fn upload(pod: &Shared, key: &str, Extent { id, sealed, .. }: Extent, numb
     if !sealed {
         return put_piece(pod, key, bytes).await;
     }
-    let writer = pod.storage.writer()?.ok_or_else(|| internal(&"its encryption key is gone"))?;
+    let writer = pod.storage.writer().await?.ok_or_else(|| internal(&"its encryption key is gone"))?;
     // A piece is not of an engine: what it holds outlives one.
     let bytes = Outgoing::new(Some(writer), String::new()).body(key, bytes).await?;
     put_piece(pod, key, bytes).await

@@ -54,7 +54,7 @@ impl Actor {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let writer = self.pod.storage.writer().map_err(Fault::Unavailable)?;
+        let writer = self.pod.storage.writer().await.map_err(Fault::Unavailable)?;
         let Some(live) = &mut self.live else { return Ok(0) };
         live.owned.epoch = epoch;
         // Until the commit is known to be done: pieces may have been put that no head names.

@@ -158,7 +158,7 @@ impl Actor {
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
         let parent = self.pod.config.session_key(&uid, &name);
-        let encrypts = self.pod.storage.writer().map_err(Fault::Unavailable)?.is_some();
+        let encrypts = self.pod.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
         for _ in 0..FORK_ATTEMPTS_MAX {
             let stored =
                 stored::read(&self.pod.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;

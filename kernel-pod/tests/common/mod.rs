@@ -107,9 +107,14 @@ impl World {
 
     /// A pod that encrypts.
     pub fn sealing_pod(&self, name: &str, keys: Keys) -> Pod {
+        self.pod_that_seals(name, Seal::new("team", keys))
+    }
+
+    /// A pod that encrypts so.
+    pub fn pod_that_seals(&self, name: &str, seal: Seal) -> Pod {
         let config = config(name, 10);
         let store = Arc::<Faulty>::clone(&self.store);
-        Pod::sealing(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools), Seal::new("team", keys)).unwrap()
+        Pod::sealing(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools), seal).unwrap()
     }
 
     /// A pod whose new sessions get this engine.

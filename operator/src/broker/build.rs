@@ -102,10 +102,9 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
         let secret = json!({ "secretName": place.secret, "defaultMode": r::SECRET_MODE, "optional": true });
         volumes.push(json!({ "name": "storage", "secret": secret }));
         mounts.push(json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }));
-        if let Some(keys) = &place.encryption_secret {
-            let secret = json!({ "secretName": keys, "defaultMode": r::SECRET_MODE, "optional": true });
-            volumes.push(json!({ "name": "encryption", "secret": secret }));
-            mounts.push(json!({ "name": "encryption", "mountPath": r::ENCRYPTION_DIR, "readOnly": true }));
+        for (volume, mount) in place.encryption.iter().flat_map(|encryption| r::encryption_volumes(encryption, true)) {
+            volumes.push(volume);
+            mounts.push(mount);
         }
     }
     for (index, (name, secret)) in broker.secrets.iter().enumerate() {
@@ -149,9 +148,7 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
     ];
     env.extend(broker.journal.iter().flat_map(|place| r::storage_env(&place.target)));
-    if broker.journal.as_ref().is_some_and(|place| place.encryption_secret.is_some()) {
-        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", r::ENCRYPTION_DIR));
-    }
+    env.extend(broker.journal.iter().filter_map(|place| place.encryption.as_ref()).flat_map(r::encryption_env));
     json!({
         "name": COMPONENT_BROKER,
         "image": broker.image,
@@ -171,7 +168,7 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
 }
 
 /// In: the namespace's kernel pods. Out: everywhere, because which hosts the services name is for the ToolBroker to say; the journal's store
-/// is among them.
+/// and KMS are among them.
 fn network_policy(broker: &ValidBroker) -> Result<NetworkPolicy, serde_json::Error> {
     serde_json::from_value(json!({
         "metadata": metadata(broker),

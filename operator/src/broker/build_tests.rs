@@ -1,7 +1,7 @@
 use dormouse_crds::{
     NameRef,
     broker::{Auth, ToolBroker, ToolBrokerSpec},
-    pool::{Encryption, KernelPoolSpec},
+    pool::{Encryption, KernelPoolSpec, Kms},
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
@@ -68,7 +68,9 @@ fn own_storage() -> StorageArgs {
 
 #[test]
 fn the_journal_is_in_the_storage_of_the_named_pool() {
-    let encryption = Some(Encryption { key_secret_ref: NameRef { name: "keys".into() } });
+    let credentials_secret_ref = NameRef { name: "kms-token".into() };
+    let kms = Kms { url: "https://vault.example".into(), mount: "transit".into(), key: "sessions".into(), credentials_secret_ref };
+    let encryption = Some(Encryption { key_secret_ref: Some(NameRef { name: "keys".into() }), kms: Some(kms) });
     let found = decide("batch", Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }), true, &own_storage());
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
     let pod = build(&valid).unwrap().deployment.spec.unwrap().template.spec.unwrap();
@@ -77,11 +79,15 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     assert_eq!(env("DORMOUSE_S3_ENDPOINT").as_deref(), Some("http://minio:9000"));
     assert_eq!(env("DORMOUSE_S3_BUCKET").as_deref(), Some("sessions"));
     assert_eq!(env("DORMOUSE_S3_CREDENTIALS_DIR").as_deref(), Some("/etc/dormouse/storage"));
-    let volume = pod.volumes.unwrap().into_iter().find(|volume| volume.name == "storage").unwrap().secret.unwrap();
-    assert_eq!((volume.secret_name.as_deref(), volume.optional), (Some("dormouse-storage-batch"), Some(true)));
+    for (name, secret) in [("storage", "dormouse-storage-batch"), ("encryption", "keys"), ("kms", "kms-token")] {
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == name).unwrap().secret.as_ref().unwrap();
+        assert_eq!((volume.secret_name.as_deref(), volume.optional), (Some(secret), Some(true)));
+    }
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/storage"));
     assert_eq!(env("DORMOUSE_ENCRYPTION_KEYS_DIR").as_deref(), Some("/etc/dormouse/encryption"), "the page of calls is encrypted, too");
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/encryption"));
+    assert_eq!(env("DORMOUSE_KMS_CREDENTIALS_DIR").as_deref(), Some("/etc/dormouse/kms"));
+    assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/kms"));
     let say = found.say();
     assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", true, "PoolStorage"));
 }

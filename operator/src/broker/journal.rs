@@ -2,7 +2,7 @@
 
 use dormouse_crds::{
     condition::JOURNAL_STORED,
-    pool::{KernelPool, KernelPoolSpec},
+    pool::{Encryption, KernelPool, KernelPoolSpec},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, runtime::reflector::ObjectRef};
@@ -41,8 +41,8 @@ pub struct Place {
     pub target: Target,
     /// The Secret with its credentials.
     pub secret: String,
-    /// The Secret with the pool's encryption keys, if it has any.
-    pub encryption_secret: Option<String>,
+    /// Where the pool's encryption keys are, if it has any.
+    pub encryption: Option<Encryption>,
 }
 
 /// Where the journal is, or why it is in memory.
@@ -88,11 +88,7 @@ pub fn decide(name: &str, pool: Option<&KernelPoolSpec>, credentials: bool, own:
         ),
         Ok(target) => Found {
             message: format!("The journal of calls is in bucket {} of KernelPool {name}.", target.bucket),
-            place: Some(Place {
-                target,
-                secret: storage_secret(name),
-                encryption_secret: pool.encryption.as_ref().map(|encryption| encryption.key_secret_ref.name.clone()),
-            }),
+            place: Some(Place { target, secret: storage_secret(name), encryption: pool.encryption.clone() }),
             reason: JournalReason::PoolStorage,
         },
         Err(refusal) => in_memory(JournalReason::StorageNotConfigured, format!("KernelPool {name}: {}", refusal.message)),

@@ -58,7 +58,7 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
         r::secret_volume("storage", &pool.storage_secret()),
         r::secret_volume("tls", &pool.tls_secret()),
     ];
-    volumes.extend(pool.encryption_secret.as_ref().map(|secret| r::secret_volume("encryption", secret)));
+    volumes.extend(pool.encryption.iter().flat_map(|encryption| r::encryption_volumes(encryption, false)).map(|(volume, _)| volume));
     serde_json::from_value(json!({
         "metadata": metadata(pool),
         "spec": {
@@ -108,9 +108,9 @@ fn container(pool: &ValidPool) -> Value {
         json!({ "name": "storage", "mountPath": r::STORAGE_DIR, "readOnly": true }),
         json!({ "name": "tls", "mountPath": r::TLS_DIR, "readOnly": true }),
     ];
-    if pool.encryption_secret.is_some() {
-        env.push(r::env("DORMOUSE_ENCRYPTION_KEYS_DIR", r::ENCRYPTION_DIR));
-        mounts.push(json!({ "name": "encryption", "mountPath": r::ENCRYPTION_DIR, "readOnly": true }));
+    if let Some(encryption) = &pool.encryption {
+        env.extend(r::encryption_env(encryption));
+        mounts.extend(r::encryption_volumes(encryption, false).into_iter().map(|(_, mount)| mount));
     }
     json!({
         "name": COMPONENT_KERNEL,
@@ -130,7 +130,7 @@ fn container(pool: &ValidPool) -> Value {
     })
 }
 
-/// Default deny; in: gateways and the operator; out: DNS, storage, the namespace's brokers.
+/// Default deny; in: gateways and the operator; out: DNS, storage, the namespace's brokers, the pool's KMS.
 fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
     let system = |components: &[&str]| {
         json!({
@@ -151,6 +151,10 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
     if !peers.is_empty() {
         egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
     }
+    if let Some(kms) = pool.encryption.as_ref().and_then(|encryption| encryption.kms.as_ref()) {
+        let (peers, port) = egress_to(&kms.url);
+        egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
+    }
     serde_json::from_value(json!({
         "metadata": metadata(pool),
         "spec": {
@@ -166,14 +170,18 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
 }
 
 /// Where storage is, as a policy can say it: the operator's flag for its own store, else what the URL tells.
-/// A policy knows no host names, so a store that is named by one outside the cluster opens its port to every address.
 #[must_use]
 pub fn storage_egress(endpoint: &str, shared: bool, network: &NetworkArgs) -> (Vec<NetworkPolicyPeer>, u16) {
-    let (host, url_port) = host_and_port(endpoint);
+    let (peers, url_port) = egress_to(endpoint);
     let port = network.storage_egress_port.filter(|_| shared).unwrap_or(url_port);
-    if shared && !network.storage_egress.0.is_empty() {
-        return (network.storage_egress.0.clone(), port);
-    }
+    let own = shared && !network.storage_egress.0.is_empty();
+    (if own { network.storage_egress.0.clone() } else { peers }, port)
+}
+
+/// Where a URL leads, as a policy can say it. A policy knows no host names, so one outside the cluster opens its port to every address.
+#[must_use]
+pub fn egress_to(url: &str) -> (Vec<NetworkPolicyPeer>, u16) {
+    let (host, port) = host_and_port(url);
     let labels: Vec<&str> = host.split('.').collect();
     let peer = match (host.parse::<std::net::IpAddr>(), labels.as_slice()) {
         (Ok(std::net::IpAddr::V4(ip)), _) => json!([{ "ipBlock": { "cidr": format!("{ip}/32") } }]),

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
-use dormouse_crds::pool::{KernelPool, KernelPoolSpec, Resources, Storage};
+use dormouse_crds::{
+    NameRef,
+    pool::{Encryption, KernelPool, KernelPoolSpec, Kms, Resources, Storage},
+};
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::*;
@@ -74,7 +77,7 @@ fn no_secret_is_in_the_environment() {
 
 #[test]
 fn encryption_keys_are_the_tenants_own_secret_and_never_in_the_environment() {
-    let encryption = dormouse_crds::pool::Encryption { key_secret_ref: dormouse_crds::NameRef { name: "keys".to_owned() } };
+    let encryption = Encryption { key_secret_ref: Some(NameRef { name: "keys".to_owned() }), kms: None };
     let pod = pod(&built(KernelPoolSpec { encryption: Some(encryption), ..KernelPoolSpec::default() }));
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "encryption").unwrap();
     assert_eq!(volume.secret.as_ref().unwrap().secret_name.as_deref(), Some("keys"));
@@ -82,6 +85,40 @@ fn encryption_keys_are_the_tenants_own_secret_and_never_in_the_environment() {
     assert_eq!(mount.read_only, Some(true));
     let folder = pod.containers[0].env.iter().flatten().find(|variable| variable.name == "DORMOUSE_ENCRYPTION_KEYS_DIR").unwrap();
     assert_eq!(folder.value.as_deref(), Some(mount.mount_path.as_str()));
+}
+
+fn kms(url: &str) -> Kms {
+    let credentials_secret_ref = NameRef { name: "kms-token".to_owned() };
+    Kms { url: url.to_owned(), mount: "transit".to_owned(), key: "sessions".to_owned(), credentials_secret_ref }
+}
+
+#[test]
+fn a_kms_is_the_one_more_place_that_pods_reach_and_its_token_is_a_file() {
+    let with = |url: &str| {
+        built(KernelPoolSpec { encryption: Some(Encryption { key_secret_ref: None, kms: Some(kms(url)) }), ..KernelPoolSpec::default() })
+    };
+    let inside = with("https://vault.vault.svc:8200");
+    let pod = pod(&inside);
+    let container = &pod.containers[0];
+    let env =
+        |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone()).unwrap_or_default();
+    assert_eq!(env("DORMOUSE_KMS_URL"), "https://vault.vault.svc:8200");
+    assert_eq!((env("DORMOUSE_KMS_MOUNT"), env("DORMOUSE_KMS_KEY")), ("transit".to_owned(), "sessions".to_owned()));
+    assert_eq!(env("DORMOUSE_ENCRYPTION_KEYS_DIR"), "");
+    let mount = container.volume_mounts.iter().flatten().find(|mount| mount.name == "kms").unwrap();
+    assert_eq!((mount.mount_path.clone(), mount.read_only), (env("DORMOUSE_KMS_CREDENTIALS_DIR"), Some(true)));
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "kms").unwrap().secret.as_ref().unwrap();
+    assert_eq!((volume.secret_name.as_deref(), volume.optional), (Some("kms-token"), None));
+    let egress = |built: &Built| built.network_policy.spec.clone().unwrap().egress.unwrap();
+    let without = egress(&built(KernelPoolSpec::default()));
+    let [added] = &egress(&inside)[without.len()..] else { panic!("one rule more") };
+    assert_eq!(egress(&inside)[..without.len()], without[..]);
+    let rule = serde_json::to_value(added).unwrap();
+    assert_eq!(rule["to"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "vault");
+    assert_eq!(rule["ports"][0]["port"], 8200);
+    let outside = egress(&with("https://10.1.2.3")).pop().unwrap();
+    assert_eq!(serde_json::to_value(&outside).unwrap()["to"][0]["ipBlock"]["cidr"], "10.1.2.3/32");
+    assert!(egress(&with("https://10.1.2.3")).iter().flat_map(|rule| rule.to.iter().flatten()).count() > 1);
 }
 
 #[test]
@@ -184,6 +221,14 @@ fn a_pool_that_cannot_be_built_says_what_to_write() {
     for (spec, reason, word) in [
         (KernelPoolSpec { slots_per_pod: 0, ..KernelPoolSpec::default() }, PoolReason::InvalidSpec, "slotsPerPod"),
         (KernelPoolSpec { warm_pods: 11, ..KernelPoolSpec::default() }, PoolReason::InvalidSpec, "warmPods"),
+        (
+            KernelPoolSpec {
+                encryption: Some(Encryption { key_secret_ref: None, kms: Some(kms("http://vault")) }),
+                ..KernelPoolSpec::default()
+            },
+            PoolReason::InvalidSpec,
+            "encryption.kms",
+        ),
         (
             KernelPoolSpec { storage: Some(storage), ..KernelPoolSpec::default() },
             PoolReason::StorageCredentialsInvalid,

@@ -1,6 +1,7 @@
 //! A KernelPool, checked: pure.
 
-use dormouse_crds::pool::{KernelPool, Resources};
+use dormouse_crds::pool::{Encryption, KernelPool, Resources};
+use dormouse_kms::Place;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 
@@ -44,8 +45,8 @@ pub struct ValidPool {
     pub resources: Resources,
     /// Where its sessions sleep.
     pub storage: Target,
-    /// The Secret with the encryption keys, if its sessions are encrypted.
-    pub encryption_secret: Option<String>,
+    /// Where its keys are, if its sessions are encrypted.
+    pub encryption: Option<Encryption>,
     /// The KernelPool, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -89,6 +90,9 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
     if spec.warm_pods > spec.max_pods {
         return Err(invalid("warmPods is greater than maxPods: write a warmPods of at most maxPods"));
     }
+    if let Some(kms) = spec.encryption.as_ref().and_then(|encryption| encryption.kms.as_ref()) {
+        Place::new(&kms.url, &kms.mount, &kms.key).map_err(|error| invalid(&format!("encryption.kms: {error}")))?;
+    }
     let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
     Ok(ValidPool {
         name: pool.name_any(),
@@ -102,7 +106,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         runtime_class: spec.runtime_class_name.clone(),
         resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
         storage,
-        encryption_secret: spec.encryption.as_ref().map(|encryption| encryption.key_secret_ref.name.clone()),
+        encryption: spec.encryption.clone(),
         owner: pool.controller_owner_ref(&()),
     })
 }
