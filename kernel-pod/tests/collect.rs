@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, World, assign, try_eval};
+use common::{PATIENCE, World, assign, ready, try_eval};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::{Head, segment::sha256_hex};
 use dormouse_protocol::ErrorCode;
@@ -109,6 +109,9 @@ async fn live_keys_stay_and_nothing_else_does() {
     let store = minio.create_bucket("sessions").await.unwrap();
     let world = World::default();
     let pods = ["a", "b"].map(|name| world.pod_over(name, Arc::new(store.clone())));
+    for pod in &pods {
+        ready(pod).await;
+    }
     let cycles = soak::count(80, 10_000) / SESSIONS;
     let fights = (0..SESSIONS).map(|n| tokio::spawn(fight(store.clone(), pods.clone(), format!("u{n}"), cycles)));
     let counts: Vec<Count> = futures::future::join_all(fights).await.into_iter().map(Result::unwrap).collect();

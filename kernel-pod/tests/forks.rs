@@ -6,7 +6,7 @@ mod common;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use common::{World, assign, assign_spec, metric, spec, value};
+use common::{World, assign, assign_spec, metric, ready, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig};
@@ -75,6 +75,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
     let config = PodConfig { pod: "a".into(), namespace: "team".into(), slots: 20, cache_bytes: 2 << 30, store_prefix: "p/".into() };
     let tools = Arc::clone(&World::default().tools);
     let pod = Pod::new(config, Engines::new(EngineOptions::default()).unwrap(), Arc::new(store.clone()), tools).unwrap();
+    ready(&pod).await;
     let parent = assign(&pod, "parent", 1);
     value(&pod, &parent, PARENT).await;
     let children = soak::count(24, 1_000);

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, call, try_eval, value};
+use common::{World, assign, call, ready, try_eval, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::session::State;
@@ -44,7 +44,7 @@ impl Behind {
 
     async fn pod_over(&self, name: &str, options: &S3Options) -> Pod {
         let pod = self.world.pod_over(name, Arc::new(S3::new(options)));
-        value(&pod, &assign(&pod, &format!("probe-{name}"), 1), "1").await;
+        ready(&pod).await;
         pod
     }
 

@@ -14,8 +14,8 @@ use crate::{
     tools,
 };
 
-/// How long it may take to answer.
-const START_SECONDS: u64 = 60;
+/// How long it may take to answer, on a machine that is busy with everything else.
+const START_SECONDS: u64 = 180;
 /// Pause between two looks at its health.
 const POLL_MILLISECONDS: u64 = 50;
 /// Starts, when another process was quicker to take the port.

@@ -26,8 +26,9 @@ pub use dormouse_testkit::store::Faulty;
 use futures::StreamExt as _;
 use tokio::sync::watch;
 
-/// How long a test waits for what must come.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for what must come. What is long gives way to everything else on the machine, so on a busy one it takes many times its own
+/// second.
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
 
@@ -210,6 +211,16 @@ pub async fn until(pod: &Pod, uid: &str, wanted: impl Fn(&SessionReport) -> bool
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("the pod reports what is awaited")
+}
+
+/// Waits until the pod's store has passed its probe: a real one on a busy machine may take longer than a request waits for that.
+pub async fn ready(pod: &Pod) {
+    let wait = async {
+        while !pod.readiness().is_ready() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{:?}", pod.readiness().reasons()));
 }
 
 /// Waits until every timer of the session is delivered. What the session itself answers is true; a report may be of a moment before.
