@@ -21,7 +21,7 @@ pub struct Modules {
     /// `NAME` or `npm:NAME@RANGE`. What was loaded stays as it is, whatever is written here later.
     #[cfg_attr(
         feature = "kubernetes",
-        schemars(length(max = 64), inner(length(min = 1, max = 300)), extend("x-kubernetes-list-type" = "set"))
+        schemars(length(max = ALLOWED_MAX), inner(length(min = 1, max = SPECIFIER_BYTES_MAX)), extend("x-kubernetes-list-type" = "set"))
     )]
     pub allow: Vec<String>,
 }

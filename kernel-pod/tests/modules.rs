@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use common::{World, assign_spec, eval, spec, value};
+use common::{World, assign_spec, eval, spec, try_eval, value};
 use dormouse_broker::{Broker, Secrets};
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig, Tools};
-use dormouse_protocol::broker::{ModulesAnswer, ModulesCall, ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{ModulesAnswer, ModulesCall, Package, ToolAnswer, ToolCall};
 use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_testkit::registry::Registry;
@@ -180,7 +180,7 @@ async fn a_cell_that_is_lost_leaves_nothing_and_a_package_that_fails_is_told() {
     assert_eq!(failure(&a, &session, "await import('broken')").await, ("Error".to_owned(), "not today".to_owned()));
     assert_eq!(failure(&a, &session, "require('broken/bad')").await.0, "SyntaxError");
     let (_, message) = failure(&a, &session, "await import('broken/lost.mjs')").await;
-    assert!(message.contains("./none.mjs") || message.contains("cannot-find"), "{message}");
+    assert!(message.contains("Cannot find module './none.mjs'"), "{message}");
     let (_, message) = failure(&a, &session, "require('broken/nowhere')").await;
     assert!(message.contains("Cannot find module 'broken@1.0.0/nowhere'"), "{message}");
     assert_eq!(value(&a, &session, "1 + 1").await, json!(2));
@@ -384,4 +384,50 @@ async fn the_same_cells_make_the_same_memory() {
         rolls.push(value(pod, &session, "import { roll } from 'dice'; [roll(), roll(), Date.now()]").await);
     }
     assert_eq!(rolls[0], rolls[1]);
+}
+
+/// Answers each name with as many packages as it says, the first of which is an empty module.
+struct Many;
+
+#[async_trait]
+impl Tools for Many {
+    async fn call(&self, _: &str, _: ToolCall) -> Result<ToolAnswer, ApiError> {
+        Err(ApiError::new(ErrorCode::ToolNotFound, "there are no tools"))
+    }
+
+    async fn modules(&self, _: &str, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
+        let count: usize = call.specifier.trim_start_matches('n').parse().unwrap();
+        let packages = (0..count).map(|at| Package {
+            id: format!("{}-{at}@1.0.0", call.specifier),
+            integrity: "sha512-".to_owned(),
+            manifest: json!({}),
+            dependencies: BTreeMap::new(),
+            files: [("index.js".to_owned(), String::new())].into(),
+        });
+        Ok(ModulesAnswer { root: format!("{}-0@1.0.0", call.specifier), packages: packages.collect() })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_have_so_many_packages_and_no_more() {
+    let config =
+        PodConfig { pod: "a".to_owned(), namespace: "team".to_owned(), slots: 10, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
+    let a = Pod::new(config, ENGINE.clone(), World::default().store.clone(), Arc::new(Many)).unwrap();
+    let session = assign(&a, "u1", 1, &["n999", "n2", "n1"]);
+    value(&a, &session, "require('n999'); 0").await;
+    assert_eq!(failure(&a, &session, "require('n2')").await.0, "QuotaExceeded");
+    assert_eq!(value(&a, &session, "typeof require('n1')").await, json!("object"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_an_api_server_would_refuse_is_refused() {
+    let place = Place::new().await;
+    let a = place.pod("a");
+    let names: Vec<String> = (0..65).map(|at| format!("p{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert!(try_eval(&a, &assign(&a, "u1", 1, &names[..64]), "0").await.is_ok());
+    for (uid, allow) in [("u2", &names[..]), ("u3", &["fine", "../not"])] {
+        let error = try_eval(&a, &assign(&a, uid, 1, allow), "0").await.unwrap_err();
+        assert!(error.code == ErrorCode::InvalidRequest && error.message.contains("spec.modules.allow"), "{error}");
+    }
 }

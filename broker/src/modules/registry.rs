@@ -142,3 +142,15 @@ async fn read(mut response: Response, what: &str, bytes_max: usize) -> Result<Ve
 pub(super) fn unavailable(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::ModuleUnavailable, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_may_be_so_large_and_no_larger() {
+        let body = |bytes: usize| Response::from(http::Response::new(vec![b'x'; bytes]));
+        assert_eq!(read(body(10), "it", 10).await.unwrap().len(), 10);
+        assert_eq!(read(body(11), "it", 10).await.unwrap_err().code, ErrorCode::SizeAdmissionError);
+    }
+}

@@ -75,3 +75,9 @@ fn what_is_no_package_is_refused() {
     assert_eq!(code(unpack("a@1.0.0", &pack(&[("package/x.js", b"1")]))), ErrorCode::ModuleUnavailable);
     assert_eq!(code(unpack("a@1.0.0", &pack(&[("package/package.json", b"{")]))), ErrorCode::ModuleUnavailable);
 }
+
+#[test]
+fn a_path_may_be_so_long_and_no_longer() {
+    let of = |bytes: usize| source_path(format!("package/{}.js", "x".repeat(bytes - 3)).as_bytes()).unwrap();
+    assert!(of(PATH_BYTES_MAX).is_some() && of(PATH_BYTES_MAX + 1).is_none());
+}

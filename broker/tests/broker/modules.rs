@@ -164,6 +164,15 @@ async fn a_load_brings_so_many_packages_and_no_more() {
     assert_eq!(code(&broker, "does-not").await, ErrorCode::SizeAdmissionError);
 }
 
+#[tokio::test]
+async fn a_session_may_have_had_so_many_before() {
+    let (registry, broker) = world().await;
+    registry.publish("leaf", "1.0.0", &json!({}), &[]);
+    let pinned = vec!["other@1.0.0"; 2_001];
+    assert!(load(&broker, "leaf", &pinned[1..]).await.is_ok());
+    assert_eq!(load(&broker, "leaf", &pinned).await.unwrap_err().code, ErrorCode::QuotaExceeded);
+}
+
 #[test]
 fn a_registry_that_is_no_url_is_refused() {
     for bad in ["npm", "ftp://registry", "http://user:pass@registry", "http://registry?x"] {

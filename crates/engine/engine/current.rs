@@ -1,1 +1,1 @@
-include_bytes!("16c50066855e4e01.wasm")
+include_bytes!("a5218381a69b8661.wasm")

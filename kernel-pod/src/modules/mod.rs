@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dormouse_crds::modules::Specifier;
+use dormouse_crds::modules::{ALLOWED_MAX, Specifier};
+use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{BlobError, Blobs};
 use dormouse_protocol::broker::{ModulesAnswer, ModulesCall};
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -31,6 +32,21 @@ const PACKAGES_MAX: usize = 1_000;
 
 /// How long a cell waits for a package, its needs included.
 const LOAD_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Checks what a spec says of packages, as an API server does.
+pub(crate) fn check(spec: &KernelSessionSpec) -> Result<(), ApiError> {
+    let Some(modules) = &spec.modules else { return Ok(()) };
+    let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    if modules.allow.len() > ALLOWED_MAX {
+        return invalid(format!("spec.modules.allow has more than {ALLOWED_MAX} entries"));
+    }
+    match modules.allow.iter().position(|entry| Specifier::parse(entry).is_none()) {
+        Some(at) => invalid(format!(
+            "spec.modules.allow[{at}]: write the name of a package of npm, such as lodash, or npm:NAME@RANGE, such as npm:zod@^4"
+        )),
+        None => Ok(()),
+    }
+}
 
 /// A session's contents, and the packages that it may add to them.
 pub(crate) struct Modules {

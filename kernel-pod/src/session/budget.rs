@@ -7,9 +7,11 @@ use dormouse_engine::{Budget, Determinism, Settings};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::state::RunningCell;
+use crate::modules;
 
 /// What an instance of this spec is made with.
 pub(super) fn settings(spec: &KernelSessionSpec) -> Result<Settings, ApiError> {
+    modules::check(spec)?;
     let determinism = match &spec.determinism {
         None => None,
         Some(wanted) => {

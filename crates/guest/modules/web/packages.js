@@ -236,10 +236,15 @@ const requireFile = (file) => {
 };
 
 // An import that fails in a graph is a module that throws: the others stay whole, and whoever evaluates it gets the error.
+// Its name is the reason: of an import that misses a name in it the engine tells no more.
+const REASON_CHARS_MAX = 200;
 let failed = 0;
 const failures = new Map();
+const reasonOf = (error) => {
+  try { return `${error?.message ?? error}`.slice(0, REASON_CHARS_MAX); } catch { return 'it failed'; }
+};
 const failing = (file, error) => ({
-  name: `${file}#failed-${++failed}`,
+  name: `${reasonOf(error)} (${file})`,
   source: 'throw import.meta.error',
   meta: (meta) => { meta.error = error; },
   otherwise: (again) => { throw again; },
