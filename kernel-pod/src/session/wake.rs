@@ -287,18 +287,16 @@ impl Actor {
     async fn apply_spec(&mut self) -> Result<(), Fault> {
         self.respec = false;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
+        let modules = self.live.as_ref().map(|live| self.modules(&live.contents));
         let Some(live) = &mut self.live else { return Ok(()) };
         live.state.generation = self.assignment.generation;
         live.state.spec = self.assignment.spec.clone();
         live.dirty = true;
         if live.settings == settings {
-            let contents = Arc::clone(&live.contents);
-            let modules = self.modules(&contents);
-            self.live.iter_mut().for_each(|live| live.instance.set_blobs(Some(Arc::clone(&modules))));
+            live.instance.set_blobs(modules);
             return Ok(());
         }
         self.commit().await?;
-        let modules = self.live.as_ref().map(|live| self.modules(&live.contents));
         let Some(live) = &mut self.live else { return Ok(()) };
         let engine = live.instance.engine().clone();
         live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
