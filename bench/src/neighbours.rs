@@ -2,8 +2,8 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -23,47 +23,80 @@ use crate::{
     table::{Row, Samples},
 };
 
+/// Rounds of each row; the row is the one whose p99 is the median, so that a moment in which the machine itself stands still does not decide.
+const ROUNDS: usize = 5;
 /// Hostile scripts of one row, of every family.
 const SCRIPTS: usize = 1000;
 /// A step through all scripts that mixes the families; prime, so that it meets each once.
 const STRIDE: usize = 1009;
-/// Evals of the quiet neighbour, half of them before the hostile sessions and half after.
-const QUIET_EVALS: usize = 2000;
+/// Evals of the quiet neighbour in a round, half of them before the hostile sessions and half after.
+const QUIET_EVALS: usize = 1000;
+/// What a session has to be quiet for until the lanes think well of it, and some more.
+const REST: Duration = Duration::from_millis(150);
 /// Between two evals of the neighbour: a busy client, and the same one in both halves.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// Who is beside the neighbour.
+#[derive(Clone, Copy)]
+enum Beside {
+    /// Sessions that run scripts, so many at once, each in a session of its own that has been there for a while.
+    Hostile { sessions: usize, rest: Duration },
+    /// Threads that run no session: what the system grants to whom it is told to prefer.
+    Spinners(usize),
+}
 
 /// The rows: a neighbour beside hostile scripts, beside threads that only spin, and alone.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let (engine, lanes) = (Engine::new(EngineOptions::default())?, Arc::new(Lanes::start()?));
     let all = hostile::scripts()?;
     ensure!(!all.len().is_multiple_of(STRIDE) && all.len() >= SCRIPTS, "the stride does not meet every script");
-    let scripts: Arc<Vec<Script>> = Arc::new((0..SCRIPTS).filter_map(|n| all.get(n * STRIDE % all.len()).cloned()).collect());
+    let scripts: Vec<Script> = (0..SCRIPTS).filter_map(|n| all.get(n * STRIDE % all.len()).cloned()).collect();
     // The first use compiles an engine of its own.
     dormouse_conformance::session::engine()?;
     let mut rows = Vec::new();
-    for (what, attackers) in [("a small cell beside 2 hostile sessions", 2), ("a small cell beside 8 hostile sessions", 8)] {
-        let (quiet, attacked) = compared(&engine, &lanes, &scripts, attackers).await?;
-        rows.push(Row::tails(what, &attacked, "alone", &quiet, "p99 ≤ 2"));
-    }
-    for (what, spinners) in [
-        ("a small cell beside 2 threads of the idle policy that only spin", 2),
-        ("a small cell beside 8 threads of the idle policy that only spin", 8),
+    for (what, beside, aim) in [
+        ("a small cell beside 2 hostile sessions", Beside::Hostile { sessions: 2, rest: Duration::ZERO }, "p99 ≤ 2"),
+        ("a small cell beside 8 hostile sessions", Beside::Hostile { sessions: 8, rest: Duration::ZERO }, "p99 ≤ 2"),
+        ("a small cell beside 8 hostile sessions that rested before", Beside::Hostile { sessions: 8, rest: REST }, "p99 ≤ 2"),
+        ("a small cell beside 2 threads of the idle policy that only spin", Beside::Spinners(2), "–"),
+        ("a small cell beside 8 threads of the idle policy that only spin", Beside::Spinners(8), "–"),
     ] {
-        let (quiet, beside) = beside_spinners(&engine, &lanes, spinners).await?;
-        rows.push(Row::tails(what, &beside, "alone", &quiet, "–"));
+        let (mut alone, mut besides) = (Vec::new(), Vec::new());
+        for scripts in scripts.chunks(SCRIPTS / ROUNDS) {
+            let half = |asked: usize| asked < QUIET_EVALS / 2;
+            let mut quiet = neighbour(&engine, &lanes, half).await?;
+            besides.push(Samples::of(match beside {
+                Beside::Hostile { sessions, rest } => beside_hostile(&engine, &lanes, scripts, sessions, rest).await?,
+                Beside::Spinners(threads) => beside_spinners(&engine, &lanes, threads).await?,
+            }));
+            quiet.extend(neighbour(&engine, &lanes, half).await?);
+            alone.push(Samples::of(quiet));
+        }
+        rows.push(Row::tails(what, &median(besides)?, "alone", &median(alone)?, aim));
     }
     Ok(rows)
 }
 
-/// The neighbour alone, and while hostile sessions, so many at once, run all scripts.
-async fn compared(engine: &Engine, lanes: &Arc<Lanes>, scripts: &Arc<Vec<Script>>, attackers: usize) -> anyhow::Result<(Samples, Samples)> {
-    let half = |asked: usize| asked < QUIET_EVALS / 2;
-    let mut quiet = neighbour(engine, lanes, half).await?;
-    let next = Arc::new(AtomicUsize::new(0));
+/// The round whose p99 is the median.
+fn median(mut rounds: Vec<Samples>) -> anyhow::Result<Samples> {
+    rounds.sort_by_key(Samples::p99);
+    let middle = rounds.len() / 2;
+    rounds.into_iter().nth(middle).context("no rounds")
+}
+
+/// The neighbour while hostile sessions, so many at once, run all scripts.
+async fn beside_hostile(
+    engine: &Engine,
+    lanes: &Arc<Lanes>,
+    scripts: &[Script],
+    sessions: usize,
+    rest: Duration,
+) -> anyhow::Result<Vec<Duration>> {
+    let left = Arc::new(Mutex::new(scripts.to_vec()));
     let over = Arc::new(AtomicBool::new(false));
     let mut attacks = JoinSet::new();
-    for _ in 0..attackers {
-        attacks.spawn(attack(Arc::clone(lanes), Arc::clone(scripts), Arc::clone(&next)));
+    for _ in 0..sessions {
+        attacks.spawn(attack(Arc::clone(lanes), Arc::clone(&left), rest));
     }
     let watched = Arc::clone(&over);
     let attacked = neighbour(engine, lanes, move |_| !watched.load(Ordering::Relaxed));
@@ -77,14 +110,10 @@ async fn compared(engine: &Engine, lanes: &Arc<Lanes>, scripts: &Arc<Vec<Script>
         Ok(())
     };
     let (attacked, ()) = tokio::try_join!(attacked, ended)?;
-    quiet.extend(neighbour(engine, lanes, half).await?);
-    Ok((Samples::of(quiet), Samples::of(attacked)))
+    Ok(attacked)
 }
 
-/// The neighbour alone, and beside threads that run no session: what the system grants to whom it is told to prefer.
-async fn beside_spinners(engine: &Engine, lanes: &Arc<Lanes>, spinners: usize) -> anyhow::Result<(Samples, Samples)> {
-    let half = |asked: usize| asked < QUIET_EVALS / 2;
-    let mut quiet = neighbour(engine, lanes, half).await?;
+async fn beside_spinners(engine: &Engine, lanes: &Arc<Lanes>, spinners: usize) -> anyhow::Result<Vec<Duration>> {
     let over = Arc::new(AtomicBool::new(false));
     for _ in 0..spinners {
         let over = Arc::clone(&over);
@@ -97,17 +126,22 @@ async fn beside_spinners(engine: &Engine, lanes: &Arc<Lanes>, spinners: usize) -
     }
     let beside = neighbour(engine, lanes, |asked| asked < QUIET_EVALS).await;
     over.store(true, Ordering::Relaxed);
-    quiet.extend(neighbour(engine, lanes, half).await?);
-    Ok((Samples::of(quiet), Samples::of(beside?)))
+    beside
 }
 
-/// Runs scripts that nobody has run yet, each in a session of its own, as if no one had ever seen it.
-async fn attack(lanes: Arc<Lanes>, scripts: Arc<Vec<Script>>, next: Arc<AtomicUsize>) -> anyhow::Result<usize> {
+/// Runs scripts that nobody has run yet, each in a session of its own, as if no one had ever seen it, that has been there for `rest`.
+async fn attack(lanes: Arc<Lanes>, left: Arc<Mutex<Vec<Script>>>, rest: Duration) -> anyhow::Result<usize> {
     let mut ran = 0;
     loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let Some(script) = scripts.get(number).cloned() else { return Ok(ran) };
-        lanes.run(async move { hostile::run(&script).await }).await.context("the lanes have ended")??;
+        let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(script) = next else { return Ok(ran) };
+        let rested = async move {
+            if !rest.is_zero() {
+                tokio::time::sleep(rest).await;
+            }
+            hostile::run(&script).await
+        };
+        lanes.run(rested).await.context("the lanes have ended")??;
         ran += 1;
     }
 }

@@ -46,7 +46,7 @@ pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// Requests wait for no slice of a session.
 fn prompt() {
-    dormouse_engine::thread_priority::prompt();
+    dormouse_engine::thread_priority::prompt(0);
 }
 
 impl Pod {

@@ -11,6 +11,7 @@ use crate::{
     host::Host,
     instance::Parts,
     message::Kind,
+    preempt::Stoppable,
     track::{Base, Tracker},
 };
 
@@ -77,6 +78,7 @@ struct Inner {
     base: Base,
     globals: Globals,
     backstop: Arc<Backstop>,
+    stoppable: Stoppable,
 }
 
 /// Where the module's exports are, so that making an instance compares no names.
@@ -141,7 +143,9 @@ impl Engine {
         let base = Base::new(memory.data(&store));
         let globals = globals(&mutable_globals(&instance, &mut store, &exports), &mut store)?;
         let backstop = Backstop::start()?;
-        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals, backstop })))
+        let code = module.image_range();
+        let stoppable = Stoppable::new(code.start.addr()..code.end.addr());
+        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals, backstop, stoppable })))
     }
 
     /// sha256 of `engine.wasm`.
@@ -254,8 +258,7 @@ impl Engine {
 
     /// Where the compiled code lies.
     pub(crate) fn code(&self) -> std::ops::Range<usize> {
-        let range = self.0.pre.module().image_range();
-        range.start.addr()..range.end.addr()
+        self.0.stoppable.code()
     }
 }
 

@@ -185,11 +185,11 @@ pub(crate) fn handle_faults<T: 'static>(store: &mut wasmtime::Store<T>, fence: s
 }
 
 #[cfg(target_arch = "x86_64")]
-fn program_counter(context: &libc::ucontext_t) -> usize {
+pub(crate) fn program_counter(context: &libc::ucontext_t) -> usize {
     usize::try_from(context.uc_mcontext.gregs[libc::REG_RIP as usize]).unwrap_or(0)
 }
 
 #[cfg(target_arch = "aarch64")]
-fn program_counter(context: &libc::ucontext_t) -> usize {
+pub(crate) fn program_counter(context: &libc::ucontext_t) -> usize {
     usize::try_from(context.uc_mcontext.pc).unwrap_or(0)
 }

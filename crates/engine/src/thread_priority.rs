@@ -21,21 +21,23 @@ impl ThreadId {
     pub fn current() -> Self {
         Self(gettid())
     }
+
+    pub(crate) fn number(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
 }
 
 /// Gives a thread that has not ended the system's idle policy: it runs while no other thread of its group wants the processor, and one that does
 /// gets it at once. Without privileges there is no way back. False when the system refuses the policy; the niceness is raised in any case.
 pub fn lower(thread: ThreadId) -> bool {
-    let ThreadId(thread) = thread;
     let param = libc::sched_param { sched_priority: 0 };
     // By number and not through libc: not every C library has more than a stub.
     // SAFETY: the call reads the struct that outlives it and touches no other memory of ours.
     #[expect(unsafe_code, reason = "no safe crate sets a thread's policy by its number")]
-    let refused =
-        unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread.as_raw_nonzero().get(), libc::SCHED_IDLE, &raw const param) } != 0;
+    let refused = unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread.number(), libc::SCHED_IDLE, &raw const param) } != 0;
     // The policy alone takes effect when the thread sleeps or at the next tick, some milliseconds later; a change of niceness makes the kernel choose anew
     // at once.
-    if let Err(error) = setpriority_process(Some(thread), NICEST) {
+    if let Err(error) = setpriority_process(Some(thread.0), NICEST) {
         tracing::warn!(%error, "a thread's priority cannot be lowered");
     }
     !refused
@@ -45,14 +47,15 @@ pub fn lower(thread: ThreadId) -> bool {
 const PROMPT_SLICE_NS: u64 = 100_000;
 
 /// Asks for short slices for the calling thread: its share stays as it is, but a thread that wakes gets the processor from one that has had such a
-/// slice, and not only after some milliseconds. False where the system does not know of that (before Linux 6.12 it ignores it).
-pub fn prompt() -> bool {
+/// slice, and not only after some milliseconds. It becomes nicer by `nicer` than it was. False where the system does not know of short slices (before Linux
+/// 6.12 it ignores them).
+pub fn prompt(nicer: u8) -> bool {
     let Ok(nice) = getpriority_process(None) else { return false };
     let attributes = libc::sched_attr {
         size: SCHED_ATTR_BYTES,
         sched_policy: u32::try_from(libc::SCHED_OTHER).unwrap_or_default(),
         sched_flags: 0,
-        sched_nice: nice,
+        sched_nice: (nice + i32::from(nicer)).min(NICEST),
         sched_priority: 0,
         sched_runtime: PROMPT_SLICE_NS,
         sched_deadline: 0,
@@ -92,9 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_thread_keeps_its_niceness() {
+    fn a_prompt_thread_keeps_its_niceness_or_adds_to_it() {
         let before = standing();
-        prompt();
+        prompt(0);
         assert_eq!(standing(), before);
+        prompt(3);
+        assert_eq!(standing(), ((before.0 + 3).min(NICEST), before.1));
     }
 }

@@ -1,13 +1,16 @@
 //! Where sessions run: threads for what is short, and threads of the lowest priority for what has turned out long.
 //!
-//! Every session is a task of [`Lanes`]. A task begins in the quick lane. One that has used more than its share ([`meter`]) goes on in the slow
-//! lane from its next yield on; the system gives a slow thread the processor only while no quick one wants it, so a neighbour's short cell
-//! waits for nobody's loop. A task that does not even yield keeps its thread: [`watch`] notices, lowers that very thread and puts
-//! another in its place. A lowered thread can never be raised again without privileges, so it ends with what it runs.
+//! Every session is a task of [`Lanes`]. A task begins in the trial lane, whose threads weigh a tenth of a quick one's; who has used little for a while is
+//! [quick](Lane::Quick). One that has used more than its share ([`meter`]) goes on in the slow lane from its next yield on; the system gives a slow
+//! thread the processor only while no other one wants it, so a neighbour's short cell waits for nobody's loop. A task that does not even yield keeps
+//! its thread: [`watch`] notices, lowers that very thread, stops it in the middle of its code and puts another in its place. The [held] thread then
+//! waits its turn in the slow lane like any task, so that no more slow threads want the processor at a time than there are cores: the system keeps a
+//! prompt thread waiting for a tick now and then when more do. A lowered thread can never be raised again without privileges, so it ends with what it runs.
 //!
 //! Priorities count among the threads of one container; between containers the kernel shares by their weights. This module must not know what
 //! its tasks are.
 
+mod held;
 mod meter;
 mod queue;
 mod watch;
@@ -21,7 +24,7 @@ use std::{
 };
 
 use async_task::{Runnable, ScheduleInfo, WithInfo};
-use dormouse_engine::thread_priority;
+use dormouse_engine::{metronome::Metronome, preempt::OnThisThread, thread_priority};
 
 use meter::Meter;
 use queue::{Job, Queue};
@@ -36,10 +39,14 @@ pub struct Lanes {
     watcher: Thread,
 }
 
+/// How much nicer the threads of the trial lane are: a tenth of a quick thread's weight.
+const TRIAL_NICER: u8 = 10;
+
 /// A lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
     Quick,
+    Trial,
     Slow,
 }
 
@@ -47,8 +54,8 @@ impl Lane {
     /// How long one poll may last before its thread gets a replacement. Code that yields does so after half a millisecond.
     fn poll_max(self) -> Duration {
         match self {
-            Self::Quick => Duration::from_micros(700),
-            Self::Slow => Duration::from_millis(10),
+            Self::Quick | Self::Trial => Duration::from_micros(700),
+            Self::Slow => held::SLICE,
         }
     }
 }
@@ -57,6 +64,7 @@ impl Lane {
 struct Shared {
     runtime: tokio::runtime::Handle,
     quick: Queue,
+    trial: Queue,
     slow: Queue,
     watch: Watch,
 }
@@ -70,6 +78,7 @@ impl Lanes {
         let shared = Arc::new(Shared {
             runtime: tokio::runtime::Handle::current(),
             quick: Queue::default(),
+            trial: Queue::default(),
             slow: Queue::default(),
             watch: Watch::default(),
         });
@@ -84,6 +93,7 @@ impl Lanes {
             lanes.shared.start_thread(Lane::Quick)?;
         }
         for _ in 0..cores {
+            lanes.shared.start_thread(Lane::Trial)?;
             lanes.shared.start_thread(Lane::Slow)?;
         }
         Ok(lanes)
@@ -95,11 +105,10 @@ impl Lanes {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let meter = Arc::new(Meter::default());
+        let meter = Arc::new(Meter::new(Instant::now()));
         let shared = Arc::clone(&self.shared);
         let schedule = move |runnable: Runnable, _: ScheduleInfo| {
-            let lane = if meter.is_over(Instant::now()) { Lane::Slow } else { Lane::Quick };
-            shared.queue(lane).push(Job { runnable, meter: Arc::clone(&meter) });
+            shared.queue(meter.lane(Instant::now())).push(Job::Task(runnable, Arc::clone(&meter)));
         };
         let (runnable, task) = async_task::Builder::new().propagate_panic(true).spawn(|()| future, WithInfo(schedule));
         runnable.schedule();
@@ -110,6 +119,7 @@ impl Lanes {
 impl Drop for Lanes {
     fn drop(&mut self) {
         self.shared.quick.close();
+        self.shared.trial.close();
         self.shared.slow.close();
         self.shared.watch.close();
         self.watcher.unpark();
@@ -126,6 +136,7 @@ impl Shared {
     fn queue(&self, lane: Lane) -> &Queue {
         match lane {
             Lane::Quick => &self.quick,
+            Lane::Trial => &self.trial,
             Lane::Slow => &self.slow,
         }
     }
@@ -133,6 +144,7 @@ impl Shared {
     fn start_thread(self: &Arc<Self>, lane: Lane) -> io::Result<()> {
         let name = match lane {
             Lane::Quick => "lane-quick",
+            Lane::Trial => "lane-trial",
             Lane::Slow => "lane-slow",
         };
         let shared = Arc::clone(self);
@@ -143,20 +155,35 @@ impl Shared {
 /// A thread of a lane: runs tasks until the lanes end or another thread has taken its place.
 fn serve(shared: &Shared, lane: Lane) {
     let _context = shared.runtime.enter();
-    let seat = Arc::new(Seat::of_this_thread(lane));
+    let here = OnThisThread::new();
+    let seat = Arc::new(Seat::new(Arc::clone(here.shared()), lane));
     match lane {
-        Lane::Quick => thread_priority::prompt(),
-        Lane::Slow => thread_priority::lower(seat.thread()),
+        Lane::Quick => thread_priority::prompt(0),
+        Lane::Trial => thread_priority::prompt(TRIAL_NICER),
+        Lane::Slow => thread_priority::lower(here.shared().thread()),
     };
+    let metronome = if lane == Lane::Quick { None } else { Metronome::of(here.shared().thread()) };
+    let beats = |on: bool| metronome.iter().for_each(|metronome| metronome.set(on));
     shared.watch.sit(&seat);
-    while let Some(Job { runnable, meter }) = shared.queue(lane).pop() {
-        let now = Instant::now();
-        meter.begin(now);
-        shared.watch.begin(&seat, now);
-        runnable.run();
-        meter.end(Instant::now());
-        if seat.end() {
-            break;
+    while let Some(job) = shared.queue(lane).pop() {
+        match job {
+            Job::Task(task, meter) => {
+                let now = Instant::now();
+                meter.begin(now);
+                shared.watch.begin(&seat, now);
+                beats(true);
+                here.running(|| task.run());
+                beats(false);
+                meter.end(Instant::now());
+                if seat.end() {
+                    break;
+                }
+            }
+            Job::Held(thread) => {
+                if let Some(thread) = thread.run() {
+                    shared.slow.push(Job::Held(thread));
+                }
+            }
         }
     }
     shared.watch.leave(&seat);

@@ -1,4 +1,4 @@
-//! Tasks that are ready, first come first served.
+//! What is ready to run, first come first served.
 
 use std::{
     collections::VecDeque,
@@ -7,15 +7,17 @@ use std::{
 
 use async_task::Runnable;
 
-use super::meter::Meter;
+use super::{held::Held, meter::Meter};
 
-/// A task that is ready.
-pub(super) struct Job {
-    pub(super) runnable: Runnable,
-    pub(super) meter: Arc<Meter>,
+/// What a thread of a lane takes from its queue.
+pub(super) enum Job {
+    /// A task that is ready.
+    Task(Runnable, Arc<Meter>),
+    /// A thread that was stopped in the middle of a poll.
+    Held(Held),
 }
 
-/// The tasks of one lane that are ready, each once: no more than there are sessions.
+/// What is ready in one lane, each task and thread once: no more than there are sessions.
 #[derive(Default)]
 pub(super) struct Queue {
     ready: Mutex<Ready>,
@@ -35,7 +37,7 @@ impl Queue {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a task last. A closed queue drops it, and with it the future.
+    /// Puts a job last. A closed queue drops it, and with it the future.
     pub(super) fn push(&self, job: Job) {
         let mut ready = self.lock();
         if ready.closed {
@@ -49,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// The first task; waits for one. `None` when the queue is closed.
+    /// The first job; waits for one. `None` when the queue is closed.
     pub(super) fn pop(&self) -> Option<Job> {
         let mut ready = self.lock();
         loop {

@@ -11,7 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Lanes, meter::BURST};
+use dormouse_engine::{
+    Budget, CellSource, Engine, EngineError, EngineOptions, Instance, Settings,
+    preempt::{OnThisThread, State},
+};
+
+use super::{Lanes, held::Held, meter::BURST};
 
 /// `SCHED_IDLE`.
 const IDLE: u32 = 5;
@@ -101,6 +106,67 @@ async fn a_panic_is_the_answers_and_the_lanes_go_on() {
     let failing = tokio::spawn(lanes.run(async { panic!("on purpose") }));
     assert!(failing.await.unwrap_err().is_panic());
     assert_eq!(lanes.run(async { 1 }).await, Some(1));
+}
+
+/// A session whose cell is one builtin that does not poll and does not end: the backstop ends it.
+fn endless(engine: &Engine) -> impl Future<Output = Result<(), EngineError>> + Send + 'static {
+    let instance = engine.create(&Settings { heap_bytes: 64 << 20, determinism: None });
+    async move {
+        let cell = CellSource { code: "new Array(4e9).join('')".to_owned(), ..CellSource::default() };
+        let budget = Budget { wall: Duration::from_millis(200), ..Budget::default() };
+        let mut instance: Instance = instance?;
+        instance.eval(&cell, &budget).await.map(drop)
+    }
+}
+
+/// One that is stopped holds up neither the quick nor the slow, and none of them is forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn builtins_that_do_not_yield_wait_for_each_other_and_all_come_to_their_end() {
+    let (engine, lanes) = (Engine::new(EngineOptions::default()).unwrap(), Lanes::start().unwrap());
+    let endless: Vec<_> =
+        (0..std::thread::available_parallelism().unwrap().get() + 3).map(|_| tokio::spawn(lanes.run(endless(&engine)))).collect();
+    let waits = || {
+        let seats = lanes.shared.watch.seats();
+        seats.iter().any(|seat| seat.is_held() && seat.thread().state() == State::Stopped)
+    };
+    while !waits() {
+        assert!(endless.iter().any(|task| !task.is_finished()), "none had to wait");
+        assert_ne!(lanes.run(async { policy() }).await, Some(IDLE));
+    }
+    let slow = lanes.run(async {
+        slice();
+        yielded().await;
+        policy()
+    });
+    assert_eq!(slow.await, Some(IDLE));
+    for task in endless {
+        let ended = task.await.unwrap();
+        assert!(matches!(ended, Some(Err(EngineError::Overrun))), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_held_thread_runs_a_slice_at_a_time_and_runs_on_when_it_is_let_go() {
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let here = OnThisThread::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        here.running(|| {
+            tell.send(Arc::clone(here.shared())).unwrap();
+            runtime.block_on(endless(&engine))
+        })
+    });
+    let shared = told.recv().unwrap();
+    let mut held = Held::new(Arc::clone(&shared));
+    for _ in 0..5 {
+        held = held.run().expect("the builtin takes longer than some slices");
+        assert_eq!(shared.state(), State::Stopped);
+    }
+    drop(held);
+    assert_eq!(shared.state(), State::Running);
+    assert!(matches!(thread.join().unwrap(), Err(EngineError::Overrun)));
+    assert!(Held::new(shared).run().is_none(), "its poll has ended");
 }
 
 /// Says when it is dropped.

@@ -9,9 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dormouse_engine::thread_priority::{self, ThreadId};
+use dormouse_engine::{
+    metronome::Metronome,
+    preempt::{Preemptible, State},
+    thread_priority,
+};
 
-use super::{Lane, Shared};
+use super::{Lane, Shared, held::Held, queue::Job};
 
 /// How often the threads are looked at while one of them runs something; and whenever one is due to be replaced.
 const TICK: Duration = Duration::from_micros(500);
@@ -27,7 +31,7 @@ pub(super) const THREADS_MAX: usize = 256;
 
 /// A thread of a lane, as the watcher sees it.
 pub(super) struct Seat {
-    thread: ThreadId,
+    thread: Arc<Preemptible>,
     lane: Lane,
     poll: Mutex<Poll>,
 }
@@ -36,17 +40,27 @@ pub(super) struct Seat {
 struct Poll {
     since: Option<Instant>,
     replaced: bool,
+    /// It was stopped and goes on with the slow lane.
+    held: bool,
+    /// Of a quick thread that was lowered.
+    metronome: Option<Metronome>,
     /// The system has given no thread in its place, and that was said.
     refused: bool,
 }
 
 impl Seat {
-    pub(super) fn of_this_thread(lane: Lane) -> Self {
-        Self { thread: ThreadId::current(), lane, poll: Mutex::default() }
+    pub(super) fn new(thread: Arc<Preemptible>, lane: Lane) -> Self {
+        Self { thread, lane, poll: Mutex::default() }
     }
 
-    pub(super) fn thread(&self) -> ThreadId {
-        self.thread
+    #[cfg(test)]
+    pub(super) fn thread(&self) -> &Preemptible {
+        &self.thread
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_held(&self) -> bool {
+        self.lock().held
     }
 
     fn lock(&self) -> MutexGuard<'_, Poll> {
@@ -71,7 +85,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+    pub(super) fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +121,7 @@ impl Watch {
 
 /// The watcher's thread.
 pub(super) fn run(shared: &Arc<Shared>) {
-    thread_priority::prompt();
+    thread_priority::prompt(0);
     let watch = &shared.watch;
     let mut idle_ticks = 0;
     while !watch.closed.load(Ordering::SeqCst) {
@@ -126,33 +140,65 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Replaces threads whose poll lasts too long. Answers when the next one will have, if any thread is in one.
+/// Replaces threads whose poll lasts too long, and has those stopped. Answers when to look again, if any thread is in a poll.
 fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
     let seats = shared.watch.seats().clone();
     let mut due = None;
     let mut threads = seats.len();
     for seat in seats {
-        // Held until the priority is set: the thread cannot end meanwhile, so its number is its own.
+        // Held until all is done: the thread cannot end meanwhile, so its number is its own.
         let mut poll = seat.lock();
-        let Some(since) = poll.since.filter(|_| !poll.replaced) else { continue };
-        let left = seat.lane.poll_max().saturating_sub(now.saturating_duration_since(since));
-        // Of one that cannot be replaced, or could not be just now, the next look is soon enough.
-        let next = if left.is_zero() { TICK } else { left.max(LOOK_MIN) };
-        due = Some(due.map_or(next, |due: Duration| due.min(next)));
-        if !left.is_zero() || threads >= THREADS_MAX {
-            continue;
-        }
-        match shared.start_thread(seat.lane) {
-            Ok(()) => {
+        let Some(since) = poll.since.filter(|_| !poll.held) else { continue };
+        let next = if poll.replaced {
+            stop(shared, &seat, &mut poll);
+            TICK
+        } else {
+            let left = seat.lane.poll_max().saturating_sub(now.saturating_duration_since(since));
+            if !left.is_zero() {
+                left.max(LOOK_MIN)
+            } else if threads < THREADS_MAX && replace(shared, &seat, &mut poll) {
                 threads += 1;
-                poll.replaced = true;
-                thread_priority::lower(seat.thread);
+                LOOK_MIN
+            } else {
+                // Of one that cannot be replaced, or could not be just now, the next look is soon enough.
+                TICK
             }
-            Err(error) if !std::mem::replace(&mut poll.refused, true) => {
-                tracing::warn!(%error, "no thread in place of one that is held by a task that does not yield");
-            }
-            Err(_) => {}
-        }
+        };
+        due = Some(due.map_or(next, |due: Duration| due.min(next)));
     }
     due
+}
+
+/// Puts another thread in the place of one whose task does not yield.
+fn replace(shared: &Arc<Shared>, seat: &Seat, poll: &mut Poll) -> bool {
+    match shared.start_thread(seat.lane) {
+        Ok(()) => {
+            poll.replaced = true;
+            if seat.lane != Lane::Slow {
+                thread_priority::lower(seat.thread.thread());
+            }
+            if seat.lane == Lane::Quick {
+                poll.metronome = Metronome::of(seat.thread.thread());
+                poll.metronome.iter().for_each(|metronome| metronome.set(true));
+            }
+            seat.thread.ask();
+        }
+        Err(error) if !std::mem::replace(&mut poll.refused, true) => {
+            tracing::warn!(%error, "no thread in place of one that is held by a task that does not yield");
+        }
+        Err(_) => {}
+    }
+    poll.replaced
+}
+
+/// Makes a thread wait for its turn in the slow lane once it has stopped, and asks it again when it could not stop.
+fn stop(shared: &Shared, seat: &Seat, poll: &mut Poll) {
+    match seat.thread.state() {
+        State::Stopped => {
+            poll.held = true;
+            shared.slow.push(Job::Held(Held::new(Arc::clone(&seat.thread))));
+        }
+        State::Running => seat.thread.ask(),
+        State::Asked | State::Away => {}
+    }
 }
