@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use dormouse_crds::broker::{Service as ServiceSpec, Tool as ToolSpec, ToolBrokerSpec};
+use dormouse_crds::broker::{BODY_BYTES_MAX, Service as ServiceSpec, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec};
 use dormouse_protocol::broker::ToolDescription;
+use dormouse_service::url;
 use jsonschema::{PatternOptions, Validator};
-use reqwest::{Method, Url};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
@@ -22,10 +23,6 @@ use crate::{
 
 /// Methods that tools may use.
 const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-/// Longest time that a call may take, in milliseconds.
-const TIMEOUT_MS_MAX: u64 = 10 * 60 * 1_000;
-/// Largest request or response that a service may be given, in bytes.
-const BODY_BYTES_MAX: u64 = 64 << 20;
 
 /// What may be called.
 #[derive(Debug)]
@@ -134,7 +131,7 @@ fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Metho
 }
 
 fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
-    if base_url(&spec.base_url).is_none() {
+    if url::plain(&spec.base_url).is_none() {
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
     }
     let scheme = Scheme::check(&spec.auth, &format!("{path}.auth"), secrets, problems).unwrap_or(Scheme::None);
@@ -163,13 +160,6 @@ fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: 
         response_bytes_max: usize::try_from(response).unwrap_or(usize::MAX),
         honours_idempotency_key: spec.honours_idempotency_key,
     }
-}
-
-/// The URL, if paths can be appended to it.
-pub(crate) fn base_url(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    (matches!(url.scheme(), "http" | "https") && url.has_host() && plain).then_some(url)
 }
 
 fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Service>>, problems: &mut Vec<Problem>) -> Option<Tool> {
@@ -201,7 +191,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         let kind = ProblemKind::MethodNotAllowed { service: service.name.clone(), method: method.to_string() };
         problems.push(Problem { path: format!("{path}.method"), kind });
     }
-    let timeout = limit(spec.timeout_ms, TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
+    let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
     if problems.len() > before {
         return None;
     }

@@ -11,7 +11,7 @@ use dormouse_service::{
     admin::AdminServer,
     tls::{Process, TlsFiles},
 };
-use dormouse_store::{CredentialSource, S3, S3Options};
+use dormouse_store::{S3, S3Args};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,13 @@ const CONFIG_CHECK: Duration = Duration::from_secs(5);
 
 /// Flags of `dormouse-broker`.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(name = "dormouse-broker", version, about = "Holds a ToolBroker's secrets and does what its sessions may ask of the world.")]
+#[command(
+    name = "dormouse-broker",
+    version,
+    about = "Holds a ToolBroker's secrets and does what its sessions may ask of the world.",
+    mut_arg("s3_endpoint", |arg| arg.required(false).help("URL of the S3 service where the journal of calls is kept; without it, the journal is in memory")),
+    mut_arg("s3_bucket", |arg| arg.required(false))
+)]
 pub struct Args {
     /// Address of the mTLS server for kernel pods.
     #[arg(long, env = "DORMOUSE_LISTEN", default_value_t = SocketAddr::from(([0, 0, 0, 0], BROKER_PORT)))]
@@ -39,21 +45,9 @@ pub struct Args {
     /// Name of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAME")]
     pub name: String,
-    /// URL of the S3 service where the journal of calls is kept; without it, the journal is in memory.
-    #[arg(long, env = "DORMOUSE_S3_ENDPOINT", requires = "s3_bucket")]
-    pub s3_endpoint: Option<String>,
-    /// Bucket.
-    #[arg(long, env = "DORMOUSE_S3_BUCKET")]
-    pub s3_bucket: Option<String>,
-    /// Region.
-    #[arg(long, env = "DORMOUSE_S3_REGION", default_value = "us-east-1")]
-    pub s3_region: String,
-    /// Before every key.
-    #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
-    pub s3_prefix: String,
-    /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
-    #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
-    pub s3_credentials_dir: PathBuf,
+    /// Where the journal of calls is kept.
+    #[command(flatten)]
+    pub s3: Option<S3Args>,
     /// Folder with the keys that encrypt the journal; without it, the journal is not encrypted.
     #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
     pub encryption_keys_dir: Option<PathBuf>,
@@ -71,13 +65,11 @@ pub struct Args {
 impl Args {
     /// Where these flags say that the journal is kept.
     fn journal(&self) -> Result<Option<JournalStore>, PlaceError> {
-        let Some((endpoint, bucket)) = self.s3_endpoint.clone().zip(self.s3_bucket.clone()) else { return Ok(None) };
-        let credentials = CredentialSource::Folder(self.s3_credentials_dir.clone());
-        let store = S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials });
+        let Some(s3) = &self.s3 else { return Ok(None) };
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
         Ok(Some(JournalStore {
-            store: Arc::new(store),
-            prefix: self.s3_prefix.clone(),
+            store: Arc::new(S3::new(&s3.options())),
+            prefix: s3.s3_prefix.clone(),
             namespace: self.namespace.clone(),
             seal: Arc::new(seal),
         }))
@@ -173,4 +165,26 @@ async fn follow_config(path: PathBuf, broker: Broker, mut in_force: String, gate
 
 fn read(path: &Path) -> Result<String, ConfigError> {
     Ok(std::fs::read_to_string(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::Args;
+
+    const OWN: [&str; 5] = ["dormouse-broker", "--namespace", "team", "--name", "tools"];
+
+    #[test]
+    fn a_journal_is_stored_where_a_whole_bucket_is_named() {
+        let s3 = |more: &[&str]| Args::try_parse_from(OWN.iter().chain(more)).map(|args| args.s3);
+        assert!(s3(&[]).unwrap().is_none());
+        let bucket = s3(&["--s3-endpoint", "http://s3", "--s3-bucket", "b", "--s3-prefix", "p/"]).unwrap().unwrap();
+        assert_eq!((bucket.s3_endpoint.as_str(), bucket.s3_bucket.as_str(), bucket.s3_prefix.as_str()), ("http://s3", "b", "p/"));
+        assert_eq!(bucket.s3_region, "us-east-1");
+        for (half, missing) in [(["--s3-endpoint", "http://s3"], "s3_bucket"), (["--s3-bucket", "b"], "s3_endpoint")] {
+            let error = s3(&half).unwrap_err().to_string();
+            assert!(error.contains(missing), "{error}");
+        }
+    }
 }

@@ -83,6 +83,11 @@ fn default_replicas() -> u32 {
     1
 }
 
+/// Largest request or response that a service may be given, in bytes: a broker holds it in memory.
+pub const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Longest time that a tool's call may take, in milliseconds.
+pub const TOOL_TIMEOUT_MS_MAX: u64 = 10 * 60 * 1_000;
+
 /// An HTTP service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]

@@ -12,6 +12,7 @@ pub mod pool;
 #[cfg(feature = "kubernetes")]
 mod rules;
 pub mod session;
+pub mod url;
 #[cfg(feature = "kubernetes")]
 mod yaml;
 

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::rules;
 use crate::{NameRef, condition::Condition};
 
+/// Where a KMS has its Transit engine when nobody says otherwise.
+pub const KMS_MOUNT: &str = "transit";
+
 /// Desired state of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(kube::CustomResource, schemars::JsonSchema))]
@@ -145,7 +148,7 @@ pub struct Kms {
 }
 
 fn default_mount() -> String {
-    "transit".to_owned()
+    KMS_MOUNT.to_owned()
 }
 
 fn default_region() -> String {

@@ -4,14 +4,17 @@
 
 use serde_json::{Value, json};
 
+use crate::{
+    broker::{BODY_BYTES_MAX, TOOL_TIMEOUT_MS_MAX},
+    url,
+};
+
 /// Least heap of a session.
 pub(crate) const HEAP_BYTES_MIN: u64 = 8 << 20;
 /// Largest heap of a session.
 pub(crate) const HEAP_BYTES_MAX: u64 = 1 << 30;
 /// Longest stretch of a cell, milliseconds.
 pub(crate) const EVAL_TIMEOUT_MS_MAX: u64 = 3_600_000;
-/// Longest tool call, milliseconds.
-const TOOL_TIMEOUT_MS_MAX: u64 = 600_000;
 /// Longest wait before sleep, seconds: a year.
 const IDLE_SECONDS_MAX: u64 = 31_536_000;
 /// Most live sessions of one pod.
@@ -20,8 +23,6 @@ const SLOTS_PER_POD_MAX: u64 = 100_000;
 const PODS_MAX: u64 = 1_000;
 /// Most output of a cell, bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
-/// Largest body that a broker holds, bytes.
-const BODY_BYTES_MAX: u64 = 256 << 20;
 
 /// Rules as the value of `x-kubernetes-validations`.
 fn rules<const N: usize>(list: [(String, String); N]) -> Value {
@@ -36,6 +37,11 @@ fn rule(rule: &str, message: &str) -> (String, String) {
 /// `field` between two numbers, with the unit in the message.
 fn between(field: &str, min: u64, max: u64, unit: &str) -> (String, String) {
     (format!("self.{field} >= {min} && self.{field} <= {max}"), format!("{field} is out of range: write {min} to {max} ({unit})"))
+}
+
+/// `field` is a URL of `scheme` that carries nothing beside its place.
+fn plain_url(field: &str, scheme: &str, message: &str) -> (String, String) {
+    (format!("self.{field}.matches(r'{}')", url::plain(scheme)), message.to_owned())
 }
 
 pub(crate) fn session() -> Value {
@@ -93,7 +99,7 @@ pub(crate) fn pool() -> Value {
 
 pub(crate) fn storage() -> Value {
     rules([
-        rule("self.endpoint.matches('^https?://[^/]+')", "endpoint: write the URL of the object store, such as https://s3.example"),
+        plain_url("endpoint", "https?", "endpoint: write the URL of the object store, without user and query, such as https://s3.example"),
         rule("self.bucket.size() >= 3", "bucket: write the name of a bucket, at least 3 characters"),
         rule(
             "self.prefix == '' || (self.prefix.endsWith('/') && !self.prefix.startsWith('/'))",
@@ -108,10 +114,7 @@ pub(crate) fn encryption() -> Value {
 
 pub(crate) fn kms() -> Value {
     rules([
-        rule(
-            "self.url.matches('^https://[^/?#@ ]+(/[^?#@ ]*)?$')",
-            "url: write the https:// URL of the KMS, without user and query, such as https://vault.example:8200",
-        ),
+        plain_url("url", "https", "url: write the https:// URL of the KMS, without user and query, such as https://vault.example:8200"),
         rule(
             "self.mount.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')",
             "mount: write the path of the Transit engine, without '/' at its ends, such as transit",
@@ -137,14 +140,14 @@ pub(crate) fn broker() -> Value {
 pub(crate) fn service() -> Value {
     rules([
         rule("self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", "name of a service: write at most 63 characters of a-z, 0-9 and '-'"),
-        rule("self.baseUrl.matches('^https?://[^/?#@]+')", "baseUrl: write an http:// or https:// URL, without user and password"),
+        plain_url("baseUrl", "https?", "baseUrl: write an http:// or https:// URL, without user, password, query and fragment"),
         rule(
             "self.allowedMethods.all(m, m in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])",
             "allowedMethods: write some of GET, HEAD, POST, PUT, PATCH, DELETE, in capitals",
         ),
         rule("self.allowedPaths.all(p, p.startsWith('/'))", "allowedPaths: write paths that begin with '/', such as /widgets/*"),
-        between("requestBytesMax", 0, BODY_BYTES_MAX, "bytes; up to 256 MiB"),
-        between("responseBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 256 MiB"),
+        between("requestBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
+        between("responseBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
     ])
 }
 
@@ -184,10 +187,8 @@ pub(crate) fn modules() -> Value {
 }
 
 pub(crate) fn registry() -> Value {
-    rules([rule(
-        "self.registry.matches('^https?://[^/?#@]+')",
-        "modules.registry: write the http:// or https:// URL of an npm registry, without user and password",
-    )])
+    let message = "modules.registry: write the http:// or https:// URL of an npm registry, without user, password, query and fragment";
+    rules([plain_url("registry", "https?", message)])
 }
 
 pub(crate) fn auth() -> Value {

@@ -19,9 +19,10 @@ use tokio::sync::oneshot;
 
 use crate::{
     directory::{KernelPod, Key},
+    journey::{Asleep, Journey},
     kernels::KernelError,
     metrics::Source,
-    router::{Asleep, Journey, Place, Route, Router},
+    router::{Place, Route, Router},
     single_flight::Flight,
 };
 

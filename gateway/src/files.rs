@@ -8,12 +8,7 @@ use dormouse_protocol::{
 use futures::stream::BoxStream;
 use reqwest::Response;
 
-use crate::{
-    directory::Key,
-    kernels::KernelError,
-    metrics::Source,
-    router::{Asleep, Router},
-};
+use crate::{directory::Key, journey::Asleep, kernels::KernelError, metrics::Source, router::Router};
 
 /// Lists what is below a directory; `/` is the whole file system's.
 pub async fn list(router: &Router, key: &Key, directory: &str, recursive: bool) -> Result<FileList, ApiError> {

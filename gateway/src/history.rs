@@ -10,9 +10,10 @@ use dormouse_protocol::{
 
 use crate::{
     directory::{KernelPod, Key, Record},
+    journey::{Asleep, means_elsewhere},
     kernels::{KernelError, anchor},
     metrics::Source as Origin,
-    router::{Asleep, Router, means_elsewhere},
+    router::Router,
     service::{self, Created, Existing},
 };
 

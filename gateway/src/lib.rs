@@ -18,6 +18,7 @@ pub mod desires;
 pub mod directory;
 pub mod files;
 pub mod history;
+pub mod journey;
 pub mod kernels;
 mod metrics;
 mod placement;

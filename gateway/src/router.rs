@@ -17,6 +17,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
+    journey::{ATTEMPTS_MAX, Asleep, Journey, exhausted, means_elsewhere, pause},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement,
@@ -24,29 +25,10 @@ use crate::{
     single_flight::{Flight, SingleFlight},
 };
 
-/// Times that one request is sent to a pod, the first included.
-pub const ATTEMPTS_MAX: u32 = 10;
-/// Pause before the second attempt, in milliseconds; each next one is twice as long.
-pub const PAUSE_MS_MIN: u64 = 10;
-/// Longest pause between attempts, in milliseconds.
-pub const PAUSE_MS_MAX: u64 = 1_000;
-/// Total time that one request may spend on finding a place, waiting for room included.
-pub const PLACING_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same for a wake that no client waits for: it is tried again, and must not keep others from theirs.
-pub const PLACING_UNASKED_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a session may be without the finalizer that the operator adds, before a request for it gives up.
 pub const FINALIZER_TIMEOUT: Duration = Duration::from_secs(30);
 /// While nothing changes in the directory, pods are asked again this often: a slot that becomes free is no change there.
 pub const ROOM_POLL: Duration = Duration::from_millis(300);
-
-/// What a request does about a session that its user has put to sleep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asleep {
-    /// It is refused: only a change of the spec wakes the session.
-    Refuse,
-    /// It goes on: what is asked does not wake.
-    Accept,
-}
 
 /// The way to sessions. Clones share everything.
 #[derive(Clone)]
@@ -88,35 +70,6 @@ pub(crate) enum Place {
     Found(Route),
     /// Status does not have it yet. Nobody else in this process writes it meanwhile.
     Free(Route, Flight<String>),
-}
-
-/// What is known about a request that is under way.
-pub struct Journey {
-    asleep: Asleep,
-    source: Source,
-    /// Placements of this epoch and below have failed this request.
-    lost_epoch: u64,
-    /// The process of this epoch lives and has said once that the session is not there.
-    gone_epoch: u64,
-    attempts: u32,
-    placing_until: Instant,
-    /// Whether places were looked for since it was last sent.
-    looked: bool,
-}
-
-impl Journey {
-    /// A request that has not been sent yet.
-    #[must_use]
-    pub fn new(asleep: Asleep, source: Source) -> Self {
-        let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, lost_epoch: 0, gone_epoch: 0, attempts: 0, placing_until: Instant::now() + patience, looked: false }
-    }
-
-    /// Placements of this epoch and below have failed this request.
-    #[must_use]
-    pub fn lost_epoch(&self) -> u64 {
-        self.lost_epoch
-    }
 }
 
 impl Router {
@@ -354,34 +307,6 @@ fn admit(record: &Record, asleep: Asleep) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a pod that answers so sends the request on to another.
-#[must_use]
-pub fn means_elsewhere(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::SessionGone | ErrorCode::ShuttingDown | ErrorCode::CapacityExhausted)
-}
-
-/// The pause before the attempt after `attempts` that failed.
-#[must_use]
-pub fn pause(attempts: u32) -> Duration {
-    let doubled = PAUSE_MS_MIN.saturating_mul(1 << attempts.saturating_sub(1).min(16));
-    Duration::from_millis(doubled.min(PAUSE_MS_MAX))
-}
-
-fn exhausted(error: &KernelError) -> ApiError {
-    match error {
-        KernelError::Refused(refusal) => refusal.clone(),
-        KernelError::Garbled(message) => {
-            ApiError::new(ErrorCode::Internal, format!("the kernel pod's answers cannot be understood: {message}"))
-        }
-        KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => ApiError::new(
-            ErrorCode::SessionGone,
-            format!(
-                "{ATTEMPTS_MAX} attempts to reach the session's kernel pod failed: send the request again with the same idempotencyKey"
-            ),
-        ),
-    }
-}
-
 fn no_room(record: &Record) -> ApiError {
     let message = format!(
         "no kernel pod of pool `{}` in namespace `{}` has a free slot: try later, or raise the KernelPool's maxPods or slotsPerPod",
@@ -393,16 +318,4 @@ fn no_room(record: &Record) -> ApiError {
 fn not_adopted(key: &Key) -> ApiError {
     let message = format!("session `{}` has no finalizer after {} s: is the operator running?", key.name, FINALIZER_TIMEOUT.as_secs());
     ApiError::new(ErrorCode::CapacityExhausted, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_stay_bounded() {
-        let pauses: Vec<_> = (1..=12).map(|attempt| pause(attempt).as_millis()).collect();
-        assert_eq!(pauses[..4], [10, 20, 40, 80]);
-        assert_eq!(pauses.last(), Some(&1_000));
-    }
 }

@@ -11,10 +11,11 @@ use dormouse_protocol::{
 
 use crate::{
     directory::{DirectoryError, Key, NewSession, Record, SessionPatch, merge_patch, selects},
+    journey::{Asleep, Journey},
     kernels::KernelError,
     metrics::Source,
     problem::of_directory,
-    router::{Asleep, Journey, Router},
+    router::Router,
     state::{view, view_with},
 };
 
@@ -151,7 +152,7 @@ pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, 
     let mut journey = Journey::new(Asleep::Accept, Source::Mode);
     loop {
         let record = router.find(key).await?;
-        let Some(route) = router.placed(&record, journey.lost_epoch()) else { return Ok((record, None)) };
+        let Some(route) = router.placed(&record, journey.lost_epoch) else { return Ok((record, None)) };
         match router.kernels().hibernate(&route.pod, &route.assignment()).await {
             Ok(report) => return Ok((record, Some(report))),
             Err(error) => router.failed(&mut journey, &route, error).await?,

@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     directory::Key,
+    journey::{Asleep, Journey, means_elsewhere, pause},
     kernels::{KernelError, Lines},
     metrics::Source,
-    router::{Asleep, Journey, Route, Router, means_elsewhere, pause},
+    router::{Route, Router},
 };
 
 /// Lines that a slow client may be behind before its pod has to wait.

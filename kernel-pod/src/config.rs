@@ -8,7 +8,7 @@ use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_seal::Seal;
 use dormouse_service::{AdminArgs, TlsArgs};
-use dormouse_store::{CredentialSource, DiskCacheOptions, S3Options};
+use dormouse_store::{DiskCacheOptions, S3Args};
 
 use crate::PodConfig;
 
@@ -40,21 +40,9 @@ pub struct Args {
     /// Bytes of that cache; 0: none.
     #[arg(long, env = "DORMOUSE_DISK_CACHE_BYTES", default_value_t = 0)]
     pub disk_cache_bytes: u64,
-    /// URL of the S3 service.
-    #[arg(long, env = "DORMOUSE_S3_ENDPOINT")]
-    pub s3_endpoint: String,
-    /// Bucket.
-    #[arg(long, env = "DORMOUSE_S3_BUCKET")]
-    pub s3_bucket: String,
-    /// Region.
-    #[arg(long, env = "DORMOUSE_S3_REGION", default_value = "us-east-1")]
-    pub s3_region: String,
-    /// Before every key.
-    #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
-    pub s3_prefix: String,
-    /// Folder with accessKeyId and secretAccessKey, and sessionToken and expiration where there are any; read again when they change.
-    #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR", default_value = "/etc/dormouse/storage")]
-    pub s3_credentials_dir: PathBuf,
+    /// Where sessions are stored.
+    #[command(flatten)]
+    pub s3: S3Args,
     /// Folder with the keys that sessions are encrypted with where they are stored: a file a key, and `current` with the name of the one for new
     /// objects; read again when they change. Absent: nothing is encrypted.
     #[arg(long, env = "DORMOUSE_ENCRYPTION_KEYS_DIR")]
@@ -85,7 +73,7 @@ impl Args {
             namespace: self.namespace.clone(),
             slots: self.slots,
             cache_bytes: self.cache_bytes,
-            store_prefix: self.s3_prefix.clone(),
+            store_prefix: self.s3.s3_prefix.clone(),
         }
     }
 
@@ -103,15 +91,21 @@ impl Args {
         let options = DiskCacheOptions { folder: self.disk_cache_dir.clone(), bytes_max: self.disk_cache_bytes };
         (self.disk_cache_bytes > 0).then_some(options)
     }
+}
 
-    /// The bucket that these flags describe.
-    #[must_use]
-    pub fn s3_options(&self) -> S3Options {
-        S3Options {
-            endpoint: self.s3_endpoint.clone(),
-            region: self.s3_region.clone(),
-            bucket: self.s3_bucket.clone(),
-            credentials: CredentialSource::Folder(self.s3_credentials_dir.clone()),
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::Args;
+
+    #[test]
+    fn a_pod_is_given_a_bucket() {
+        let parse = |flags: &[&str]| Args::try_parse_from(["dormouse-kernel", "--pod", "p", "--namespace", "team"].iter().chain(flags));
+        let args = parse(&["--s3-endpoint", "http://s3", "--s3-bucket", "b", "--s3-prefix", "p/"]).unwrap();
+        assert_eq!((args.s3.options().bucket.as_str(), args.pod_config().store_prefix.as_str()), ("b", "p/"));
+        for missing in [["--s3-endpoint", "http://s3"], ["--s3-bucket", "b"]] {
+            assert_eq!(parse(&missing).unwrap_err().kind(), clap::error::ErrorKind::MissingRequiredArgument);
         }
     }
 }

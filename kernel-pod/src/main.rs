@@ -25,7 +25,7 @@ async fn run() -> anyhow::Result<()> {
     let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
-    let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&args.s3_options()));
+    let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&args.s3.options()));
     let disk_metrics = DiskCacheMetrics::new()?;
     if let Some(options) = args.disk_cache() {
         store = Arc::new(disk::cached(store, options, disk_metrics.clone()));

@@ -40,7 +40,7 @@ impl Source {
         let RegistrySpec { registry, auth } = spec;
         let auth: &Auth = auth;
         let scheme = Scheme::check(auth, "modules.auth", secrets, problems);
-        let base = crate::catalog::base_url(registry);
+        let base = dormouse_service::url::plain(registry);
         if base.is_none() {
             problems.push(Problem { path: "modules.registry".to_owned(), kind: ProblemKind::BaseUrl });
         }

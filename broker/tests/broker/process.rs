@@ -92,7 +92,7 @@ fn every_problem_of_a_spec_is_told_with_its_path() {
         "services": [
             {"name": "a", "baseUrl": "ftp://x", "auth": {"type": "bearer"}, "allowedMethods": ["GET", "FETCH"], "allowedPaths": ["x"]},
             {"name": "a", "baseUrl": "http://u:p@x", "auth": {"type": "header", "headerName": "Host", "secretRef": {"name": "s", "key": "k"}}},
-            {"name": "b", "baseUrl": "http://x", "auth": {"type": "basic", "secretRef": {"name": "widgets"}}, "responseBytesMax": 0},
+            {"name": "b", "baseUrl": "http://x", "auth": {"type": "basic", "secretRef": {"name": "widgets"}}, "requestBytesMax": (64 << 20) + 1, "responseBytesMax": 0},
         ],
         "tools": [
             {"name": "", "service": "nowhere", "path": "x"},
@@ -112,6 +112,7 @@ fn every_problem_of_a_spec_is_told_with_its_path() {
         "services[1].baseUrl",
         "services[1].auth.headerName",
         "services[2].auth.secretRef",
+        "services[2].requestBytesMax",
         "services[2].responseBytesMax",
         "tools[0].name",
         "tools[0].service",

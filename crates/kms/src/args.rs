@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
+use dormouse_crds::pool::KMS_MOUNT;
 use dormouse_seal::{Keys, Seal};
 
-use crate::transit::{DEFAULT_MOUNT, Place, PlaceError, Transit};
+use crate::transit::{Place, PlaceError, Transit};
 
 /// Which key service encrypts data keys, if one does.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -19,7 +20,7 @@ pub struct KmsArgs {
     #[arg(long, env = "DORMOUSE_KMS_KEY")]
     pub kms_key: Option<String>,
     /// Where the engine is mounted.
-    #[arg(long, env = "DORMOUSE_KMS_MOUNT", default_value = DEFAULT_MOUNT)]
+    #[arg(long, env = "DORMOUSE_KMS_MOUNT", default_value = KMS_MOUNT)]
     pub kms_mount: String,
     /// Folder with the files `token` and, where the KMS's certificate is of no public authority, `ca.crt`; read at each use.
     #[arg(long, env = "DORMOUSE_KMS_CREDENTIALS_DIR", default_value = "/etc/dormouse/kms", value_name = "FOLDER")]

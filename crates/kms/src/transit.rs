@@ -11,14 +11,12 @@ use std::{
 use async_trait::async_trait;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use dormouse_seal::{KeyService, KeyServiceError, keys::KEY_BYTES, service::SERVICE_NAME_BYTES_MAX};
-use reqwest::{Client, StatusCode, Url};
+use dormouse_service::url::plain;
+use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::credentials::Credentials;
-
-/// Where an engine is mounted when nobody says otherwise.
-pub const DEFAULT_MOUNT: &str = "transit";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A whole question. A wake or a first commit may wait so long, twice.
@@ -66,10 +64,8 @@ impl Place {
     /// See [`PlaceError`].
     pub fn new(url: &str, mount: &str, key: &str) -> Result<Self, PlaceError> {
         let bad = || PlaceError::Url { url: url.to_owned() };
-        let parsed = Url::parse(url).map_err(|_| bad())?;
-        let plain = parsed.username().is_empty() && parsed.password().is_none() && parsed.query().is_none() && parsed.fragment().is_none();
-        let closed = parsed.scheme() == "https" || (parsed.scheme() == "http" && parsed.host_str().is_some_and(is_loopback));
-        if !plain || !closed {
+        let parsed = plain(url).ok_or_else(bad)?;
+        if parsed.scheme() != "https" && !parsed.host_str().is_some_and(is_loopback) {
             return Err(bad());
         }
         let name = format!("{mount}/{key}");

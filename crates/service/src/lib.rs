@@ -1,5 +1,5 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
-//! [`shutdown`], the common flags ([`args`]) and the shape of an HTTP error ([`error`]).
+//! [`shutdown`], the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -13,6 +13,7 @@ pub mod readiness;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+pub mod url;
 
 pub use args::{AdminArgs, TlsArgs};
 pub use error::{ApiErrorResponse, ApiJson};

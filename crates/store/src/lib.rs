@@ -5,6 +5,7 @@
 //! happened) and *failed* (it did not), because a commit is decided by that difference.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+pub mod args;
 pub mod credentials;
 pub mod disk;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod sts;
 use bytes::Bytes;
 use futures::future::join_all;
 
+pub use args::S3Args;
 pub use credentials::{CredentialSource, Credentials};
 pub use disk::{DiskCache, DiskCacheOptions};
 pub use error::{PutError, StoreError};

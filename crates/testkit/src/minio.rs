@@ -1,25 +1,22 @@
 //! A real MinIO on loopback, with a bucket store in a temporary folder.
 
 use std::{
+    path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore as _, StoreError};
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, free_port},
+    process::{Process, serve_when},
     tools,
 };
 
-/// How long it may take to answer, on a machine that is busy with everything else.
-const START_SECONDS: u64 = 180;
-/// Pause between two looks at its health.
-const POLL_MILLISECONDS: u64 = 50;
-/// Starts, when another process was quicker to take the port.
-const STARTS_MAX: usize = 3;
+/// How long one look at its health may take.
+const LOOK_SECONDS: u64 = 2;
 /// The root user's name.
 const ROOT_USER: &str = "testkit-root";
 /// The root user's password.
@@ -42,24 +39,16 @@ impl Minio {
     /// When it was not built, or does not become ready.
     pub async fn start() -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("dormouse-minio-").tempdir()?;
-        let mut port = free_port()?;
-        let mut minio = Self { process: spawn(&dir, port)?, port, dir };
-        for _ in 1..STARTS_MAX {
-            if minio.wait_ready().await? {
-                return Ok(minio);
-            }
-            port = free_port()?;
-            minio.process = spawn(&minio.dir, port)?;
-            minio.port = port;
-        }
-        ensure!(minio.wait_ready().await?, "minio ends as soon as it starts:\n{}", minio.process.output());
-        Ok(minio)
+        let client = client()?;
+        let (process, port) =
+            serve_when(&log(dir.path()), |port| command(dir.path(), port), async |port| is_ready(&client, port).await).await?;
+        Ok(Self { process, port, dir })
     }
 
     /// `http://127.0.0.1:PORT`
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        endpoint(self.port)
     }
 
     /// Its region.
@@ -71,18 +60,13 @@ impl Minio {
     /// The root user's credentials.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
-        Credentials::new(ROOT_USER, ROOT_PASSWORD)
+        credentials()
     }
 
     /// How to reach `bucket` as the root user.
     #[must_use]
     pub fn options(&self, bucket: &str) -> S3Options {
-        S3Options {
-            endpoint: self.endpoint(),
-            region: REGION.to_owned(),
-            bucket: bucket.to_owned(),
-            credentials: CredentialSource::Static(self.credentials()),
-        }
+        options(self.port, bucket)
     }
 
     /// Creates `bucket` and opens it as the root user.
@@ -106,45 +90,55 @@ impl Minio {
     /// When it does not become ready.
     pub async fn restart(&mut self) -> Result<()> {
         self.process.kill();
-        self.process = spawn(&self.dir, self.port)?;
-        ensure!(self.wait_ready().await?, "minio does not start again:\n{}", self.process.output());
+        self.process = Process::start(command(self.dir.path(), self.port)?, &log(self.dir.path()))?;
+        let (client, port) = (client()?, self.port);
+        ensure!(
+            self.process.until(async || is_ready(&client, port).await).await?,
+            "minio does not start again:\n{}",
+            self.process.output()
+        );
         Ok(())
-    }
-
-    /// Whether it takes requests: its health says ready a moment before it has read its own users and buckets.
-    async fn answers(&self) -> bool {
-        let asked = S3::new(&self.options("readiness")).get("asked").await;
-        !matches!(asked, Err(StoreError::Unavailable { .. }))
-    }
-
-    /// Whether it is ready; `false` if the process ended instead.
-    async fn wait_ready(&mut self) -> Result<bool> {
-        // reqwest asks for a TLS provider even where no TLS is spoken; a second install changes nothing.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(2)).no_proxy().build()?;
-        let url = format!("{}/minio/health/ready", self.endpoint());
-        let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
-        while Instant::now() < deadline {
-            if !self.process.is_alive() {
-                return Ok(false);
-            }
-            if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) && self.answers().await {
-                return Ok(true);
-            }
-            tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
-        }
-        bail!("minio is not ready after {START_SECONDS} s:\n{}", self.process.output())
     }
 }
 
-fn spawn(dir: &TempDir, port: u16) -> Result<Process> {
+fn endpoint(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}
+
+fn credentials() -> Credentials {
+    Credentials::new(ROOT_USER, ROOT_PASSWORD)
+}
+
+fn options(port: u16, bucket: &str) -> S3Options {
+    let credentials = CredentialSource::Static(credentials());
+    S3Options { endpoint: endpoint(port), region: REGION.to_owned(), bucket: bucket.to_owned(), credentials }
+}
+
+fn client() -> Result<reqwest::Client> {
+    // reqwest asks for a TLS provider even where no TLS is spoken; a second install changes nothing.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    Ok(reqwest::Client::builder().timeout(Duration::from_secs(LOOK_SECONDS)).no_proxy().build()?)
+}
+
+/// Whether it takes requests: its health says ready a moment before it has read its own users and buckets.
+async fn is_ready(client: &reqwest::Client, port: u16) -> bool {
+    let healthy = client.get(format!("{}/minio/health/ready", endpoint(port))).send().await;
+    healthy.is_ok_and(|answer| answer.status().is_success())
+        && !matches!(S3::new(&options(port, "readiness")).get("asked").await, Err(StoreError::Unavailable { .. }))
+}
+
+fn log(dir: &Path) -> PathBuf {
+    dir.join("minio.log")
+}
+
+fn command(dir: &Path, port: u16) -> Result<Command> {
     let mut command = Command::new(tools::path("minio")?);
     command
         .args(["server", "--quiet", "--address", &format!("127.0.0.1:{port}")])
-        .arg(dir.path().join("data"))
+        .arg(dir.join("data"))
         .env("MINIO_ROOT_USER", ROOT_USER)
         .env("MINIO_ROOT_PASSWORD", ROOT_PASSWORD)
         .env("MINIO_BROWSER", "off")
-        .env("HOME", dir.path());
-    Process::start(command, &dir.path().join("minio.log"))
+        .env("HOME", dir);
+    Ok(command)
 }

@@ -16,8 +16,8 @@ const FIRST_PORT: u32 = 20_000;
 const PORTS: u32 = 12_000;
 /// How many ports a process may ask for before it looks where the next one began.
 const PORTS_APART: u32 = 101;
-/// How long a server may take to listen.
-const START_SECONDS: u64 = 60;
+/// How long a server may take to start, on a machine that is busy with everything else.
+const START_SECONDS: u64 = 180;
 /// Pause between two looks.
 const POLL_MILLISECONDS: u64 = 20;
 /// Starts, when another process was quicker to take the port.
@@ -113,38 +113,51 @@ pub fn free_port() -> Result<u16> {
     bail!("no port is free")
 }
 
-/// Starts a server that `command` makes for a port, and waits until something listens there; again with another port, when another process was
-/// quicker to take the first.
+/// Starts a server that `command` makes for a port, and waits until something listens there.
 ///
 /// # Errors
-/// When it does not start, or does not listen in time.
+/// As [`serve_when`].
 pub async fn serve(log: &Path, command: impl Fn(u16) -> Result<Command>) -> Result<(Process, u16)> {
+    serve_when(log, command, listens).await
+}
+
+/// Starts a server that `command` makes for a port, and waits until it is `ready` there; again with another port, when another process was quicker
+/// to take the first.
+///
+/// # Errors
+/// When it does not start, or is not ready in time.
+pub async fn serve_when(log: &Path, command: impl Fn(u16) -> Result<Command>, ready: impl AsyncFn(u16) -> bool) -> Result<(Process, u16)> {
     for _ in 0..STARTS_MAX {
         let port = free_port()?;
         let mut process = Process::start(command(port)?, log)?;
-        if process.listens(port).await? {
+        if process.until(async || ready(port).await).await? {
             return Ok((process, port));
         }
     }
     bail!("it ends as soon as it starts:\n{}", std::fs::read_to_string(log).unwrap_or_default())
 }
 
+/// Whether something listens at a port of loopback.
+pub async fn listens(port: u16) -> bool {
+    tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+}
+
 impl Process {
-    /// Waits until something listens at `port`; `false` if the process ended instead.
+    /// Waits until it is `ready`; `false` if it ended instead.
     ///
     /// # Errors
     /// When it does neither in time.
-    pub async fn listens(&mut self, port: u16) -> Result<bool> {
+    pub async fn until(&mut self, ready: impl AsyncFn() -> bool) -> Result<bool> {
         let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
         while Instant::now() < deadline {
             if !self.is_alive() {
                 return Ok(false);
             }
-            if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+            if ready().await {
                 return Ok(true);
             }
             tokio::time::sleep(Duration::from_millis(POLL_MILLISECONDS)).await;
         }
-        bail!("it does not listen after {START_SECONDS} s:\n{}", self.output())
+        bail!("it is not ready after {START_SECONDS} s:\n{}", self.output())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, serve},
+    process::{Process, listens, serve},
     tools,
 };
 
@@ -135,7 +135,8 @@ impl Transit {
     pub async fn restart(&mut self) -> Result<()> {
         self.process.kill();
         self.process = Process::start(command(self.dir.path(), self.port)?, &self.dir.path().join("log"))?;
-        ensure!(self.process.listens(self.port).await?, "transit does not start again:\n{}", self.process.output());
+        let port = self.port;
+        ensure!(self.process.until(async || listens(port).await).await?, "transit does not start again:\n{}", self.process.output());
         Ok(())
     }
 

@@ -50,13 +50,34 @@ pub async fn cells_that_fail(world: &World) -> Result<()> {
 
 /// CEL refuses with a message that says what to write.
 pub async fn invalid_objects(world: &World) -> Result<()> {
-    let session = "{apiVersion: dormouse.dev/v1alpha1, kind: KernelSession, metadata: {name: bad}, spec: {idleSeconds: 0}}";
-    let broker = "{apiVersion: dormouse.dev/v1alpha1, kind: ToolBroker, metadata: {name: bad}, \
-        spec: {tools: [{name: lost, service: nowhere, path: /x}]}}";
-    for (object, sentence) in
-        [(session, "idleSeconds is out of range: write 1 to"), (broker, "write the name of one of spec.services in tools[].service")]
-    {
-        let refusal = world.kube.apply(object).await.map_err(|error| error.to_string());
+    let cases = [
+        ("KernelSession", "idleSeconds: 0", "idleSeconds is out of range: write 1 to"),
+        ("ToolBroker", "tools: [{name: lost, service: nowhere, path: /x}]", "write the name of one of spec.services in tools[].service"),
+        (
+            "ToolBroker",
+            "services: [{name: s, baseUrl: 'http://user:password@host'}]",
+            "baseUrl: write an http:// or https:// URL, without user",
+        ),
+        (
+            "ToolBroker",
+            r"services: [{name: s, baseUrl: 'http://\/user:password@host'}]",
+            "baseUrl: write an http:// or https:// URL, without user",
+        ),
+        (
+            "ToolBroker",
+            "modules: {registry: 'https://user:password@host/npm/'}",
+            "modules.registry: write the http:// or https:// URL of an npm",
+        ),
+        ("ToolBroker", "modules: {registry: 'https://host/npm?token=x'}", "modules.registry: write the http:// or https:// URL of an npm"),
+        (
+            "KernelPool",
+            "storage: {bucket: abc, endpoint: 'https://user:password@host'}",
+            "endpoint: write the URL of the object store, without",
+        ),
+    ];
+    for (kind, spec, sentence) in cases {
+        let object = format!("{{apiVersion: dormouse.dev/v1alpha1, kind: {kind}, metadata: {{name: bad}}, spec: {{{spec}}}}}");
+        let refusal = world.kube.apply(&object).await.map_err(|error| error.to_string());
         ensure!(refusal.as_ref().is_err_and(|error| error.contains(sentence)), "{refusal:?} does not say `{sentence}`");
     }
     Ok(())

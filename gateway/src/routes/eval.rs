@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{
     auth::{Caller, Verb},
+    journey::{Asleep, Journey},
     kernels::NDJSON,
     metrics::Source,
     problem::{Problem, RequestId},
-    router::{Asleep, Journey},
     stream::{self, Frames},
 };
 

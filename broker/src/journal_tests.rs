@@ -1,0 +1,123 @@
+use serde_json::json;
+
+use super::*;
+
+fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
+    let args = json!({"n": call});
+    ToolCall {
+        namespace: "a".into(),
+        session: "s".into(),
+        session_uid: uid.into(),
+        epoch,
+        call,
+        tool: "t".into(),
+        args,
+        repeated: false,
+        settled_below: 0,
+    }
+}
+
+fn answer(text: &str) -> ToolAnswer {
+    ToolAnswer::Ok { value: json!(text) }
+}
+
+fn run(journal: &Journal, call: &ToolCall, text: &str) {
+    let Ok(Claim::Run(ticket)) = journal.claim(call, false) else { panic!("{call:?} is not new") };
+    ticket.finish(answer(text));
+}
+
+fn refused(journal: &Journal, call: &ToolCall) -> ErrorCode {
+    journal.claim(call, false).unwrap_err().code
+}
+
+#[test]
+fn a_repeated_call_is_answered_and_another_one_refused() {
+    let journal = Journal::new(Limits::default());
+    run(&journal, &call("u", 1, 1), "first");
+    let Ok(Claim::Answered(again)) = journal.claim(&call("u", 2, 1), false) else { panic!("not answered") };
+    assert_eq!(*again, answer("first"));
+    let mut other = call("u", 2, 1);
+    other.args = json!({});
+    assert_eq!(refused(&journal, &other), ErrorCode::Conflict);
+    assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::SessionGone);
+    assert_eq!(refused(&journal, &call("u", 2, 0)), ErrorCode::InvalidRequest);
+}
+
+#[test]
+fn a_call_that_was_given_up_is_not_made_again() {
+    let journal = Journal::new(Limits::default());
+    drop(journal.claim(&call("u", 1, 1), false).unwrap());
+    let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1), false) else { panic!("not answered") };
+    assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::Internal));
+}
+
+#[test]
+fn a_call_that_was_refused_before_it_was_made_is_claimed_anew() {
+    let journal = Journal::new(Limits::default());
+    let Ok(Claim::Run(ticket)) = journal.claim(&call("u", 1, 1), false) else { panic!("it is new") };
+    let waits = ticket.pending().unwrap();
+    ticket.refuse(ApiError::new(ErrorCode::StorageUnavailable, "not now"));
+    assert!(matches!(&*waits.borrow(), Some(Err(error)) if error.code == ErrorCode::StorageUnavailable));
+    run(&journal, &call("u", 1, 1), "first");
+}
+
+#[test]
+fn a_repeated_call_that_is_not_known_is_made_only_if_that_does_no_harm() {
+    let journal = Journal::new(Limits::default());
+    let repeated = |number| ToolCall { repeated: true, ..call("u", 2, number) };
+    assert_eq!(journal.claim(&repeated(1), false).unwrap_err().code, ErrorCode::Conflict);
+    assert_eq!(refused(&journal, &call("u", 2, 1)), ErrorCode::Conflict, "the first sending, late");
+    assert!(matches!(journal.claim(&repeated(2), true), Ok(Claim::Run(_))));
+    run(&journal, &call("u", 2, 3), "third");
+    assert!(matches!(journal.claim(&repeated(3), false), Ok(Claim::Answered(_))));
+}
+
+#[test]
+fn a_session_keeps_a_bounded_number_of_calls() {
+    let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
+    let running = journal.claim(&call("u", 1, 1), false).unwrap();
+    for number in 2..=4 {
+        run(&journal, &call("u", 1, number), "x");
+    }
+    assert!(matches!(journal.claim(&call("u", 1, 1), false), Ok(Claim::Wait(_))), "a running call is never dropped");
+    assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::Conflict);
+    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict);
+    assert!(matches!(journal.claim(&call("u", 1, 4), false), Ok(Claim::Answered(_))));
+    drop(running);
+}
+
+#[test]
+fn a_session_keeps_a_bounded_number_of_calls_that_were_refused() {
+    let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
+    for number in 1..=4 {
+        let repeated = ToolCall { repeated: true, ..call("u", 1, number) };
+        assert_eq!(refused(&journal, &repeated), ErrorCode::Conflict);
+    }
+    assert_eq!(journal.lock().sessions["u"].calls.len(), 2);
+    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict, "its number stays taken");
+}
+
+#[test]
+fn answers_are_bounded_by_bytes() {
+    let text = "x".repeat(100);
+    let journal = Journal::new(Limits { session_bytes_max: 250, bytes_max: 300, ..Limits::default() });
+    for number in 1..=3 {
+        run(&journal, &call("u", 1, number), &text);
+    }
+    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict);
+    assert!(matches!(journal.claim(&call("u", 1, 2), false), Ok(Claim::Answered(_))));
+    run(&journal, &call("v", 1, 1), &text);
+    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict, "the session used longest ago gave way");
+    assert!(matches!(journal.claim(&call("v", 1, 1), false), Ok(Claim::Answered(_))));
+    assert!(journal.lock().bytes <= 300);
+}
+
+#[test]
+fn sessions_are_bounded() {
+    let journal = Journal::new(Limits { sessions_max: 2, ..Limits::default() });
+    for uid in ["a", "b", "c"] {
+        run(&journal, &call(uid, 1, 1), "x");
+    }
+    let state = journal.lock();
+    assert!(!state.sessions.contains_key("a") && state.sessions.len() == 2);
+}

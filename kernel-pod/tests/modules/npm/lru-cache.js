@@ -1,0 +1,11 @@
+import { LRUCache } from 'lru-cache';
+const gone = [];
+const cache = new LRUCache({ max: 3, maxSize: 10, sizeCalculation: (value) => value.length, dispose: (value, key, why) => gone.push([key, why]) });
+cache.set('a', 'aa').set('b', 'bbbb').set('c', 'c'); cache.get('a'); cache.set('d', 'dddd');
+console.log([...cache.entries()], gone, cache.calculatedSize);
+let asked = 0;
+const loading = new LRUCache({ max: 2, fetchMethod: async (key) => { asked += 1; await new Promise((done) => setTimeout(done, 5)); return key * 2; } });
+console.log(await Promise.all([loading.fetch(4), loading.fetch(4), loading.fetch(5)]), asked);
+const timed = new LRUCache({ max: 1, ttl: 10 });
+timed.set('x', 1); await new Promise((done) => setTimeout(done, 30));
+console.log(timed.get('x'), timed.size);
