@@ -15,8 +15,8 @@ use dormouse_protocol::{
     eval::{EvalRequest, Woke},
     kernel::{Assignment, EvalCall},
 };
-use dormouse_store::{Condition, Memory, S3, SnapshotStore};
-use dormouse_testkit::minio::Minio;
+use dormouse_store::{Condition, Memory, S3, S3Options, SnapshotStore};
+use dormouse_testkit::{distance::Distance, minio::Minio};
 
 use crate::{
     engine::TYPICAL,
@@ -40,90 +40,101 @@ impl Tools for NoTools {
     }
 }
 
+/// How far away the store is in the rows that say so: S3 in the same region answers a PUT after 10 ms and more.
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(5);
+
 /// All rows of this part.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let minio = Minio::start().await?;
-    let store = Arc::new(minio.create_bucket("bench").await?);
     let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
-    let pod = Pod::new(config(), engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
-    let session = assignment(&pod, "u");
-    eval(&pod, &session, TYPICAL, Woke::No).await?;
-
-    let mut bare = Bare { store: Arc::clone(&store), etag: None };
-    bare.request().await?;
-    // Sessions that run nothing but these cells; what they cost when they come from storage first is a row of its own.
-    let (mut puts, mut put_cpu, mut evals, mut eval_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut cpu_alone = Vec::new();
-    let alone = Pod::new(config(), engines, Arc::new(Memory::default()), Arc::new(NoTools))?;
-    let session_alone = assignment(&alone, "u");
-    eval(&alone, &session_alone, TYPICAL, Woke::No).await?;
-    let mut evals_alone = Vec::new();
-    for run in 0..RUNS {
-        // In pairs, and in turns, so that whatever else the machine does meets both.
-        for floor in [run % 2 == 0, run % 2 == 1] {
-            let before = cpu();
-            if floor {
-                puts.push(bare.request().await?.1);
-                put_cpu.push(cpu().saturating_sub(before));
-            } else {
-                evals.push(eval(&pod, &session, CELL, Woke::No).await?);
-                eval_cpu.push(cpu().saturating_sub(before));
-            }
-        }
-        let before = cpu();
-        evals_alone.push(eval(&alone, &session_alone, CELL, Woke::No).await?);
-        cpu_alone.push(cpu().saturating_sub(before));
-    }
-    let (mut gets, mut resumes) = (Vec::new(), Vec::new());
-    for run in 0..RUNS {
-        for floor in [run % 2 == 0, run % 2 == 1] {
-            if floor {
-                let (get, put) = bare.request().await?;
-                gets.push(get + put);
-            } else {
-                pod.forget(session.clone()).await?;
-                resumes.push(eval(&pod, &session, CELL, Woke::Storage).await?);
-            }
-        }
-    }
-    let puts = Samples::of(puts);
+    let near = Measured::take(&engines, Arc::new(minio.create_bucket("near").await?)).await?;
+    minio.create_bucket("far").await?;
+    let relay = Distance::before(&minio.endpoint(), ONE_WAY)?;
+    let options = S3Options { endpoint: relay.endpoint(), ..minio.options("far") };
+    let far = Measured::take(&engines, Arc::new(S3::new(&options))).await?;
+    let put = "one conditional PUT of a head of this size";
+    let put_cpu = "CPU of a GET and a conditional PUT of a head of this size";
+    let both = "GET and conditional PUT of a head of this size";
     Ok(vec![
-        Row::times(
-            "a small cell in a live session of a pod, committed",
-            &Samples::of(evals),
-            "one conditional PUT of a head of this size",
-            &puts,
-            "≤ 1.1",
-        ),
-        Row::times(
-            "the same with a store in memory",
-            &Samples::of(evals_alone),
-            "one conditional PUT of a head of this size",
-            &puts,
-            "≤ 0.1",
-        ),
-        Row::times(
-            "its CPU, all threads",
-            &Samples::of(cpu_alone),
-            "CPU of a GET and a conditional PUT of a head of this size",
-            &Samples::of(put_cpu.iter().copied()),
-            "–",
-        ),
-        Row::times(
-            "the same, CPU of the pod's process",
-            &Samples::of(eval_cpu),
-            "CPU of a GET and a conditional PUT of a head of this size",
-            &Samples::of(put_cpu),
-            "–",
-        ),
-        Row::times(
-            "resume from storage, one cell, commit",
-            &Samples::of(resumes),
-            "GET and conditional PUT of a head of this size",
-            &Samples::of(gets),
-            "≤ 1.3",
-        ),
+        Row::times("a small cell in a live session of a pod, committed", &near.evals, put, &near.puts, "≤ 1.1"),
+        Row::times("the same with a store in memory", &near.evals_alone, put, &near.puts, "≤ 0.1"),
+        Row::times("its CPU, all threads", &near.cpu_alone, put_cpu, &near.put_cpu, "–"),
+        Row::times("the same, CPU of the pod's process", &near.eval_cpu, put_cpu, &near.put_cpu, "–"),
+        Row::times("resume from storage, one cell, commit", &near.resumes, both, &near.both, "≤ 1.3"),
+        Row::times("a small cell in a live session, committed, storage 10 ms away", &far.evals, put, &far.puts, "≤ 1.1"),
+        Row::times("resume from storage, one cell, commit, storage 10 ms away", &far.resumes, both, &far.both, "≤ 1.3"),
     ])
+}
+
+/// What one store's rows are made of.
+struct Measured {
+    /// Conditional PUTs.
+    puts: Samples,
+    put_cpu: Samples,
+    /// A GET and a conditional PUT, together.
+    both: Samples,
+    /// Cells of a live session, committed to the store.
+    evals: Samples,
+    eval_cpu: Samples,
+    /// The same with a store in memory.
+    evals_alone: Samples,
+    cpu_alone: Samples,
+    /// Cells of a session that comes from the store first.
+    resumes: Samples,
+}
+
+impl Measured {
+    async fn take(engines: &Engines, store: Arc<S3>) -> anyhow::Result<Self> {
+        let pod = Pod::new(config(), engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
+        let session = assignment(&pod, "u");
+        eval(&pod, &session, TYPICAL, Woke::No).await?;
+        let mut bare = Bare { store, etag: None };
+        bare.request().await?;
+        let alone = Pod::new(config(), engines.clone(), Arc::new(Memory::default()), Arc::new(NoTools))?;
+        let session_alone = assignment(&alone, "u");
+        eval(&alone, &session_alone, TYPICAL, Woke::No).await?;
+        // Sessions that run nothing but these cells; what they cost when they come from storage first is a row of its own.
+        let (mut puts, mut put_cpu, mut evals, mut eval_cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut evals_alone, mut cpu_alone) = (Vec::new(), Vec::new());
+        for run in 0..RUNS {
+            // In pairs, and in turns, so that whatever else the machine does meets both.
+            for floor in [run % 2 == 0, run % 2 == 1] {
+                let before = cpu();
+                if floor {
+                    puts.push(bare.request().await?.1);
+                    put_cpu.push(cpu().saturating_sub(before));
+                } else {
+                    evals.push(eval(&pod, &session, CELL, Woke::No).await?);
+                    eval_cpu.push(cpu().saturating_sub(before));
+                }
+            }
+            let before = cpu();
+            evals_alone.push(eval(&alone, &session_alone, CELL, Woke::No).await?);
+            cpu_alone.push(cpu().saturating_sub(before));
+        }
+        let (mut both, mut resumes) = (Vec::new(), Vec::new());
+        for run in 0..RUNS {
+            for floor in [run % 2 == 0, run % 2 == 1] {
+                if floor {
+                    let (get, put) = bare.request().await?;
+                    both.push(get + put);
+                } else {
+                    pod.forget(session.clone()).await?;
+                    resumes.push(eval(&pod, &session, CELL, Woke::Storage).await?);
+                }
+            }
+        }
+        Ok(Self {
+            puts: Samples::of(puts),
+            put_cpu: Samples::of(put_cpu),
+            both: Samples::of(both),
+            evals: Samples::of(evals),
+            eval_cpu: Samples::of(eval_cpu),
+            evals_alone: Samples::of(evals_alone),
+            cpu_alone: Samples::of(cpu_alone),
+            resumes: Samples::of(resumes),
+        })
+    }
 }
 
 /// CPU time of all threads of this process so far.
