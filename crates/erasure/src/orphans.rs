@@ -98,7 +98,8 @@ async fn collect(store: &dyn SnapshotStore, place: &Place, orphans: &[Orphan]) -
         uid: orphan.uid.clone(),
         name: String::new(),
     };
-    futures::stream::iter(orphans.iter().map(key))
+    let keys: Vec<SessionKey> = orphans.iter().map(key).collect();
+    futures::stream::iter(keys)
         .map(|key| async move { erase(store, &key).await })
         .buffer_unordered(ERASED_IN_FLIGHT_MAX)
         .try_collect()

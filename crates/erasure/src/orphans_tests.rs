@@ -104,3 +104,21 @@ async fn one_tenant_may_be_swept_alone() {
     assert_eq!((swept.sessions, left(&store).await), (1, 0));
     assert!(store.get(&key("other", GONE).head()).await.unwrap().is_some());
 }
+
+/// It runs beside everything else, on whichever thread.
+#[tokio::test]
+async fn a_sweep_may_be_a_task_of_its_own() {
+    let store = std::sync::Arc::new(Memory::new());
+    team().join(&*store, "a").await.unwrap();
+    litter(&store).await;
+    let task = tokio::spawn({
+        let store: std::sync::Arc<dyn SnapshotStore> = std::sync::Arc::clone(&store) as _;
+        async move {
+            let known = [LIVE];
+            let sessions = async || Ok(known.iter().map(|uid| (*uid).to_owned()).collect());
+            sweep(store.as_ref(), Scope { store_prefix: "p/", tenant: Some("team") }, "a", sessions).await
+        }
+    });
+    assert_eq!(task.await.unwrap().unwrap().sessions, 1);
+    assert_eq!(left(&store).await, 0);
+}
