@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration}
 
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_erasure::clusters::{Joined, Place};
 use dormouse_kms::{KmsArgs, PlaceError};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{
@@ -11,7 +12,7 @@ use dormouse_service::{
     admin::AdminServer,
     tls::{Process, TlsFiles},
 };
-use dormouse_store::{CredentialSource, S3, S3Options};
+use dormouse_store::{CredentialSource, S3, S3Options, SnapshotStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,9 @@ pub struct Args {
     /// Name of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAME")]
     pub name: String,
+    /// Name of the cluster in the object store: it is written there before anything else is. Empty: nothing is said of whose the calls are.
+    #[arg(long, env = "DORMOUSE_CLUSTER", default_value = "")]
+    pub cluster: String,
     /// URL of the S3 service where the journal of calls is kept; without it, the journal is in memory.
     #[arg(long, env = "DORMOUSE_S3_ENDPOINT", requires = "s3_bucket")]
     pub s3_endpoint: Option<String>,
@@ -73,14 +77,14 @@ impl Args {
     fn journal(&self) -> Result<Option<JournalStore>, PlaceError> {
         let Some((endpoint, bucket)) = self.s3_endpoint.clone().zip(self.s3_bucket.clone()) else { return Ok(None) };
         let credentials = CredentialSource::Folder(self.s3_credentials_dir.clone());
-        let store = S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials });
+        let mut store: Arc<dyn SnapshotStore> =
+            Arc::new(S3::new(&S3Options { endpoint, region: self.s3_region.clone(), bucket, credentials }));
+        if !self.cluster.is_empty() {
+            let place = Place { store_prefix: self.s3_prefix.clone(), tenant: self.namespace.clone() };
+            store = Arc::new(Joined::new(store, place, self.cluster.clone()));
+        }
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
-        Ok(Some(JournalStore {
-            store: Arc::new(store),
-            prefix: self.s3_prefix.clone(),
-            namespace: self.namespace.clone(),
-            seal: Arc::new(seal),
-        }))
+        Ok(Some(JournalStore { store, prefix: self.s3_prefix.clone(), namespace: self.namespace.clone(), seal: Arc::new(seal) }))
     }
 }
 
