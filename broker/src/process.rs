@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration}
 
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_erasure::clusters::{Joined, Place};
 use dormouse_kms::{KmsArgs, PlaceError};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{
@@ -11,7 +12,7 @@ use dormouse_service::{
     admin::AdminServer,
     tls::{Process, TlsFiles},
 };
-use dormouse_store::{S3, S3Args};
+use dormouse_store::{S3, S3Args, SnapshotStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,9 @@ pub struct Args {
     /// Name of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAME")]
     pub name: String,
+    /// Name of the cluster in the object store: it is written there before anything else is. Empty: nothing is said of whose the calls are.
+    #[arg(long, env = "DORMOUSE_CLUSTER", default_value = "")]
+    pub cluster: String,
     /// Where the journal of calls is kept.
     #[command(flatten)]
     pub s3: Option<S3Args>,
@@ -66,13 +70,13 @@ impl Args {
     /// Where these flags say that the journal is kept.
     fn journal(&self) -> Result<Option<JournalStore>, PlaceError> {
         let Some(s3) = &self.s3 else { return Ok(None) };
+        let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&s3.options()));
+        if !self.cluster.is_empty() {
+            let place = Place { store_prefix: s3.s3_prefix.clone(), tenant: self.namespace.clone() };
+            store = Arc::new(Joined::new(store, place, self.cluster.clone()));
+        }
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
-        Ok(Some(JournalStore {
-            store: Arc::new(S3::new(&s3.options())),
-            prefix: s3.s3_prefix.clone(),
-            namespace: self.namespace.clone(),
-            seal: Arc::new(seal),
-        }))
+        Ok(Some(JournalStore { store, prefix: s3.s3_prefix.clone(), namespace: self.namespace.clone(), seal: Arc::new(seal) }))
     }
 }
 

@@ -177,6 +177,66 @@ async fn sessions_sleep_in_a_bucket() {
     tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.expect("a deleted session leaves nothing in the bucket");
 }
 
+/// Every file of the store below `under`, by name.
+fn stored(data: &std::path::Path, under: &str) -> Vec<String> {
+    let found = Command::new("find").arg(data.join("store/objects").join(under)).args(["-type", "f"]).output().unwrap();
+    let mut names: Vec<String> = String::from_utf8(found.stdout).unwrap().lines().map(str::to_owned).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Waits until a `dormouse dev` that has just begun to serve has no object below `under`.
+fn is_collected(data: &std::path::Path, under: &str) -> bool {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !stored(data, under).is_empty() {
+        if std::time::Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    true
+}
+
+#[test]
+fn what_is_stored_of_sessions_without_a_file_goes_at_the_next_start() {
+    const GONE: &str = "t/default/s/0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+    let data = tempfile::tempdir().unwrap();
+    let litter = || {
+        std::fs::create_dir_all(data.path().join("store/objects").join(GONE)).unwrap();
+        std::fs::write(data.path().join("store/objects").join(GONE).join("1-1-ab"), "x").unwrap();
+    };
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.eval("let n = 1; n"), "1");
+    assert!(dev.terminate().success());
+    litter();
+    let dev = Dev::start(data.path(), &[]);
+    assert!(is_collected(data.path(), GONE), "{:?}", stored(data.path(), ""));
+    assert_eq!(dev.eval("++n"), "2", "a session that has a file is as it was");
+    assert!(dev.terminate().success());
+
+    // A file that cannot be read is of a session, whichever. The pod's own writes below show that the start is over.
+    litter();
+    let file = data.path().join("sessions/default/s.json");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "{").unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.command(&["eval", "--session", "other", "1"], "").out.trim(), "1");
+    assert!(dev.terminate().success());
+    assert_eq!(stored(data.path(), GONE).len(), 1);
+    std::fs::write(&file, whole).unwrap();
+
+    // Without its folder of sessions nobody knows which there are: who comes then is another in the same store.
+    std::fs::rename(data.path().join("sessions"), data.path().join("kept")).unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.command(&["eval", "--session", "new", "1"], "").out.trim(), "1");
+    assert!(dev.terminate().success());
+    std::fs::remove_dir_all(data.path().join("sessions")).unwrap();
+    std::fs::rename(data.path().join("kept"), data.path().join("sessions")).unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.eval("++n"), "3", "the folder was put back, and nothing was lost meanwhile");
+    assert_eq!(stored(data.path(), GONE).len(), 1, "nothing is collected where two have stored sessions");
+}
+
 #[test]
 fn a_store_that_was_put_back_is_not_believed_until_somebody_says_so() {
     let data = tempfile::tempdir().unwrap();

@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use dormouse_lifecycle::{PAGE_BYTES, head::Head};
-use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
+use dormouse_lifecycle::{PAGE_BYTES, head::Head, keys};
+use dormouse_store::{Condition, CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
 
 use crate::kube::Kube;
 
@@ -22,6 +22,9 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 /// Every session's prefix ends in this and its uid.
 const SESSIONS: &str = "/s/";
+
+/// A uid that no session of the story has.
+const GONE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
 
 /// The bucket that sessions sleep in, seen by the administrator of the store.
 pub struct Bucket {
@@ -83,6 +86,26 @@ impl Bucket {
             }
         }
         Ok(objects)
+    }
+
+    /// Keys of what is stored of sessions, whichever.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn sessions(&self) -> Result<Vec<String>> {
+        let mut keys = self.store.list("").await?;
+        keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)));
+        Ok(keys)
+    }
+
+    /// Stores what a late commit of a session leaves that is gone.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn leave(&self, tenant: &str) -> Result<()> {
+        let key = keys::segment("", tenant, GONE, 1, 1, "ab");
+        self.store.put(&key, "late".into(), Condition::Absent).await?;
+        Ok(())
     }
 
     /// The head of the session with this uid.

@@ -80,6 +80,7 @@ async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
+    steps.run("7 nor does what comes after", lifetime::nothing_stays_of_the_dead(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
     steps.run("a missing bucket, wrong credentials and an unsafe store are reasons", bad_input::unusable_storage(&world)).await?;
     Ok(())

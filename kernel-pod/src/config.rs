@@ -28,6 +28,9 @@ pub struct Args {
     /// Name of the KernelPool.
     #[arg(long, env = "DORMOUSE_POOL", default_value = "default")]
     pub pool: String,
+    /// Name of the cluster in the object store: it is written there before anything else is. Empty: nothing is said of whose the sessions are.
+    #[arg(long, env = "DORMOUSE_CLUSTER", default_value = "")]
+    pub cluster: String,
     /// Live sessions that fit.
     #[arg(long, env = "DORMOUSE_SLOTS", default_value_t = 500)]
     pub slots: u32,

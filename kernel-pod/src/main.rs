@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
+use dormouse_erasure::clusters::{Joined, Place};
 use dormouse_kernel::disk::{self, DiskCacheMetrics};
 use dormouse_kernel::{BrokerTools, Pod, config::Args};
 use dormouse_service::admin::AdminServer;
@@ -29,6 +30,10 @@ async fn run() -> anyhow::Result<()> {
     let disk_metrics = DiskCacheMetrics::new()?;
     if let Some(options) = args.disk_cache() {
         store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
+    }
+    if !args.cluster.is_empty() {
+        let place = Place { store_prefix: args.s3_prefix.clone(), tenant: args.namespace.clone() };
+        store = Arc::new(Joined::new(store, place, args.cluster.clone()));
     }
     let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal()?)?;
     disk_metrics.register(&pod.metrics())?;

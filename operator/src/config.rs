@@ -81,6 +81,9 @@ pub struct Config {
     /// Milliseconds between two status writes of a session that is just busy. What matters (ready, asleep, failed) is written at once.
     #[arg(long, env = "DORMOUSE_STATUS_INTERVAL_MS", default_value_t = 2_000)]
     pub status_interval_ms: u64,
+    /// Seconds between two sweeps of the stores for what is left of sessions that do not exist any more; 0: never.
+    #[arg(long, env = "DORMOUSE_ORPHAN_SWEEP_INTERVAL_SECONDS", default_value_t = 3_600)]
+    pub orphan_sweep_interval_seconds: u64,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -101,6 +104,10 @@ pub struct StorageArgs {
     /// Before every key: empty, or ending in `/`.
     #[arg(long, env = "DORMOUSE_S3_PREFIX", default_value = "")]
     pub s3_prefix: String,
+    /// Name of this cluster in object stores, which others may use, too. Absent: the uid of the namespace kube-system. Two clusters that come
+    /// from one backup of etcd need a name each.
+    #[arg(id = "storage_cluster", long = "storage-cluster", env = "DORMOUSE_STORAGE_CLUSTER")]
+    pub cluster: Option<String>,
     /// Folder with accessKeyId and secretAccessKey (and sessionToken) of the operator itself; read again when they change.
     #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR")]
     pub s3_credentials_dir: Option<PathBuf>,

@@ -83,6 +83,14 @@ pub struct OperatorMetrics {
     pub report_streams: IntGauge,
     /// Whether this operator leads.
     pub leader: IntGauge,
+    /// Sweeps of a store for what is left of sessions that are gone, by outcome.
+    pub orphan_sweeps: IntCounterVec,
+    /// Sessions that they erased.
+    pub orphans_erased: IntCounter,
+    /// Objects of those.
+    pub orphan_objects_erased: IntCounter,
+    /// Sessions that this cluster does not know, and that the last sweeps left alone.
+    pub orphans_left: IntGauge,
 }
 
 impl OperatorMetrics {
@@ -98,6 +106,15 @@ impl OperatorMetrics {
             placements_cleared: metrics.counter("operator_placements_cleared_total", "Placements cleared: the process was gone.")?,
             report_streams: metrics.gauge("operator_report_streams", "Open report streams of kernel pods.")?,
             leader: metrics.gauge("operator_leader", "1 while this operator leads.")?,
+            orphan_sweeps: metrics.counters(
+                "operator_orphan_sweeps_total",
+                "Sweeps of a store for what is left of sessions that are gone.",
+                &["outcome"],
+            )?,
+            orphans_erased: metrics.counter("operator_orphans_erased_total", "Sessions that were gone, and whose objects were erased.")?,
+            orphan_objects_erased: metrics.counter("operator_orphan_objects_erased_total", "Objects of those.")?,
+            orphans_left: metrics
+                .gauge("operator_orphans_left", "Stored sessions that this cluster does not know, and that may be another's.")?,
         })
     }
 }

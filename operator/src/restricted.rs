@@ -82,15 +82,16 @@ pub fn env_field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
 }
 
-/// Where a process finds its object store: the credentials are in [`STORAGE_DIR`].
+/// Where a process finds its object store, and as whose it writes there: the credentials are in [`STORAGE_DIR`].
 #[must_use]
-pub fn storage_env(target: &Target) -> [Value; 5] {
+pub fn storage_env(target: &Target) -> [Value; 6] {
     [
         env("DORMOUSE_S3_ENDPOINT", &target.endpoint),
         env("DORMOUSE_S3_BUCKET", &target.bucket),
         env("DORMOUSE_S3_REGION", &target.region),
         env("DORMOUSE_S3_PREFIX", &target.prefix),
         env("DORMOUSE_S3_CREDENTIALS_DIR", STORAGE_DIR),
+        env("DORMOUSE_CLUSTER", &target.cluster),
     ]
 }
 

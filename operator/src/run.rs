@@ -38,7 +38,7 @@ use crate::{
     context::{Caches, Context, OperatorMetrics},
     controller::{self, TRIGGERS_MAX, owners, queued, watched},
     leader::Leader,
-    pool, reports,
+    orphans, pool, reports,
     reports::Hub,
     session,
     storage::Stores,
@@ -87,7 +87,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 }
 
 /// Everything that only the leader does.
-async fn work(config: Config, client: Client, metrics: OperatorMetrics, gate: Gate, shutdown: CancellationToken) -> anyhow::Result<()> {
+async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate: Gate, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if config.storage.cluster.as_ref().is_none_or(String::is_empty) {
+        config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
+    }
     let authority = Authority::load(client.clone(), &config.system_namespace).await.context("the certificate authority")?;
     authority.ensure_gateway().await.context("the gateways' certificate")?;
     let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
@@ -143,12 +146,13 @@ async fn work(config: Config, client: Client, metrics: OperatorMetrics, gate: Ga
         certificates(context.clone(), peers_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
+    let swept = orphans::run(context.clone(), stop());
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     tokio::select! {
-        _ = futures::future::join(all, told) => {}
+        _ = futures::future::join3(all, told, swept) => {}
         () = drained => tracing::warn!("reconciliations were still running when the time to stop was over"),
     }
     Ok(())

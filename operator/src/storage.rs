@@ -81,6 +81,8 @@ pub struct Target {
     pub shared: bool,
     /// Credentials of the pods.
     pub access: Access,
+    /// The name of this cluster there.
+    pub cluster: String,
 }
 
 /// When to renew what lives for `validity` from `now`: at two thirds of its life.
@@ -104,6 +106,7 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
         prefix: own.s3_prefix.clone(),
         shared: true,
         access: Access::Mint,
+        cluster: own.cluster.clone().unwrap_or_default(),
     });
     let Some(spec) = spec else {
         let target = own_target.ok_or_else(|| {
@@ -139,6 +142,7 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
         prefix: spec.prefix.clone(),
         shared: same.is_some(),
         access,
+        cluster: own.cluster.clone().unwrap_or_default(),
     })
 }
 

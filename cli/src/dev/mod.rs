@@ -8,6 +8,7 @@ mod brokers;
 mod certificates;
 mod cleanup;
 mod folder;
+mod orphans;
 mod sessions;
 mod storage;
 
@@ -16,6 +17,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use anyhow::{Context as _, bail};
 use dormouse_broker::JournalStore;
 use dormouse_engine::{EngineOptions, Engines};
+use dormouse_erasure::clusters::{Joined, Place};
 use dormouse_gateway::{
     Directory, Gateway, Kernels,
     auth::loopback::Loopback,
@@ -25,6 +27,7 @@ use dormouse_kernel::{Pod, PodConfig};
 use dormouse_kms::KmsArgs;
 use dormouse_seal::{Keyring, Seal};
 use dormouse_service::tls::{PeerClient, Process};
+use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -84,7 +87,11 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let _lock = folder::lock(&args.data)?;
     let engine_dir = args.data.join("engine");
     let engines = tokio::task::spawn_blocking(move || load_engines(engine_dir)).await??;
-    let store = args.storage.open(&args.data)?;
+    let sessions_dir = args.data.join("sessions");
+    let cluster = orphans::cluster(&sessions_dir)?;
+    let plain = args.storage.open(&args.data)?;
+    let place = Place { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
+    let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
     let authority = Authority::new()?;
     // The gateway stops first; what it talks to outlives the requests under way.
     let inner = CancellationToken::new();
@@ -119,7 +126,14 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     // Reports and forgetting are the operator's right; here the directory does that work.
     let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
     let cleanup = Arc::new(StoreCleanup { store });
-    let directory = FolderDirectory::open(args.data.join("sessions"), vec![static_pod], reports, Some(cleanup)).await?;
+    let directory = FolderDirectory::open(sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
+    inner_tasks.spawn({
+        let collected = orphans::collect(plain, namespace.clone(), cluster, Arc::clone(&directory));
+        let inner = inner.clone();
+        async move {
+            inner.run_until_cancelled(collected).await;
+        }
+    });
     let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;

@@ -3,7 +3,13 @@
 //! [`bury`] first: a process that still runs the session meets the tombstone in its next commit and stops. Then whoever runs it is told to
 //! forget it, which is the caller's part. Then [`remove_all`]: every object goes, the tombstone last. A deletion that is cut short anywhere
 //! begins again from the start and ends the same. Operator and `dormouse dev` both delete this way.
+//!
+//! What a process leaves that goes on after its session's deletion has ended is what [`orphans`] removes, on the same road; [`clusters`] is how
+//! it is known that nobody else's sessions are taken for such.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
+
+pub mod clusters;
+pub mod orphans;
 
 use dormouse_lifecycle::{Head, SessionKey, head::HeadError, sweep};
 use dormouse_store::{Condition, PutError, SnapshotStore, StoreError};
@@ -27,6 +33,15 @@ pub enum EraseError {
     /// The session commits faster than the tombstone can be put.
     #[error("the head changed {TOMBSTONE_ATTEMPTS_MAX} times under the tombstone")]
     Restless,
+}
+
+/// [`bury`] and [`remove_all`]: the end of a session that no process has to be told of.
+///
+/// # Errors
+/// See [`EraseError`].
+pub async fn erase(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
+    bury(store, key).await?;
+    remove_all(store, key).await
 }
 
 /// Puts the tombstone over whatever head there is.

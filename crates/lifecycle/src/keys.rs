@@ -3,7 +3,7 @@
 //! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
 //! `j` for the journal and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
-//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`.
+//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, and `<store prefix>t/<tenant>/clusters` names who stores sessions there.
 
 /// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
@@ -11,6 +11,11 @@ pub const HASH_DIGITS: usize = 32;
 const HEAD: &str = "head";
 /// The last part of the key of a session's page of calls.
 pub const CALLS: &str = "calls";
+/// The last part of the key of [`clusters`].
+pub const CLUSTERS: &str = "clusters";
+/// Where a uid has its hyphens: Kubernetes and `dormouse dev` make UUIDs.
+const UID_HYPHENS: [usize; 4] = [8, 13, 18, 23];
+const UID_LENGTH: usize = 36;
 
 /// What an object beside the head is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +105,18 @@ pub fn tenant_prefix(store_prefix: &str, tenant: &str) -> String {
     format!("{store_prefix}t/{tenant}/")
 }
 
+/// Prefix of every key of every tenant, with the trailing `/`.
+#[must_use]
+pub fn tenants_prefix(store_prefix: &str) -> String {
+    format!("{store_prefix}t/")
+}
+
+/// Key of the object that names the clusters which store sessions of a tenant. See [`crate::clusters`].
+#[must_use]
+pub fn clusters(store_prefix: &str, tenant: &str) -> String {
+    format!("{}{CLUSTERS}", tenant_prefix(store_prefix, tenant))
+}
+
 /// Prefix of every key of a session, with the trailing `/`.
 #[must_use]
 pub fn prefix(store_prefix: &str, tenant: &str, uid: &str) -> String {
@@ -142,6 +159,20 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     let sequence = parts.next()?.parse().ok()?;
     let hash = parts.next()?;
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
+}
+
+/// Tenant and uid of the session that the object at `key` is of: anything below its prefix, or its page of calls. `None` for what is not ours.
+#[must_use]
+pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<(&'a str, &'a str)> {
+    let mut parts = key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/');
+    let (tenant, folder, uid, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let ours = parts.next().is_none() && !tenant.is_empty() && !name.is_empty() && is_uid(uid);
+    (ours && (folder == "s" || folder == "b" && name == CALLS)).then_some((tenant, uid))
+}
+
+fn is_uid(text: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| if UID_HYPHENS.contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    text.len() == UID_LENGTH && text.bytes().enumerate().all(fits)
 }
 
 /// The uid of the session that `key` lies below, and the last part of it.
@@ -213,6 +244,30 @@ mod tests {
         ] {
             assert!(!at(key, writer, name), "{key} {writer} {name}");
         }
+    }
+
+    #[test]
+    fn a_key_tells_whose_it_is() {
+        let uid = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+        let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() };
+        for key in [session.head(), session.segment(1, 2, "ab"), session.calls(), format!("{}anything", session.prefix())] {
+            assert_eq!(session_of("p/", &key), Some(("team", uid)), "{key}");
+            assert_eq!(session_of("", &key), None, "{key}");
+        }
+        for key in [
+            clusters("p/", "team"),
+            format!("p/t/team/s/{uid}/"),
+            format!("p/t/team/s/{uid}/a/b"),
+            format!("p/t/team/b/{uid}/head"),
+            format!("p/t//s/{uid}/head"),
+            format!("p/t/team/probe/{uid}/race-0"),
+            format!("p/t/team/s/{}/head", uid.replace('-', "_")),
+            format!("p/t/team/s/{uid}0/head"),
+            "p/t/team/s/u/head".to_owned(),
+        ] {
+            assert_eq!(session_of("p/", &key), None, "{key}");
+        }
+        assert!(clusters("p/", "team").starts_with(&tenants_prefix("p/")));
     }
 
     #[test]

@@ -23,6 +23,8 @@
 //! | [`image`] | the pages of a session out of head and segments |
 //! | [`placement`] | which pod runs a session |
 //! | [`sweep`] | what deletion and garbage collection may remove |
+//! | [`orphans`] | what is stored of sessions that do not exist any more |
+//! | [`clusters`] | who stores sessions under a prefix, and who may therefore remove such |
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")
@@ -33,6 +35,7 @@ pub mod blobs;
 pub mod calls;
 pub mod checkpoint;
 pub mod claim;
+pub mod clusters;
 pub mod commit;
 mod compression;
 pub mod fork;
@@ -42,6 +45,7 @@ pub mod inline;
 pub mod journal;
 pub mod keys;
 mod lines;
+pub mod orphans;
 pub mod placement;
 pub mod prepare;
 pub mod recover;

@@ -1,5 +1,7 @@
 //! Steps 4 to 7: sleep, move, crash, restart, delete.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
@@ -7,6 +9,9 @@ use dormouse_e2e::pods::Pods;
 use dormouse_protocol::{ErrorCode, eval::Woke};
 
 use super::world::{NAMESPACE, SESSION, WAIT_SECONDS, World};
+
+/// Pause between two looks at the bucket.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Sessions that move in the rolling restart, beside the README's.
 const MOVING_SESSIONS: usize = 8;
@@ -127,7 +132,21 @@ pub async fn survives_rolling_restart(world: &World) -> Result<()> {
 pub async fn delete_leaves_nothing(world: &World) -> Result<()> {
     ensure!(!world.bucket.objects().await?.is_empty(), "the bucket was empty before the deletion");
     world.kube.kubectl(&format!("delete kernelsession --all --wait --timeout={WAIT_SECONDS}s")).await?;
-    let left: Vec<String> = world.bucket.objects().await?.into_keys().collect();
+    let left = world.bucket.sessions().await?;
     ensure!(left.is_empty(), "left in the bucket: {left:?}");
     Ok(())
+}
+
+/// What a process stores that was cut off, and goes on when its session is gone, is removed by the operator's next sweep.
+pub async fn nothing_stays_of_the_dead(world: &World) -> Result<()> {
+    world.bucket.leave(NAMESPACE).await?;
+    let deadline = Instant::now() + Duration::from_secs(u64::from(WAIT_SECONDS));
+    loop {
+        let left = world.bucket.sessions().await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "still in the bucket: {left:?}");
+        tokio::time::sleep(POLL).await;
+    }
 }

@@ -49,6 +49,8 @@ pub struct FolderDirectory {
     root: PathBuf,
     pods: Vec<StaticPod>,
     records: RwLock<BTreeMap<Key, Arc<Record>>>,
+    /// Files that hold no session that can be read.
+    unread: usize,
     /// Held while a record is replaced, so that a compare-and-swap is one.
     writing: tokio::sync::Mutex<()>,
     dirty: Mutex<HashSet<Key>>,
@@ -70,7 +72,7 @@ impl FolderDirectory {
         cleanup: Option<Arc<dyn Cleanup>>,
     ) -> anyhow::Result<Arc<Self>> {
         let root = root.into();
-        let records = {
+        let (records, unread) = {
             let root = root.clone();
             tokio::task::spawn_blocking(move || load(&root)).await??
         };
@@ -78,6 +80,7 @@ impl FolderDirectory {
         let directory = Arc::new(Self {
             root,
             pods,
+            unread,
             records: RwLock::new(records.into_iter().map(|(key, record)| (key, Arc::new(record))).collect()),
             writing: tokio::sync::Mutex::new(()),
             dirty: Mutex::default(),
@@ -97,6 +100,12 @@ impl FolderDirectory {
         }
         follow::spawn(&directory);
         Ok(directory)
+    }
+
+    /// Files of sessions that could not be read: what is stored of those is of sessions that this directory does not know.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.unread
     }
 
     pub(super) fn static_pods(&self) -> &[StaticPod] {
@@ -352,10 +361,11 @@ fn save(path: &Path, record: &Record) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
-fn load(root: &Path) -> anyhow::Result<BTreeMap<Key, Record>> {
+/// The sessions of a folder, and how many files of such cannot be read.
+fn load(root: &Path) -> anyhow::Result<(BTreeMap<Key, Record>, usize)> {
     use anyhow::Context as _;
     std::fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
-    let mut records = BTreeMap::new();
+    let (mut records, mut unread) = (BTreeMap::new(), 0);
     for namespace in std::fs::read_dir(root)? {
         let namespace = namespace?.path();
         if !namespace.is_dir() {
@@ -367,10 +377,13 @@ fn load(root: &Path) -> anyhow::Result<BTreeMap<Key, Record>> {
                 match std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| Ok(serde_json::from_slice::<Record>(&bytes)?)) {
                     Ok(record) => drop(records.insert(record.key.clone(), record)),
                     // One bad file must not keep every other session from starting.
-                    Err(error) => tracing::error!(path = %path.display(), %error, "a session's file cannot be read; it is left out"),
+                    Err(error) => {
+                        unread += 1;
+                        tracing::error!(path = %path.display(), %error, "a session's file cannot be read; it is left out");
+                    }
                 }
             }
         }
     }
-    Ok(records)
+    Ok((records, unread))
 }

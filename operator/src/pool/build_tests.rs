@@ -18,6 +18,7 @@ fn config() -> crate::Config {
         "--broker-image=broker:1",
         "--s3-endpoint=http://minio.storage.svc:9000",
         "--s3-bucket=dormouse",
+        "--storage-cluster=here",
     ])
 }
 
@@ -134,6 +135,7 @@ fn the_environment_is_what_the_kernel_pod_reads() {
         ("DORMOUSE_S3_ENDPOINT", "http://minio.storage.svc:9000"),
         ("DORMOUSE_S3_BUCKET", "dormouse"),
         ("DORMOUSE_S3_CREDENTIALS_DIR", "/etc/dormouse/storage"),
+        ("DORMOUSE_CLUSTER", "here"),
         ("DORMOUSE_LISTEN", "0.0.0.0:7443"),
         ("DORMOUSE_DISK_CACHE_DIR", "/var/cache/dormouse"),
         ("DORMOUSE_DISK_CACHE_BYTES", "1073741824"),

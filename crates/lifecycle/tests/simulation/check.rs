@@ -6,6 +6,7 @@ use dormouse_lifecycle::{Head, segment};
 
 use crate::{
     heap::{Cells, Heap, Record},
+    outside::{Existence, session},
     store::{Objects, Put},
 };
 
@@ -62,6 +63,10 @@ impl Checks {
     pub fn head_is_put(&mut self, put: &Put, objects: &Objects) -> Result<(), Violation> {
         let head = Head::decode(&put.bytes).map_err(|e| Violation { checker: "what is stored verifies", what: e.to_string() })?;
         if self.erased {
+            // Of a deletion that begins again from its start, or of one who removes what follows.
+            if head.tombstone {
+                return Ok(());
+            }
             // Only a first commit that was cut off before its session was deleted gets here. It is litter: its uid is never used again.
             let litter = put.is_first() || self.litter;
             self.litter = true;
@@ -107,6 +112,20 @@ impl Checks {
     /// A key is about to be deleted by garbage collection.
     pub fn garbage_goes(&self, key: &str) -> Result<(), Violation> {
         must(!self.named.contains(key) || self.tombstone, "no live key is deleted", || key.to_owned())
+    }
+
+    /// Everything of a session is about to be removed because nobody knows it.
+    pub fn orphan_goes(&self, uid: &str, exists: Existence) -> Result<(), Violation> {
+        let ours = uid == session().uid;
+        must(ours, "no other cluster's session is erased", || uid.to_owned())?;
+        must(exists == Existence::Gone, "only a session that is gone is erased as such", || format!("it is {exists:?}"))
+    }
+
+    /// Faults have stopped, and what belongs to no session was looked for once.
+    pub fn nothing_is_left(&self, objects: &Objects) -> Result<(), Violation> {
+        let session = session();
+        let left = objects.keys().find(|key| key.starts_with(&session.prefix()) || **key == session.calls());
+        must(left.is_none(), "nothing of a deleted session is left", || format!("{left:?}"))
     }
 
     /// The session's deletion has removed its last object.
@@ -204,8 +223,9 @@ impl Checks {
 
     /// Faults have stopped, and one sweep has run.
     pub fn nothing_is_left_over(&self, objects: &Objects) -> Result<(), Violation> {
-        let calls = crate::outside::session().calls();
-        let orphan = objects.keys().find(|key| !dormouse_lifecycle::keys::is_head(key) && !self.named.contains(*key) && **key != calls);
+        let prefix = session().prefix();
+        let unnamed = |key: &&String| !dormouse_lifecycle::keys::is_head(key) && !self.named.contains(*key);
+        let orphan = objects.keys().find(|key| key.starts_with(&prefix) && unnamed(key));
         must(orphan.is_none(), "garbage goes to zero", || format!("{orphan:?}"))
     }
 }

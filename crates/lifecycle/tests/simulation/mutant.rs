@@ -61,6 +61,20 @@ pub enum Mutant {
     TombstoneRemovedFirst,
     /// Deletion writes no tombstone.
     DeletesWithoutTombstone,
+    /// Who collects what belongs to no session asks which there are, and lists the store afterwards.
+    AsksBeforeListing,
+    /// A session that is being deleted counts as gone.
+    TakesDeletingForGone,
+    /// What other clusters store is collected.
+    IgnoresOtherClusters,
+    /// Who else uses the store is read before it is listed.
+    JudgesBeforeListing,
+    /// What was stored before any cluster wrote its name counts as known.
+    AccountsUnseen,
+    /// What has a head counts as a session.
+    SparesHeads,
+    /// Pages of calls do not count as anything of a session.
+    SparesCalls,
     /// Gateways patch status without the version that they read.
     StatusWithoutCas,
     /// A result is acked when its commit is stored, though status does not have the assignment yet.
@@ -75,7 +89,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 41] = [
         Self::AcksBeforeCommit,
         Self::AcksUnknownOutcomes,
         Self::AcksAsZombie,
@@ -105,6 +119,13 @@ impl Mutant {
         Self::SweepsBeforeCommit,
         Self::TombstoneRemovedFirst,
         Self::DeletesWithoutTombstone,
+        Self::AsksBeforeListing,
+        Self::TakesDeletingForGone,
+        Self::IgnoresOtherClusters,
+        Self::JudgesBeforeListing,
+        Self::AccountsUnseen,
+        Self::SparesHeads,
+        Self::SparesCalls,
         Self::StatusWithoutCas,
         Self::AcksUnconfirmed,
         Self::EffectsUnconfirmed,

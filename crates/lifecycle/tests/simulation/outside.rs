@@ -12,9 +12,28 @@ use crate::{
     sweeper::Sweep,
 };
 
+/// The uid of the one session of a run.
+const UID: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+/// The uid of another cluster's session, in the same store.
+pub const OTHER_UID: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e02";
+
 /// The one session of a run.
 pub fn session() -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: UID.into(), name: "n".into() }
+}
+
+/// Another cluster's session: an object of it at most.
+pub fn another() -> SessionKey {
+    SessionKey { uid: OTHER_UID.into(), ..session() }
+}
+
+/// What the API server knows of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existence {
+    NotYet,
+    Live,
+    Deleting,
+    Gone,
 }
 
 /// A cell to run.
@@ -80,6 +99,10 @@ pub struct Outside {
     pub mutant: Option<Mutant>,
     /// Steps that a crash has cut off.
     pub cut: std::collections::BTreeSet<&'static str>,
+    /// What the API server knows of the session.
+    pub exists: Existence,
+    /// Objects of sessions that are gone, which were collected.
+    pub collected: u64,
     /// The newest version that a process has told of.
     pub reported: Option<(u64, u64)>,
     puts: u64,
@@ -98,6 +121,8 @@ impl Outside {
             swept: (0, 0),
             mutant,
             cut: std::collections::BTreeSet::new(),
+            exists: Existence::NotYet,
+            collected: 0,
             reported: None,
             puts: 0,
         }

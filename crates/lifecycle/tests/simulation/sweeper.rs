@@ -32,7 +32,7 @@ impl Sweep {
             return Ok(!out.random.one_in(2));
         }
         let Some(doomed) = &mut self.doomed else {
-            let listed: Vec<String> = out.store.objects.keys().cloned().collect();
+            let listed: Vec<String> = out.store.objects.keys().filter(|key| key.starts_with(&session().prefix())).cloned().collect();
             out.swept.0 += 1;
             self.doomed = Some(doom(out.mutant, &listed, &self.head));
             return Ok(true);
@@ -65,7 +65,7 @@ fn doom(mutant: Option<Mutant>, listed: &[String], head: &Head) -> Vec<String> {
     }
 }
 
-/// The deletion of the session.
+/// The deletion of the session, and its like for what is left of it later.
 #[derive(Default)]
 pub enum Eraser {
     #[default]
@@ -141,7 +141,8 @@ fn bury(out: &mut Outside, found: Option<(Head, String)>) -> Result<Eraser, Viol
 
 /// What is deleted last comes first.
 fn order(out: &Outside) -> Vec<String> {
-    let (head, mut others): (Vec<String>, Vec<String>) = out.store.objects.keys().cloned().partition(|key| keys::is_head(key));
+    let ours = |key: &&String| key.starts_with(&session().prefix()) || **key == session().calls();
+    let (head, mut others): (Vec<String>, Vec<String>) = out.store.objects.keys().filter(ours).cloned().partition(|key| keys::is_head(key));
     if out.is(Mutant::TombstoneRemovedFirst) {
         others.extend(head);
         others

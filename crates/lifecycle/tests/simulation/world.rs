@@ -3,8 +3,9 @@
 use crate::{
     brokers::{self, Came},
     check::{Violation, must},
+    collector::{self, Beside},
     mutant::{Lie, Mutant},
-    outside::{Outside, Request},
+    outside::{Existence, Outside, Request},
     process::{End, Process},
     sweeper::{Eraser, Sweep},
 };
@@ -20,6 +21,9 @@ const GATEWAYS: usize = 3;
 
 /// Actions under faults.
 const ACTIONS: usize = 260;
+
+/// Actions after which the session is made at the latest.
+const MADE_LATE_MAX: usize = 60;
 
 /// Steps within which everything must come to rest once faults have stopped.
 const QUIET_STEPS_MAX: usize = 2_000;
@@ -55,6 +59,8 @@ pub struct Summary {
     pub segments: usize,
     pub erased: bool,
     pub litter: bool,
+    /// Objects of it that were collected.
+    pub collected: u64,
     /// Claims that were confirmed and withdrawn.
     pub claims: (u64, u64),
     pub calls: Came,
@@ -71,6 +77,7 @@ struct World {
     claims: (u64, u64),
     boots: u64,
     eraser: Option<Eraser>,
+    beside: Beside,
 }
 
 /// Runs one seed.
@@ -84,13 +91,25 @@ pub fn run(seed: u64, mutant: Option<Mutant>, lie: Option<Lie>) -> Result<Summar
         claims: (0, 0),
         boots: 0,
         eraser: None,
+        beside: Beside::new(seed),
     };
+    // Now and then an older version's session is there before anybody writes a name.
+    if seed % 6 == 1 {
+        collector::stores(&mut world.out);
+    }
+    collector::join(&mut world.out);
+    let made = if seed % 5 == 3 { world.beside.random.below(MADE_LATE_MAX) } else { 0 };
     let deletes = seed.is_multiple_of(4);
     for action in 0..ACTIONS {
+        if action == made {
+            world.out.exists = Existence::Live;
+        }
         if deletes && action == ACTIONS * 2 / 3 {
+            world.out.exists = Existence::Deleting;
             world.eraser = Some(Eraser::default());
         }
         world.act()?;
+        world.beside.step(&mut world.out)?;
     }
     world.come_to_rest()?;
     world.goes_back(seed)?;
@@ -127,8 +146,8 @@ impl World {
 
     /// The client sends something through some gateway.
     fn ask(&mut self) -> Result<(), Violation> {
-        if self.out.checks.is_erased() {
-            // Its object is gone.
+        if self.out.exists == Existence::NotYet || self.out.checks.is_erased() {
+            // There is no such object.
             return Ok(());
         }
         if let Some(request) = self.out.client.sends(&mut self.out.random) {
@@ -262,8 +281,13 @@ impl World {
             self.out.cut.insert(eraser.step_name());
             eraser = Eraser::default();
         }
+        if matches!(eraser, Eraser::Done) {
+            // The finalizer goes, and the object with it.
+            self.out.exists = Existence::Gone;
+            return Ok(());
+        }
         eraser.step(&mut self.out)?;
-        self.eraser = (!matches!(eraser, Eraser::Done)).then_some(eraser);
+        self.eraser = Some(eraser);
         Ok(())
     }
 
@@ -273,8 +297,10 @@ impl World {
         while self.out.store.deliver_late(&mut self.out.random, &mut self.out.checks)? {}
         self.settle()?;
         self.settle_calls()?;
+        self.beside.collects_once(&mut self.out)?;
         if self.out.checks.is_erased() {
-            return Ok(());
+            // Beside another cluster nobody knows whose it is.
+            return if collector::are_alone(&self.out) { self.out.checks.nothing_is_left(&self.out.store.objects) } else { Ok(()) };
         }
         self.processes.clear();
         self.gateways[0] = self.status;
@@ -354,6 +380,7 @@ impl World {
             segments: head.as_ref().map_or(0, |head| head.segments.len()),
             erased: self.out.checks.is_erased(),
             litter: self.out.checks.left_litter(),
+            collected: self.out.collected,
             claims: self.claims,
             calls: self.out.brokers.came,
             cut: self.out.cut,

@@ -1,0 +1,48 @@
+//! What is stored of sessions whose files are gone: looked for once, at the start. In a cluster the operator's work.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use dormouse_erasure::orphans::{Scope, sweep};
+use dormouse_gateway::{Directory as _, directory::folder::FolderDirectory};
+use dormouse_store::SnapshotStore;
+
+/// The file with the name of the folder of sessions. It lies where they do: who has lost them has lost it, too, and is another in the store.
+const NAME_FILE: &str = "cluster";
+
+/// The name under which the sessions of this folder stand in a store; made when there is none.
+pub(super) fn cluster(sessions: &Path) -> anyhow::Result<String> {
+    std::fs::create_dir_all(sessions).with_context(|| format!("cannot make {}", sessions.display()))?;
+    let path = sessions.join(NAME_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(name) if !name.trim().is_empty() => Ok(name.trim().to_owned()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        _ => {
+            let name = format!("dev-{}", uuid::Uuid::new_v4());
+            std::fs::write(&path, &name).with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(name)
+        }
+    }
+}
+
+/// Sweeps `namespace`. Nothing depends on it: what fails is done at the next start.
+pub(super) async fn collect(store: Arc<dyn SnapshotStore>, namespace: String, cluster: String, directory: Arc<FolderDirectory>) {
+    let unread = directory.unread();
+    if unread > 0 {
+        tracing::warn!(unread, "what is stored of sessions without a file is not looked for while files of sessions cannot be read");
+        return;
+    }
+    let scope = Scope { store_prefix: super::STORE_PREFIX, tenant: Some(&namespace) };
+    let sessions = async || Ok(directory.list(None).iter().map(|record| record.uid.clone()).collect());
+    match sweep(store.as_ref(), scope, &cluster, sessions).await {
+        Ok(swept) => {
+            if swept.sessions > 0 {
+                tracing::info!(sessions = swept.sessions, objects = swept.objects, "removed what was stored of sessions without a file");
+            }
+            for (_, why, sessions) in swept.left {
+                tracing::warn!(sessions, ?why, "stored sessions that have no file here are left alone: they may be somebody else's");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "what is stored of sessions without a file stays for now"),
+    }
+}

@@ -1,0 +1,124 @@
+use bytes::Bytes;
+use dormouse_store::{Condition, Memory};
+
+use super::*;
+
+const LIVE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+const GONE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e02";
+
+fn key(tenant: &str, uid: &str) -> SessionKey {
+    SessionKey { store_prefix: "p/".to_owned(), tenant: tenant.to_owned(), uid: uid.to_owned(), name: String::new() }
+}
+
+async fn put(store: &Memory, key: &str) {
+    store.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+}
+
+fn team() -> Place {
+    Place { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
+}
+
+async fn swept(store: &Memory, cluster: &str, known: &[&str]) -> Swept {
+    let known = known.iter().map(|uid| (*uid).to_owned()).collect();
+    sweep(store, Scope { store_prefix: "p/", tenant: None }, cluster, async || Ok(known)).await.unwrap()
+}
+
+/// What a late first commit, a late segment and a late page of calls leave.
+async fn litter(store: &Memory) {
+    put(store, &key("team", GONE).head()).await;
+    put(store, &key("team", GONE).segment(1, 1, "ab")).await;
+    put(store, &key("team", GONE).calls()).await;
+    put(store, &key("team", LIVE).head()).await;
+    put(store, &key("team", LIVE).calls()).await;
+}
+
+async fn left(store: &Memory) -> usize {
+    store.list(&key("team", GONE).prefix()).await.unwrap().len()
+        + usize::from(store.get(&key("team", GONE).calls()).await.unwrap().is_some())
+}
+
+#[tokio::test]
+async fn what_is_of_no_session_goes_and_nothing_else() {
+    let store = Memory::new();
+    team().join(&store, "a").await.unwrap();
+    litter(&store).await;
+    assert_eq!(swept(&store, "a", &[LIVE]).await, Swept { sessions: 1, objects: 3, left: Vec::new() });
+    let mut keys = store.list("").await.unwrap();
+    keys.sort_unstable();
+    assert_eq!(keys, [key("team", LIVE).calls(), "p/t/team/clusters".to_owned(), key("team", LIVE).head()]);
+    assert_eq!(swept(&store, "a", &[LIVE]).await, Swept::default());
+}
+
+#[tokio::test]
+async fn where_another_cluster_stores_sessions_nothing_goes() {
+    let store = Memory::new();
+    for joined in ["b", "a"] {
+        team().join(&store, joined).await.unwrap();
+        litter(&store).await;
+        assert_eq!(swept(&store, "a", &[LIVE]).await.left, [("team".to_owned(), Left::Shared, 1)], "after {joined}");
+        assert_eq!(left(&store).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn what_was_there_before_the_first_name_stays_until_somebody_has_looked() {
+    let store = Memory::new();
+    litter(&store).await;
+    assert_eq!(swept(&store, "a", &[LIVE]).await.left, [("team".to_owned(), Left::Unclaimed, 1)]);
+    team().join(&store, "a").await.unwrap();
+    assert_eq!(swept(&store, "a", &[LIVE]).await.left, [("team".to_owned(), Left::Unaccounted, 1)]);
+    assert_eq!(left(&store).await, 3);
+    // Somebody knows better and removes it.
+    erase(&store, &key("team", GONE)).await.unwrap();
+    assert_eq!(swept(&store, "a", &[LIVE]).await, Swept::default());
+    litter(&store).await;
+    assert_eq!(swept(&store, "a", &[LIVE]).await.sessions, 1, "from here on it is this cluster's own");
+}
+
+#[tokio::test]
+async fn who_does_not_know_which_sessions_there_are_removes_nothing() {
+    let store = Memory::new();
+    team().join(&store, "a").await.unwrap();
+    litter(&store).await;
+    let scope = Scope { store_prefix: "p/", tenant: Some("team") };
+    let outcome = sweep(&store, scope, "a", async || Err("no answer".into())).await;
+    assert!(matches!(outcome, Err(OrphansError::Sessions(_))), "{outcome:?}");
+    assert_eq!(left(&store).await, 3);
+    // A session that is made after the listing is not looked at, whoever knows it.
+    let late = async || {
+        put(&store, &key("team", "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e03").head()).await;
+        Ok(HashSet::from([LIVE.to_owned()]))
+    };
+    assert_eq!(sweep(&store, scope, "a", late).await.unwrap().sessions, 1);
+    assert!(store.get(&key("team", "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e03").head()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn one_tenant_may_be_swept_alone() {
+    let store = Memory::new();
+    for tenant in ["team", "other"] {
+        Place { tenant: tenant.to_owned(), ..team() }.join(&store, "a").await.unwrap();
+        put(&store, &key(tenant, GONE).head()).await;
+    }
+    let swept = sweep(&store, Scope { store_prefix: "p/", tenant: Some("team") }, "a", async || Ok(HashSet::new())).await.unwrap();
+    assert_eq!((swept.sessions, left(&store).await), (1, 0));
+    assert!(store.get(&key("other", GONE).head()).await.unwrap().is_some());
+}
+
+/// It runs beside everything else, on whichever thread.
+#[tokio::test]
+async fn a_sweep_may_be_a_task_of_its_own() {
+    let store = std::sync::Arc::new(Memory::new());
+    team().join(&*store, "a").await.unwrap();
+    litter(&store).await;
+    let task = tokio::spawn({
+        let store: std::sync::Arc<dyn SnapshotStore> = std::sync::Arc::clone(&store) as _;
+        async move {
+            let known = [LIVE];
+            let sessions = async || Ok(known.iter().map(|uid| (*uid).to_owned()).collect());
+            sweep(store.as_ref(), Scope { store_prefix: "p/", tenant: Some("team") }, "a", sessions).await
+        }
+    });
+    assert_eq!(task.await.unwrap().unwrap().sessions, 1);
+    assert_eq!(left(&store).await, 0);
+}

@@ -1,0 +1,202 @@
+//! What is left of sessions that are gone is removed, and nothing else: the real operator, with the rights that its chart gives it, on a real API
+//! server and a real MinIO.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
+
+use bytes::Bytes;
+use dormouse_erasure::clusters::Place;
+use dormouse_lifecycle::SessionKey;
+use dormouse_store::{Condition, S3, SnapshotStore as _};
+use dormouse_testkit::{
+    apiserver::ApiServer,
+    minio::Minio,
+    process::{Process, free_port},
+};
+
+/// How long anything may take on a machine that is busy with everything else.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(50);
+/// Kinds of the chart that say what the operator may do.
+const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+const SYSTEM: &str = "dormouse-system";
+/// A uid that no API server of this test ever gave out.
+const STRANGER: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+
+struct World {
+    server: ApiServer,
+    bucket: S3,
+    theirs: S3,
+    _minio: Minio,
+    operator: Process,
+    admin: String,
+    http: reqwest::Client,
+    _folder: tempfile::TempDir,
+}
+
+fn apply(server: &ApiServer, yaml: &str) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), yaml).unwrap();
+    server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
+}
+
+/// The kubeconfig of the operator's ServiceAccount, with what the chart lets it do.
+fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    server.kubectl(&["apply", "-f", root.join("crds/yaml").to_str().unwrap()]).unwrap();
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
+    server.kubectl(&["create", "namespace", SYSTEM]).unwrap();
+    let manifest = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
+    let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
+    apply(server, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
+    let token = server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM]).unwrap();
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap().replace(server.admin_token(), token.trim());
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn start_operator(kubeconfig: &Path, minio: &Minio, folder: &Path) -> (Process, String) {
+    let (credentials, admin) = (minio.credentials(), format!("127.0.0.1:{}", free_port().unwrap()));
+    std::fs::write(folder.join("accessKeyId"), credentials.access_key_id).unwrap();
+    std::fs::write(folder.join("secretAccessKey"), credentials.secret_access_key).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-operator"));
+    command
+        .env("KUBECONFIG", kubeconfig)
+        .args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--s3-bucket=sessions", "--orphan-sweep-interval-seconds=1"])
+        .arg(format!("--s3-endpoint={}", minio.endpoint()))
+        .arg(format!("--s3-credentials-dir={}", folder.display()))
+        .arg(format!("--admin-listen={admin}"));
+    (Process::start(command, &folder.join("operator.log")).unwrap(), admin)
+}
+
+impl World {
+    async fn start() -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+        let (bucket, theirs) = (minio.create_bucket("sessions").await.unwrap(), minio.create_bucket("theirs").await.unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = account(&server, folder.path());
+        for namespace in ["team", "shared", "older", "own"] {
+            server.kubectl(&["create", "namespace", namespace]).unwrap();
+        }
+        apply(&server, &pool_with_its_own_store(&minio));
+        let (operator, admin) = start_operator(&kubeconfig, &minio, folder.path());
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { server, bucket, theirs, _minio: minio, operator, admin, http, _folder: folder }
+    }
+
+    fn cluster(&self) -> String {
+        self.server.kubectl(&["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]).unwrap()
+    }
+
+    /// Makes a session. Answers its uid.
+    fn session(&self, name: &str, finalizers: &str) -> String {
+        let object = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession";
+        apply(&self.server, &format!("{object}\nmetadata: {{name: {name}, namespace: team, finalizers: [{finalizers}]}}\nspec: {{}}\n"));
+        self.server.kubectl(&["get", "kernelsession", name, "-n", "team", "-o", "jsonpath={.metadata.uid}"]).unwrap()
+    }
+
+    /// The sum of a metric's lines that contain `with`.
+    async fn metric(&self, name: &str, with: &str) -> u64 {
+        let Ok(answer) = self.http.get(format!("http://{}/metrics", self.admin)).send().await else { return 0 };
+        let text = answer.text().await.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(&format!("dormouse_operator_{name}")) && line.contains(with));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
+    }
+
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let wait = async {
+            while !holds().await {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "{what}: never\n{}", self.operator.output());
+    }
+
+    /// Until every store was swept at least once from its begin to its end: of two stores, the third sweep from now ends such a one, and two more
+    /// are for one under way.
+    async fn sweeps(&self) {
+        let before = self.metric("orphan_sweeps_total", "done").await;
+        self.until("five more sweeps", async || self.metric("orphan_sweeps_total", "done").await >= before + 5).await;
+    }
+}
+
+/// The namespace `own` keeps its sessions in a bucket of its own, with credentials of its own.
+fn pool_with_its_own_store(minio: &Minio) -> String {
+    let (endpoint, credentials) = (minio.endpoint(), minio.credentials());
+    format!(
+        "\
+apiVersion: v1
+kind: Secret
+metadata: {{name: s3, namespace: own}}
+stringData: {{accessKeyId: {}, secretAccessKey: {}}}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelPool
+metadata: {{name: default, namespace: own}}
+spec:
+  storage: {{bucket: theirs, endpoint: \"{endpoint}\", credentialsSecretRef: {{name: s3}}}}
+",
+        credentials.access_key_id, credentials.secret_access_key
+    )
+}
+
+fn place(tenant: &str) -> Place {
+    Place { store_prefix: String::new(), tenant: tenant.to_owned() }
+}
+
+/// What late commits and a late call leave. Answers the keys.
+async fn store(bucket: &S3, tenant: &str, uid: &str) -> BTreeSet<String> {
+    let key = SessionKey { store_prefix: String::new(), tenant: tenant.to_owned(), uid: uid.to_owned(), name: String::new() };
+    let keys = BTreeSet::from([key.head(), key.segment(1, 1, "ab"), key.calls()]);
+    for key in &keys {
+        bucket.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    }
+    keys
+}
+
+async fn left(bucket: &S3, keys: &BTreeSet<String>) -> usize {
+    bucket.list("t/").await.unwrap().into_iter().filter(|key| keys.contains(key)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_of_no_session_goes_and_what_may_be_somebodys_stays() {
+    let world = World::start().await;
+    let (bucket, cluster) = (&world.bucket, world.cluster());
+    world.until("the operator sweeps", async || world.metric("orphan_sweeps_total", "done").await > 0).await;
+    // What their pods do before they write anything.
+    place("team").join(bucket, &cluster).await.unwrap();
+    place("own").join(&world.theirs, &cluster).await.unwrap();
+    place("shared").join(bucket, &cluster).await.unwrap();
+    place("shared").join(bucket, "another").await.unwrap();
+
+    let live = store(bucket, "team", &world.session("live", "")).await;
+    let held = world.session("held", "example.com/held");
+    world.server.kubectl(&["delete", "kernelsession", "held", "-n", "team", "--wait=false"]).unwrap();
+    let finalizers = ["get", "kernelsession", "held", "-n", "team", "-o", "jsonpath={.metadata.finalizers}"];
+    let only_held = async || world.server.kubectl(&finalizers).unwrap() == "[\"example.com/held\"]";
+    world.until("its deletion has ended but for somebody else's part", only_held).await;
+    let held = store(bucket, "team", &held).await;
+    let shared = store(bucket, "shared", STRANGER).await;
+    let older = store(bucket, "older", STRANGER).await;
+
+    let gone = world.session("gone", "");
+    let finalized = ["wait", "--for=jsonpath={.metadata.finalizers}", "kernelsession/gone", "-n", "team", "--timeout=120s"];
+    world.server.kubectl(&finalized).unwrap();
+    world.server.kubectl(&["delete", "kernelsession", "gone", "-n", "team", "--timeout=120s"]).unwrap();
+    let erased = world.metric("orphans_erased_total", "").await;
+    let late = store(bucket, "team", &gone).await;
+    let theirs = store(&world.theirs, "own", STRANGER).await;
+    let all_gone = async || left(bucket, &late).await + left(&world.theirs, &theirs).await == 0;
+    world.until("what came after the end of a session is removed", all_gone).await;
+    world.sweeps().await;
+    for (keys, whose) in [(&live, "a session"), (&held, "one under deletion"), (&shared, "another cluster"), (&older, "an older version")] {
+        assert_eq!(left(bucket, keys).await, keys.len(), "of {whose}");
+    }
+    assert!(world.metric("orphans_erased_total", "").await >= erased + 2);
+    assert!(world.metric("orphan_objects_erased_total", "").await >= 2);
+    assert_eq!(world.metric("orphans_left", "").await, 2, "the uid is unknown in two places");
+    assert_eq!(world.metric("orphan_sweeps_total", "failed").await, 0, "{}", world.operator.output());
+}
