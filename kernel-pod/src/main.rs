@@ -32,7 +32,7 @@ async fn run() -> anyhow::Result<()> {
         store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
     }
     if !args.cluster.is_empty() {
-        let place = Place { store_prefix: args.s3_prefix.clone(), tenant: args.namespace.clone() };
+        let place = Place { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
         store = Arc::new(Joined::new(store, place, args.cluster.clone()));
     }
     let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal()?)?;
