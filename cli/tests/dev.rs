@@ -186,19 +186,18 @@ fn stored(data: &std::path::Path, under: &str) -> Vec<String> {
 }
 
 /// Waits until a `dormouse dev` that has just begun to serve has no object below `under`.
-fn is_collected(data: &std::path::Path, under: &str) -> bool {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !stored(data, under).is_empty() {
-        if std::time::Instant::now() > deadline {
-            return false;
+async fn is_collected(data: &std::path::Path, under: &str) -> bool {
+    let gone = async {
+        let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+        while !stored(data, under).is_empty() {
+            looks.tick().await;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    true
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.is_ok()
 }
 
-#[test]
-fn what_is_stored_of_sessions_without_a_file_goes_at_the_next_start() {
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stored_of_sessions_without_a_file_goes_at_the_next_start() {
     const GONE: &str = "t/default/s/0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
     let data = tempfile::tempdir().unwrap();
     let litter = || {
@@ -210,7 +209,7 @@ fn what_is_stored_of_sessions_without_a_file_goes_at_the_next_start() {
     assert!(dev.terminate().success());
     litter();
     let dev = Dev::start(data.path(), &[]);
-    assert!(is_collected(data.path(), GONE), "{:?}", stored(data.path(), ""));
+    assert!(is_collected(data.path(), GONE).await, "{:?}", stored(data.path(), ""));
     assert_eq!(dev.eval("++n"), "2", "a session that has a file is as it was");
     assert!(dev.terminate().success());
 

@@ -50,7 +50,10 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     // An error means that the writer is gone, and with it this process.
     let _ = context.caches.pools.wait_until_ready().await;
     let mut said = HashSet::new();
-    while seconds > 0 {
+    if seconds == 0 {
+        return;
+    }
+    loop {
         if shutdown.run_until_cancelled(pass(&context, &mut said)).await.is_none() {
             return;
         }
