@@ -67,7 +67,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
         Row::times("of that floor: a status patch", &near.patches, storage, &near.requests, "–"),
         Row::times("wake on another pod, one cell, commit, storage 10 ms away", &far.wakes, floor, &far.floors, "≤ 1.3"),
         Row::times("the same, storage 10 ms away", &far.wakes, both, &far.together, "–"),
-        Row::times("of that floor: a status patch", &far.patches, storage, &far.requests, "–"),
+        Row::times("of that floor, storage 10 ms away: a status patch", &far.patches, storage, &far.requests, "–"),
     ])
 }
 
