@@ -7,6 +7,29 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
+use crate::thread_priority::ThreadId;
+
+/// Measures how long a thread has run: the clock goes while the thread waits for the processor, or the machine for its host, and this does not.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuTimer {
+    thread: ThreadId,
+    began: Duration,
+}
+
+impl CpuTimer {
+    /// Begins to measure a thread of this process.
+    #[must_use]
+    pub fn of(thread: ThreadId) -> Self {
+        Self { thread, began: of_thread(thread.number()).unwrap_or_default() }
+    }
+
+    /// How long the thread has run since then; nothing when it has ended. A system call, for any thread.
+    #[must_use]
+    pub fn ran(&self) -> Duration {
+        of_thread(self.thread.number()).unwrap_or_default().saturating_sub(self.began)
+    }
+}
+
 /// The number of the calling thread.
 pub(crate) fn this_thread() -> i32 {
     thread_local! {
@@ -36,6 +59,19 @@ pub(crate) fn of_thread(number: i32) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timer_counts_what_the_thread_runs_and_not_what_it_waits() {
+        let timer = CpuTimer::of(ThreadId::current());
+        let (began, slept) = (now(), Duration::from_millis(50));
+        // What is tested is that this does not count.
+        std::thread::sleep(slept);
+        while now() < began + Duration::from_millis(5) {
+            std::hint::spin_loop();
+        }
+        let ran = timer.ran();
+        assert!(ran >= Duration::from_millis(5) && ran < slept, "{ran:?}");
+    }
 
     #[test]
     fn a_threads_clock_is_the_same_from_outside_and_ends_with_it() {

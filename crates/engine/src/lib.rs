@@ -7,7 +7,7 @@
 mod backstop;
 mod blobs;
 mod compiled;
-mod cpu_clock;
+pub mod cpu_clock;
 mod engine;
 mod engines;
 mod error;

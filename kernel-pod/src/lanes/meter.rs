@@ -1,9 +1,14 @@
-//! What a task has used of late: a bucket that polls fill and time drains. And how long ago it last used too much.
+//! What a task has used of a processor of late: a bucket that polls fill and time drains. And how long ago it last used too much.
+//!
+//! What counts is processor time. By the clock, a task whose thread had to wait in the middle of a poll, for a processor or for the machine's host, would be
+//! slow, and would wait longer for it.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use dormouse_engine::cpu_clock::CpuTimer;
 
 use super::Lane;
 
@@ -21,44 +26,58 @@ pub(super) const TRIAL: Duration = Duration::from_millis(100);
 
 /// One task's bucket.
 #[derive(Debug)]
-pub(super) struct Meter(Mutex<Bucket>);
+pub(super) struct Meter<P = CpuTimer>(Mutex<Bucket<P>>);
 
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
+#[derive(Debug, Clone)]
+struct Bucket<P> {
     level: Duration,
     /// When `level` was true.
     at: Instant,
-    /// Since when the task is polled.
-    polled_since: Option<Instant>,
+    /// The poll under way, which began then.
+    poll: Option<P>,
     on_trial_since: Instant,
 }
 
-impl Bucket {
-    fn level(&self, now: Instant) -> Duration {
-        let ran = |since: Instant| now.saturating_duration_since(since);
-        (self.level.saturating_sub(ran(self.at) / SHARE) + self.polled_since.map_or(Duration::ZERO, ran)).min(LEVEL_MAX)
-    }
+/// A poll under way.
+pub(super) trait Poll {
+    /// What it has used of a processor.
+    fn ran(&self) -> Duration;
+}
 
-    fn settle(&mut self, now: Instant, polled_since: Option<Instant>) {
-        let level = self.level(now);
-        let on_trial_since = if level > BURST { now } else { self.on_trial_since };
-        *self = Self { level, at: now, polled_since, on_trial_since };
+impl Poll for CpuTimer {
+    fn ran(&self) -> Duration {
+        self.ran()
     }
 }
 
-impl Meter {
-    /// The meter of a task that begins.
-    pub(super) fn new(now: Instant) -> Self {
-        Self(Mutex::new(Bucket { level: Duration::ZERO, at: now, polled_since: None, on_trial_since: now }))
+impl<P: Poll> Bucket<P> {
+    fn level(&self, now: Instant) -> Duration {
+        let passed = now.saturating_duration_since(self.at);
+        // Nothing uses more than the time that passes, and to ask the system takes longer than many a poll.
+        let ran = self.poll.as_ref().map_or(Duration::ZERO, |poll| if passed < BURST / 4 { passed } else { passed.min(poll.ran()) });
+        (self.level.saturating_sub(passed / SHARE) + ran).min(LEVEL_MAX)
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Bucket) -> T) -> T {
+    fn settle(&mut self, now: Instant, poll: Option<P>) {
+        let level = self.level(now);
+        let on_trial_since = if level > BURST { now } else { self.on_trial_since };
+        *self = Self { level, at: now, poll, on_trial_since };
+    }
+}
+
+impl<P: Poll> Meter<P> {
+    /// The meter of a task that begins.
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Mutex::new(Bucket { level: Duration::ZERO, at: now, poll: None, on_trial_since: now }))
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Bucket<P>) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The task is polled from now on.
-    pub(super) fn begin(&self, now: Instant) {
-        self.with(|bucket| bucket.settle(now, Some(now)));
+    pub(super) fn begin(&self, now: Instant, poll: P) {
+        self.with(|bucket| bucket.settle(now, Some(poll)));
     }
 
     /// The poll is over.
@@ -84,8 +103,15 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn used(meter: &Meter, from: Instant, time: Duration) -> Instant {
-        meter.begin(from);
+    /// What a poll has used so far.
+    impl Poll for Duration {
+        fn ran(&self) -> Duration {
+            *self
+        }
+    }
+
+    fn used(meter: &Meter<Duration>, from: Instant, time: Duration) -> Instant {
+        meter.begin(from, time);
         meter.end(from + time);
         from + time
     }
@@ -93,7 +119,7 @@ mod tests {
     #[test]
     fn who_begins_is_on_trial_and_then_quick() {
         let start = Instant::now();
-        let meter = Meter::new(start);
+        let meter = Meter::<Duration>::new(start);
         assert_eq!(meter.lane(start + TRIAL - Duration::from_nanos(1)), Lane::Trial);
         assert_eq!(meter.lane(start + TRIAL), Lane::Quick);
     }
@@ -102,9 +128,19 @@ mod tests {
     fn a_burst_is_not_slow_and_a_bit_more_is() {
         let start = Instant::now();
         let meter = Meter::new(start);
-        meter.begin(start);
+        meter.begin(start, Duration::MAX);
         assert_eq!(meter.lane(start + BURST), Lane::Trial);
         assert_eq!(meter.lane(start + BURST + Duration::from_nanos(1)), Lane::Slow);
+    }
+
+    #[test]
+    fn a_thread_that_waits_in_the_middle_of_a_poll_has_not_used_anything() {
+        let start = Instant::now();
+        let (meter, waited) = (Meter::new(start), start + TRIAL + LEVEL_MAX);
+        meter.begin(start, BURST);
+        assert_eq!(meter.lane(waited), Lane::Quick);
+        meter.end(waited);
+        assert_eq!(meter.lane(waited), Lane::Quick);
     }
 
     #[test]

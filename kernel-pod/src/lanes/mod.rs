@@ -24,7 +24,7 @@ use std::{
 };
 
 use async_task::{Runnable, ScheduleInfo, WithInfo};
-use dormouse_engine::{metronome::Metronome, preempt::OnThisThread, thread_priority};
+use dormouse_engine::{cpu_clock::CpuTimer, metronome::Metronome, preempt::OnThisThread, thread_priority};
 
 use meter::Meter;
 use queue::{Job, Queue};
@@ -51,7 +51,7 @@ enum Lane {
 }
 
 impl Lane {
-    /// How long one poll may last before its thread gets a replacement. Code that yields does so after half a millisecond.
+    /// Processor time that one poll may use before its thread gets a replacement. Code that yields does so after half a millisecond.
     fn poll_max(self) -> Duration {
         match self {
             Self::Quick | Self::Trial => Duration::from_micros(700),
@@ -168,9 +168,9 @@ fn serve(shared: &Shared, lane: Lane) {
     while let Some(job) = shared.queue(lane).pop() {
         match job {
             Job::Task(task, meter) => {
-                let now = Instant::now();
-                meter.begin(now);
-                shared.watch.begin(&seat, now);
+                let (now, ran) = (Instant::now(), CpuTimer::of(here.shared().thread()));
+                meter.begin(now, ran);
+                shared.watch.begin(&seat, now, ran);
                 beats(true);
                 here.running(|| task.run());
                 beats(false);

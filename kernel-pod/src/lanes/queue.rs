@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, Thread},
 };
 
 use async_task::Runnable;
@@ -19,22 +20,19 @@ pub(super) enum Job {
 
 /// What is ready in one lane, each task and thread once: no more than there are sessions.
 #[derive(Default)]
-pub(super) struct Queue {
-    ready: Mutex<Ready>,
-    more: Condvar,
-}
+pub(super) struct Queue(Mutex<Ready>);
 
 #[derive(Default)]
 struct Ready {
     jobs: VecDeque<Job>,
-    /// Threads that wait for one.
-    parked: usize,
+    /// Threads that wait for one, each once. The last is the first to go on: what it needs is in the caches.
+    parked: Vec<Thread>,
     closed: bool,
 }
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Ready> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a job last. A closed queue drops it, and with it the future.
@@ -46,9 +44,9 @@ impl Queue {
             return drop(job);
         }
         ready.jobs.push_back(job);
-        if ready.parked > 0 {
-            self.more.notify_one();
-        }
+        let parked = ready.parked.pop();
+        drop(ready);
+        parked.iter().for_each(Thread::unpark);
     }
 
     /// The first job; waits for one. `None` when the queue is closed.
@@ -61,9 +59,13 @@ impl Queue {
             if let Some(job) = ready.jobs.pop_front() {
                 return Some(job);
             }
-            ready.parked += 1;
-            ready = self.more.wait(ready).unwrap_or_else(PoisonError::into_inner);
-            ready.parked -= 1;
+            let this = thread::current();
+            ready.parked.push(this.clone());
+            drop(ready);
+            thread::park();
+            ready = self.lock();
+            // Nobody has woken it when it is still there.
+            ready.parked.retain(|parked| parked.id() != this.id());
         }
     }
 
@@ -71,9 +73,9 @@ impl Queue {
     pub(super) fn close(&self) {
         let mut ready = self.lock();
         ready.closed = true;
-        let jobs = std::mem::take(&mut ready.jobs);
-        self.more.notify_all();
+        let (jobs, parked) = (std::mem::take(&mut ready.jobs), std::mem::take(&mut ready.parked));
         drop(ready);
+        parked.iter().for_each(Thread::unpark);
         drop(jobs);
     }
 }

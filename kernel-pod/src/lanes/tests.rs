@@ -13,10 +13,12 @@ use std::{
 
 use dormouse_engine::{
     Budget, CellSource, Engine, EngineError, EngineOptions, Instance, Settings,
+    cpu_clock::CpuTimer,
     preempt::{OnThisThread, State},
+    thread_priority::ThreadId,
 };
 
-use super::{Lanes, held::Held, meter::BURST};
+use super::{Lanes, held::Held, meter::BURST, watch};
 
 /// `SCHED_IDLE`.
 const IDLE: u32 = 5;
@@ -32,10 +34,10 @@ fn lane() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Spins for a bit more than a slice, as code does between two polls of the interrupt handler.
+/// Uses a bit more than a slice, as code does between two polls of the interrupt handler.
 fn slice() {
-    let began = Instant::now();
-    while began.elapsed() < BURST + Duration::from_micros(10) {
+    let used = CpuTimer::of(ThreadId::current());
+    while used.ran() < BURST + Duration::from_micros(10) {
         std::hint::spin_loop();
     }
 }
@@ -84,13 +86,32 @@ async fn a_task_that_does_not_yield_keeps_nobody_waiting_and_its_thread_is_lower
             }))
         })
         .collect();
-    for _ in 0..100 {
+    let replaced = || lanes.shared.watch.seats().iter().filter(|seat| seat.is_replaced()).count();
+    while replaced() < holders {
         assert_eq!(lanes.run(async { lane() }).await.as_deref(), Some("lane-trial"));
     }
     release.store(true, Ordering::Relaxed);
     for task in held {
         assert_eq!(task.await.unwrap(), Some(IDLE));
     }
+}
+
+/// One whose thread waits in the middle of a poll, for a processor or for the machine's host, has used nothing, however late it is.
+#[tokio::test]
+async fn a_task_that_waits_for_its_processor_keeps_its_thread() {
+    let lanes = Lanes::start().unwrap();
+    let gate = Arc::new(Barrier::new(2));
+    let waits = Arc::clone(&gate);
+    let task = tokio::spawn(lanes.run(async move {
+        waits.wait();
+        waits.wait();
+        policy()
+    }));
+    gate.wait();
+    watch::look(&lanes.shared, Instant::now() + Duration::from_secs(3600));
+    assert!(!lanes.shared.watch.seats().iter().any(|seat| seat.is_replaced()));
+    gate.wait();
+    assert_ne!(task.await.unwrap(), Some(IDLE));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use dormouse_engine::{
+    cpu_clock::CpuTimer,
     metronome::Metronome,
     preempt::{Preemptible, State},
     thread_priority,
@@ -38,7 +39,8 @@ pub(super) struct Seat {
 
 #[derive(Default)]
 struct Poll {
-    since: Option<Instant>,
+    /// When it began, and what it has used since.
+    since: Option<(Instant, CpuTimer)>,
     replaced: bool,
     /// It was stopped and goes on with the slow lane.
     held: bool,
@@ -56,6 +58,11 @@ impl Seat {
     #[cfg(test)]
     pub(super) fn thread(&self) -> &Preemptible {
         &self.thread
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_replaced(&self) -> bool {
+        self.lock().replaced
     }
 
     #[cfg(test)]
@@ -102,8 +109,8 @@ impl Watch {
     }
 
     /// A poll begins on the thread of `seat`.
-    pub(super) fn begin(&self, seat: &Seat, now: Instant) {
-        seat.lock().since = Some(now);
+    pub(super) fn begin(&self, seat: &Seat, now: Instant, ran: CpuTimer) {
+        seat.lock().since = Some((now, ran));
         // The watcher says that it sleeps before it looks at the seats a last time, so either it sees this poll or this sees that it sleeps.
         if self.asleep.load(Ordering::SeqCst)
             && let Some(watcher) = self.watcher.get()
@@ -140,20 +147,22 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Replaces threads whose poll lasts too long, and has those stopped. Answers when to look again, if any thread is in a poll.
-fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
+/// Replaces threads whose poll has used too much, and has those stopped. Answers when to look again, if any thread is in a poll.
+pub(super) fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
     let seats = shared.watch.seats().clone();
     let mut due = None;
     let mut threads = seats.len();
     for seat in seats {
         // Held until all is done: the thread cannot end meanwhile, so its number is its own.
         let mut poll = seat.lock();
-        let Some(since) = poll.since.filter(|_| !poll.held) else { continue };
+        let Some((since, ran)) = poll.since.filter(|_| !poll.held) else { continue };
         let next = if poll.replaced {
             stop(shared, &seat, &mut poll);
             TICK
         } else {
-            let left = seat.lane.poll_max().saturating_sub(now.saturating_duration_since(since));
+            // It has used no more than the time that has passed; what it has used costs a system call.
+            let left = |used: Duration| seat.lane.poll_max().saturating_sub(used);
+            let left = Some(left(now.saturating_duration_since(since))).filter(|left| !left.is_zero()).unwrap_or_else(|| left(ran.ran()));
             if !left.is_zero() {
                 left.max(LOOK_MIN)
             } else if threads < THREADS_MAX && replace(shared, &seat, &mut poll) {
