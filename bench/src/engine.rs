@@ -176,56 +176,6 @@ async fn checkpoint(engine: &Engine) -> anyhow::Result<Row> {
     ))
 }
 
-/// Ten thousand sessions that have run a cell, alive at once.
-pub async fn density() -> anyhow::Result<Vec<Row>> {
-    const SESSIONS: usize = 10_000;
-    let engine = Engine::new(EngineOptions::default())?;
-    let cell = "var x = 1; function f() { return ++x }; f()";
-    let mut first = engine.create(&SETTINGS)?;
-    run(&mut first, cell).await?;
-    let changed = first.image().pages.len() * dormouse_engine::PAGE_BYTES;
-    let alone = Samples::take(RUNS, || drop(engine.create(&SETTINGS)));
-    let before = private_bytes()?;
-    let mut live = Vec::with_capacity(SESSIONS);
-    let mut creates = Vec::with_capacity(SESSIONS);
-    for _ in 0..SESSIONS {
-        let start = Instant::now();
-        let mut instance = engine.create(&SETTINGS)?;
-        creates.push(start.elapsed());
-        run(&mut instance, cell).await?;
-        instance.delta();
-        instance.mark_committed();
-        // As the kernel pod does with a session that rests.
-        instance.give_back();
-        live.push(instance);
-    }
-    let full = private_bytes()?;
-    // Alive, not only mapped.
-    for instance in live.iter_mut().step_by(1000) {
-        run(instance, "f()").await?;
-    }
-    drop(live);
-    dormouse_engine::give_back_freed();
-    let after = private_bytes()?;
-    let each = full.saturating_sub(before) / SESSIONS;
-    let kept = after.saturating_sub(before) / SESSIONS;
-    Ok(vec![
-        Row::times("create a session beside up to 10,000 live ones", &Samples::of(creates), "create it alone", &alone, "≤ 0.05 ms"),
-        Row::sizes("memory of an idle live session, 10,000 of them", each, "the pages that its cell has changed", changed, "≤ 268.4 KB"),
-        Row::sizes("what is left of it when all are freed", kept, "the session when live", each, "–"),
-    ])
-}
-
-/// Memory that is this process's own, page tables included; the base image is shared by all sessions.
-fn private_bytes() -> anyhow::Result<usize> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let field = |name: &str| -> anyhow::Result<usize> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-        Ok(line.split_whitespace().next().context("no number")?.parse::<usize>()? * 1024)
-    };
-    Ok(field("RssAnon:")? + field("VmPTE:")?)
-}
-
 async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row>> {
     let pages: Vec<_> = image.pages.clone().into_iter().collect();
     let raw = pages.len() * dormouse_engine::PAGE_BYTES;

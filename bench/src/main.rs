@@ -1,6 +1,7 @@
 //! `cargo run --release -p dormouse-bench`: prints the table of `docs/benchmarks.md`.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
+mod density;
 mod engine;
 mod gateway;
 mod moves;
@@ -56,7 +57,7 @@ async fn run() -> anyhow::Result<()> {
         rows.extend(engine::rows().await.context("engine")?);
     }
     if wanted(Part::Density) {
-        rows.extend(engine::density().await.context("density")?);
+        rows.extend(density::rows().await.context("density")?);
     }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);

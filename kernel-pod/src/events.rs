@@ -25,7 +25,6 @@ pub(crate) const RESTORE_SEQ_GAP: u64 = 1 << 16;
 pub(crate) struct EventLog {
     session_id: String,
     inner: Mutex<Inner>,
-    live: broadcast::Sender<Event>,
 }
 
 #[derive(Debug)]
@@ -33,13 +32,14 @@ struct Inner {
     seq: u64,
     ring: VecDeque<Event>,
     bytes: usize,
+    /// To those who follow, since somebody did: a channel has its room for all events at once, which few sessions need.
+    live: Option<broadcast::Sender<Event>>,
 }
 
 impl EventLog {
     /// An empty log of the session with this public id.
     pub(crate) fn new(session_id: String) -> Self {
-        let (live, _) = broadcast::channel(FOLLOWER_EVENTS_MAX);
-        Self { session_id, inner: Mutex::new(Inner { seq: 0, ring: VecDeque::new(), bytes: 0 }), live }
+        Self { session_id, inner: Mutex::new(Inner { seq: 0, ring: VecDeque::new(), bytes: 0, live: None }) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -69,15 +69,18 @@ impl EventLog {
             inner.bytes -= weight(&oldest.body);
         }
         // Under the lock, so that a follower sees every event either in its replay or live, and never twice. No follower is no fault.
-        let _ = self.live.send(event.clone());
+        if let Some(live) = &inner.live {
+            let _ = live.send(event.clone());
+        }
         event
     }
 
     /// What is retained behind `after`, and everything that comes.
     pub(crate) fn follow(&self, after: u64) -> (Vec<Event>, broadcast::Receiver<Event>) {
-        let inner = self.lock();
+        let mut inner = self.lock();
         let replay = inner.ring.iter().filter(|event| event.seq > after).cloned().collect();
-        (replay, self.live.subscribe())
+        let live = inner.live.get_or_insert_with(|| broadcast::channel(FOLLOWER_EVENTS_MAX).0);
+        (replay, live.subscribe())
     }
 }
 
@@ -119,6 +122,16 @@ mod tests {
         assert_eq!(live.recv().await.unwrap().seq, 3);
         events.resume_after(100);
         assert_eq!(events.publish(log("d")).seq, 101);
+    }
+
+    /// A channel's room for all events would be half as much again as the rest of a live session.
+    #[test]
+    fn a_log_that_nobody_follows_has_no_channel() {
+        let events = EventLog::new("s_1".to_owned());
+        events.publish(log("a"));
+        assert!(events.lock().live.is_none());
+        let (_replay, _live) = events.follow(0);
+        assert!(events.lock().live.is_some());
     }
 
     #[test]
