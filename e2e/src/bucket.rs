@@ -134,8 +134,8 @@ impl Bucket {
         for page in pages.values() {
             bytes.extend_from_slice(page.as_slice());
         }
-        bytes.extend_from_slice(head.state.to_string().as_bytes());
-        bytes.extend_from_slice(head.globals.to_string().as_bytes());
+        bytes.extend_from_slice(head.state.text().as_bytes());
+        bytes.extend_from_slice(head.globals.text().as_bytes());
         Ok(Heap(bytes))
     }
 }

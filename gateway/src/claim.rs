@@ -110,10 +110,11 @@ impl Router {
         let (writing, unwritten) = writing();
         let calling = Box::pin(call(route.pod.clone(), route.assignment(), Some(unwritten)));
         let write = Box::pin(self.write(&route, journey));
-        let (written, called) = match select(write, calling).await {
-            Either::Left((written, calling)) => (written?, Either::Left(calling)),
+        // The call first: it has the longer way.
+        let (written, called) = match select(calling, write).await {
             // Only a failure comes before the write is done: what it says of the pod counts if the pod is the one that status has.
-            Either::Right((called, write)) => (write.await?, Either::Right(called)),
+            Either::Left((called, write)) => (write.await?, Either::Right(called)),
+            Either::Right((written, calling)) => (written?, Either::Left(calling)),
         };
         drop(flight);
         let Some(record) = written else { return Ok(None) };

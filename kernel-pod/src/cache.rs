@@ -8,7 +8,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_engine::{Image, PAGE_BYTES, Page};
-use dormouse_lifecycle::Owned;
+use dormouse_lifecycle::{Json, Owned};
 
 use crate::session::state::SessionState;
 
@@ -25,7 +25,7 @@ pub(crate) struct Copy {
     /// The record beside the memory.
     pub state: SessionState,
     /// Entries of the journal for the next commit.
-    pub journal: Vec<serde_json::Value>,
+    pub journal: Vec<Json>,
 }
 
 /// All copies, at most a number of bytes; the least recently used go first.

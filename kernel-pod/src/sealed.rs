@@ -138,7 +138,7 @@ impl Outgoing {
 mod tests {
     use std::sync::Arc;
 
-    use dormouse_lifecycle::{Change, Commit, Owned, Reply, SessionKey, Step};
+    use dormouse_lifecycle::{Change, Commit, Json, Owned, Reply, SessionKey, Step};
     use dormouse_seal::{Keyring, Keys};
 
     use super::*;
@@ -163,8 +163,8 @@ mod tests {
             full: true,
             pages: (0..20).map(|number| (number, page())).collect(),
             memory_pages: 4,
-            globals: serde_json::Value::Null,
-            state: serde_json::Value::Null,
+            globals: Json::null(),
+            state: Json::null(),
             engine_digest: "e1".into(),
             time: String::new(),
         };

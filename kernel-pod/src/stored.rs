@@ -137,7 +137,7 @@ fn take(page: &mut JournalPage, entries: Entries, after: u64, limit: usize) {
             page.next = page.entries.last().map(|last| last.seq);
             return;
         }
-        match serde_json::from_value(entry) {
+        match entry.read() {
             Ok(record) => page.entries.push(JournalEntry::new(seq, record)),
             Err(error) => page.damage = Some(format!("entry {seq} cannot be read: {error}")),
         }

@@ -54,7 +54,7 @@ async fn came_to(world: &World, last: &Value) -> String {
             (number, *page).hash(&mut hash);
         }
     }
-    (head.memory_pages, head.globals.to_string(), last.to_string()).hash(&mut hash);
+    (head.memory_pages, head.globals.text(), last.to_string()).hash(&mut hash);
     format!("{:016x}", hash.finish())
 }
 

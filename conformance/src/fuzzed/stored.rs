@@ -74,7 +74,8 @@ fn commit_after(head: &Head, rest: &[u8]) -> Option<()> {
         engine_digest: head.engine_digest.clone(),
         time: head.time.clone(),
     };
-    let (mut commit, mut step) = Commit::begin_with(&owned, change, Annex { journal: vec![json!(rest.u8())], ..Annex::default() }, "put");
+    let (mut commit, mut step) =
+        Commit::begin_with(&owned, change, Annex { journal: vec![json!(rest.u8()).into()], ..Annex::default() }, "put");
     for _ in 0..REPLIES_MAX {
         let found = || Some((Arc::new(head.clone()), "2".to_owned()));
         let reply = match rest.u8() % 8 {
@@ -165,19 +166,19 @@ pub(super) fn journal_seeds() -> Vec<Vec<u8>> {
     // An object of the journal, as a commit rolls it over: found by letting one roll over.
     let Ok(mut head) = serde_json::from_value::<Head>(manifest()) else { return Vec::new() };
     head.journal.tail =
-        (0..4000).map(|n| json!({ "n": n, "text": "an entry of some length, so that the journal rolls over soon" })).collect();
+        (0..4000).map(|n| json!({ "n": n, "text": "an entry of some length, so that the journal rolls over soon" }).into()).collect();
     let session = key("a");
     let Acquire::Restore(owned) = acquire::acquire(session, 3, None, Some((Ok(head), "1".to_owned()))) else { return Vec::new() };
     let change = Change {
         full: false,
         pages: Vec::new(),
         memory_pages: 4,
-        globals: json!({}),
-        state: json!({}),
+        globals: json!({}).into(),
+        state: json!({}).into(),
         engine_digest: String::new(),
         time: String::new(),
     };
-    match Commit::begin_with(&owned, change, Annex { journal: vec![json!(1)], ..Annex::default() }, "put") {
+    match Commit::begin_with(&owned, change, Annex { journal: vec![json!(1).into()], ..Annex::default() }, "put") {
         (_, Step::PutSegment { bytes, .. }) => vec![unsealed(&bytes)],
         _ => Vec::new(),
     }

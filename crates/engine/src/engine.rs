@@ -7,6 +7,7 @@ use wasmtime::{Caller, Extern, ExternType, InstancePre, Linker, Module, ModuleEx
 use crate::{
     EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, Page,
     backstop::Backstop,
+    blank::Blank,
     compiled::{self, Wasm},
     host::Host,
     instance::Parts,
@@ -159,25 +160,42 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Create`] when the process has no room for one more.
     pub fn create(&self, settings: &Settings) -> Result<Instance, EngineError> {
-        self.instantiate(settings, HostState::default(), 0, |_, _| {})
+        self.blank(settings).map(Blank::fresh)
     }
 
-    /// A session as it was when `image` was taken. Sets memory and checks globals; nothing else of the image is believed.
+    /// A session as it was when `image` was taken: see [`Blank::restore`].
     ///
     /// # Errors
-    /// [`EngineError::Image`] when the image cannot be one of this engine, [`EngineError::Create`] as for [`Self::create`].
+    /// As for that and [`Self::create`].
     pub fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
         self.check(image)?;
-        let base = &self.0.base;
-        self.instantiate(settings, image.host.clone(), u64::from(image.memory_pages), |memory, tracker| {
-            let (memory, _) = memory.as_chunks_mut();
-            for (number, page) in &image.pages {
-                if let Some(to) = memory.get_mut(*number as usize) {
-                    base.lay(*number as usize, page, to);
-                    tracker.restored(base, *number, to);
-                }
-            }
-        })
+        self.blank(settings)?.restore(image)
+    }
+
+    /// An instance that may become either.
+    ///
+    /// # Errors
+    /// As for [`Self::create`].
+    pub fn blank(&self, settings: &Settings) -> Result<Blank, EngineError> {
+        let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
+        let inner = &self.0;
+        let heap_bytes = settings.heap_bytes.min(HEAP_BYTES_MAX);
+        let memory_bytes =
+            ((inner.base.pages() * PAGE_BYTES) as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
+        let limits = StoreLimitsBuilder::new().memory_size(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).build();
+        let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, HostState::default()));
+        store.limiter(|host| &mut host.limits);
+        let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;
+        let memory = memory(&instance, &mut store, &inner.exports)?;
+        store.data_mut().memory = Some(memory);
+        let parts = Parts {
+            engine: self.clone(),
+            globals: mutable_globals(&instance, &mut store, &inner.exports),
+            heap_limit: heap_bytes,
+            memory_bytes_max: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
+            tracker: Tracker::new(),
+        };
+        Instance::new(store, &instance, memory, parts).map(Blank::new)
     }
 
     /// The [`Page`] that stands for a page of which the content is known: for images that were stored as contents.
@@ -186,7 +204,7 @@ impl Engine {
         self.0.base.relative(number, content)
     }
 
-    fn check(&self, image: &Image) -> Result<(), EngineError> {
+    pub(crate) fn check(&self, image: &Image) -> Result<(), EngineError> {
         let invalid = |why: &str| Err(EngineError::Image(why.to_owned()));
         let base_pages = self.0.base.pages();
         if (image.memory_pages as usize) < base_pages || !image.memory_pages.is_multiple_of(PAGES_PER_WASM_PAGE) {
@@ -199,44 +217,6 @@ impl Engine {
             return invalid("a page lies outside the memory");
         }
         Ok(())
-    }
-
-    fn instantiate(
-        &self,
-        settings: &Settings,
-        state: HostState,
-        memory_pages: u64,
-        fill: impl FnOnce(&mut [u8], &mut Tracker),
-    ) -> Result<Instance, EngineError> {
-        let create = |error: wasmtime::Error| EngineError::Create(format!("{error:#}"));
-        let inner = &self.0;
-        let wanted_bytes = memory_pages * PAGE_BYTES as u64;
-        let heap_bytes = settings.heap_bytes.min(HEAP_BYTES_MAX);
-        let memory_bytes =
-            ((inner.base.pages() * PAGE_BYTES) as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
-        if wanted_bytes > memory_bytes {
-            return Err(EngineError::Image("the memory is larger than the heap limit allows".to_owned()));
-        }
-        let limits = StoreLimitsBuilder::new().memory_size(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).build();
-        let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, state));
-        store.limiter(|host| &mut host.limits);
-        let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;
-        let memory = memory(&instance, &mut store, &inner.exports)?;
-        store.data_mut().memory = Some(memory);
-        let missing = wanted_bytes.saturating_sub(memory.data_size(&store) as u64) / (PAGE_BYTES as u64 * u64::from(PAGES_PER_WASM_PAGE));
-        if missing > 0 {
-            memory.grow(&mut store, missing).map_err(create)?;
-        }
-        let mut tracker = Tracker::new();
-        fill(memory.data_mut(&mut store), &mut tracker);
-        let parts = Parts {
-            engine: self.clone(),
-            globals: mutable_globals(&instance, &mut store, &inner.exports),
-            heap_limit: heap_bytes,
-            memory_bytes_max: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
-            tracker,
-        };
-        Instance::new(store, &instance, memory, parts)
     }
 
     pub(crate) fn base(&self) -> &Base {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 
 use crate::{
-    Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, Image, InterruptHandle, OpResult, Outlet,
-    PAGE_BYTES, Page, Turn,
+    Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, HostState, Image, InterruptHandle,
+    OpResult, Outlet, PAGE_BYTES, Page, Turn,
     backstop::Watched,
     engine::{MutableGlobals, raw_bits},
     fence::{self, CHUNK_BYTES, Fence},
@@ -78,6 +78,31 @@ impl Instance {
         let fence = Arc::new(unsafe { Fence::new(memory.data_ptr(&store), parts.memory_bytes_max, parts.engine.code()) });
         fence::handle_faults(&mut store, Arc::clone(&fence));
         Ok(Self { eval, deliver, abandon, store, memory, fence, parts, poisoned: false })
+    }
+
+    /// Grows memory to `bytes`, if it has fewer.
+    pub(crate) fn reach(&mut self, bytes: u64) -> Result<(), EngineError> {
+        if bytes > self.parts.memory_bytes_max as u64 {
+            return Err(EngineError::Image("the memory is larger than the heap limit allows".to_owned()));
+        }
+        let missing = bytes.saturating_sub(self.memory.data_size(&self.store) as u64) / self.memory.page_size(&self.store);
+        if missing > 0 {
+            self.memory.grow(&mut self.store, missing).map_err(|error| EngineError::Create(format!("{error:#}")))?;
+        }
+        Ok(())
+    }
+
+    /// Lays differences to the base over memory, and takes that for committed.
+    pub(crate) fn lay(&mut self, pages: &BTreeMap<u32, Page>, state: HostState) {
+        let base = self.parts.engine.base();
+        let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
+        for (number, page) in pages {
+            if let Some(to) = memory.get_mut(*number as usize) {
+                base.lay(*number as usize, page, to);
+                self.parts.tracker.restored(base, *number, to);
+            }
+        }
+        self.store.data_mut().state = state;
     }
 
     /// Runs a cell until it ends or awaits the world. A cell that was still pending is abandoned: its end is never reported.

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod backstop;
+mod blank;
 mod blobs;
 mod compiled;
 pub mod cpu_clock;
@@ -23,6 +24,7 @@ mod track;
 mod turn;
 mod written;
 
+pub use blank::Blank;
 pub use blobs::{BlobError, Blobs};
 pub use engine::{Determinism, Engine, EngineDigest, EngineOptions, Settings};
 pub use engines::Engines;

@@ -30,8 +30,8 @@ fn commit(owned: &Owned, blobs: Option<Table>, mark: Option<Mark>, base: Option<
         full: false,
         pages: Vec::new(),
         memory_pages: 1,
-        globals: json!(null),
-        state: json!(null),
+        globals: json!(null).into(),
+        state: json!(null).into(),
         engine_digest: String::new(),
         time: String::new(),
     };

@@ -22,7 +22,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 
 use crate::{
-    Head, Page, SessionKey,
+    Head, Json, Page, SessionKey,
     head::HeadError,
     journal::JournalError,
     prepare::{Annex, prepare},
@@ -61,9 +61,9 @@ pub struct Change {
     /// Size of linear memory in pages of WebAssembly (64 KiB).
     pub memory_pages: u32,
     /// The engine's globals.
-    pub globals: serde_json::Value,
+    pub globals: Json,
     /// The kernel pod's own state of the session.
-    pub state: serde_json::Value,
+    pub state: Json,
     /// Hex sha256 of the engine.
     pub engine_digest: String,
     /// RFC 3339, now.

@@ -27,8 +27,8 @@ fn change(pages: impl IntoIterator<Item = u32>) -> Change {
         full: false,
         pages: pages.into_iter().map(|n| (n, noise(n))).collect(),
         memory_pages: 64,
-        globals: serde_json::Value::Null,
-        state: serde_json::json!({}),
+        globals: Json::null(),
+        state: serde_json::json!({}).into(),
         engine_digest: "e".into(),
         time: String::new(),
     }

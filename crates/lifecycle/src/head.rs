@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, journal::Journal, segment::SegmentError};
+use crate::{Json, SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, journal::Journal, segment::SegmentError};
 
 /// Format of the manifest that this code writes. It reads the one before, too.
 pub const FORMAT: u16 = 2;
@@ -74,9 +74,9 @@ pub struct Head {
     /// Size of linear memory in pages of WebAssembly (64 KiB).
     pub memory_pages: u32,
     /// The engine's globals, which only the engine interprets and validates.
-    pub globals: serde_json::Value,
+    pub globals: Json,
     /// The kernel pod's own: pending operations, counters, the last eval, the spec to rebuild the object.
-    pub state: serde_json::Value,
+    pub state: Json,
     /// Segments, oldest first; a later one's pages lie over an earlier one's.
     pub segments: Vec<SegmentRef>,
     /// The session is deleted: nothing may be restored or committed any more.
@@ -293,8 +293,8 @@ mod tests {
             engine_digest: "e".into(),
             time: "2025-01-01T00:00:00Z".into(),
             memory_pages: 20,
-            globals: serde_json::json!([1, 2]),
-            state: serde_json::json!({"cells": 4}),
+            globals: serde_json::json!([1, 2]).into(),
+            state: serde_json::json!({"cells": 4}).into(),
             segments: vec![SegmentRef { key: "k".into(), bytes: 5, sha256: "aa".into(), pages: 1 }],
             tombstone: false,
             checkpoints: Vec::new(),

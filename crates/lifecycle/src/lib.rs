@@ -14,6 +14,7 @@
 //! | [`blobs`] | what a session keeps outside its heap, and how long that must stay |
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
 //! | [`calls`] | which calls a broker may make, and how it remembers them |
+//! | [`json`] | how what is only carried travels |
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
@@ -43,6 +44,7 @@ pub mod head;
 pub mod image;
 pub mod inline;
 pub mod journal;
+pub mod json;
 pub mod keys;
 mod lines;
 pub mod orphans;
@@ -59,6 +61,7 @@ pub use acquire::Acquire;
 pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
 pub use head::{Head, SegmentRef};
 pub use image::assemble;
+pub use json::Json;
 pub use keys::SessionKey;
 pub use prepare::Annex;
 

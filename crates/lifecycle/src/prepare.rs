@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 
 use crate::{
-    Change, Head, Owned, Page, SegmentRef,
+    Change, Head, Json, Owned, Page, SegmentRef,
     blobs::{Blobs, Table},
     checkpoint::{self, Mark, Subject},
     commit::Failure,
@@ -24,7 +24,7 @@ pub struct Annex {
     /// What to put aside.
     pub mark: Option<Mark>,
     /// Entries at the end of the journal.
-    pub journal: Vec<serde_json::Value>,
+    pub journal: Vec<Json>,
     /// Whether what is put is encrypted on its way; see [`Head::sealed`].
     pub sealed: bool,
     /// What the session has outside its heap, if that has changed. Its pieces must be in the store.
@@ -142,8 +142,8 @@ mod tests {
             full,
             pages: pages.map(|number| (number, page())).collect(),
             memory_pages: 64,
-            globals: json!(null),
-            state: json!(null),
+            globals: Json::null(),
+            state: Json::null(),
             engine_digest: String::new(),
             time: String::new(),
         }
@@ -168,18 +168,19 @@ mod tests {
     #[test]
     fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
         let (one, puts) =
-            after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1)], ..Annex::default() });
+            after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1).into()], ..Annex::default() });
         assert_eq!(puts, 2, "a segment and a checkpoint");
-        let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2)], ..Annex::default() });
+        let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2).into()], ..Annex::default() });
         assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
         let then = one.head.clone().unwrap();
-        let annex = Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3)], ..Annex::default() };
+        let annex =
+            Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3).into()], ..Annex::default() };
         let (back, puts) = after(&two, change(0..0, false), annex);
         let head = back.head.clone().unwrap();
         assert_eq!((head.sequence, puts), (3, 1));
         assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
         assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
-        assert_eq!((head.journal.last, &head.journal.tail), (3, &vec![json!(1), json!(2), json!(3)]));
+        assert_eq!((head.journal.last, &head.journal.tail), (3, &[1, 2, 3].map(|it| json!(it).into()).to_vec()));
         let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), ..Annex::default() });
         assert_eq!(puts, 1, "the state that is left is put aside");
     }

@@ -106,8 +106,8 @@ mod tests {
             full: false,
             pages: vec![(1, Arc::new([7; PAGE_BYTES]))],
             memory_pages: 1,
-            globals: json!(null),
-            state: json!(null),
+            globals: json!(null).into(),
+            state: json!(null).into(),
             engine_digest: String::new(),
             time: String::new(),
         };
@@ -129,7 +129,7 @@ mod tests {
     fn checkpoints_and_journal_are_found_without_the_head() {
         let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None };
         let mut store = Vec::new();
-        let entry = json!("x".repeat(9000));
+        let entry = crate::Json::from(json!("x".repeat(9000)));
         for sequence in 1..=6 {
             let mark =
                 (sequence % 2 == 0).then_some(Mark { subject: Subject::This, label: (sequence == 4).then(|| "four".into()), keep: 20 });

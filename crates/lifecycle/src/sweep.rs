@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use crate::{
-    Head, SessionKey,
+    Head, Json, SessionKey,
     blobs::{self, Blobs},
     head::{FORMAT, HeadError},
     keys,
@@ -29,8 +29,8 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
         sequence,
         put_id: format!("tombstone-{}-{sequence}", head.epoch),
         memory_pages: 0,
-        globals: serde_json::Value::Null,
-        state: serde_json::Value::Null,
+        globals: Json::null(),
+        state: Json::null(),
         segments: Vec::new(),
         inline: Bytes::new(),
         checkpoints: Vec::new(),
@@ -63,8 +63,8 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
         engine_digest: String::new(),
         time: String::new(),
         memory_pages: 0,
-        globals: serde_json::Value::Null,
-        state: serde_json::Value::Null,
+        globals: Json::null(),
+        state: Json::null(),
         segments: Vec::new(),
         tombstone: true,
         checkpoints: Vec::new(),
@@ -173,11 +173,11 @@ mod tests {
     fn a_tombstone_outranks_its_head_and_holds_nothing() {
         let mut head = empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
-        head.state = serde_json::json!({"secret": 1});
+        head.state = serde_json::json!({"secret": 1}).into();
         let bytes = tombstone(&head).unwrap();
         assert_eq!(bytes, tombstone(&head).unwrap());
         let dead = Head::decode(&bytes).unwrap();
-        assert!(dead.tombstone && dead.version() > head.version() && dead.state.is_null());
+        assert!(dead.tombstone && dead.version() > head.version() && dead.state == Json::null());
         assert!(Head::decode(&tombstone_of(&session()).unwrap()).unwrap().tombstone);
     }
 }

@@ -43,8 +43,8 @@ fn stored(uid: &str, salt: u32) -> (Objects, BTreeMap<u32, Page>, Vec<Bytes>) {
             full: commit == 0,
             pages,
             memory_pages: 4,
-            globals: serde_json::json!([salt]),
-            state: serde_json::json!({ "cells": commit }),
+            globals: serde_json::json!([salt]).into(),
+            state: serde_json::json!({ "cells": commit }).into(),
             engine_digest: "e".into(),
             time: String::new(),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dormouse_crds::session::OperatingMode;
 use dormouse_engine::{Instance, Settings};
-use dormouse_lifecycle::Owned;
+use dormouse_lifecycle::{Json, Owned};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
@@ -78,7 +78,7 @@ pub(super) struct Live {
     /// Whether processes before this one may have left objects that no head names. The next commit sweeps them.
     pub(super) litter: bool,
     /// Entries of the journal for the next commit.
-    pub(super) journal: Vec<serde_json::Value>,
+    pub(super) journal: Vec<Json>,
     pub(super) idle_since: Instant,
     /// Whether it has given back the memory that it does not need since it ran last.
     pub(super) rests: bool,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, wants_full_image};
-use dormouse_lifecycle::{Annex, Change, Commit, Head, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
+use dormouse_lifecycle::{Annex, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -111,7 +111,7 @@ fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> R
         full,
         pages,
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
-        globals: serde_json::to_value(EngineState { globals, host, differences: true }).map_err(encode)?,
+        globals: Json::of(&EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
         engine_digest,
         time: jiff::Timestamp::now().to_string(),

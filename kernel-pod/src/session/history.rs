@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dormouse_engine as engine;
 use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
 use dormouse_lifecycle::fork::fork;
-use dormouse_lifecycle::{Acquire, Annex, Head, Owned, SessionKey};
+use dormouse_lifecycle::{Acquire, Annex, Head, Json, Owned, SessionKey};
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -31,7 +31,7 @@ struct InHand {
     /// Its record, if it can be read.
     state: Option<SessionState>,
     /// Entries of the journal that only a head has which is not believed.
-    tail: Vec<serde_json::Value>,
+    tail: Vec<Json>,
 }
 
 impl Actor {

@@ -1,6 +1,7 @@
 //! What a session tells its journal. Entries travel with the next commit: what no commit carried did not happen.
 
 use dormouse_engine::OpResult;
+use dormouse_lifecycle::Json;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::history::{JournalBody, JournalRecord};
@@ -18,7 +19,7 @@ impl Live {
     /// Puts an entry into the next commit.
     pub(super) fn note(&mut self, body: JournalBody) {
         let record = JournalRecord { time: jiff::Timestamp::now().to_string(), epoch: self.owned.epoch, body };
-        match serde_json::to_value(record) {
+        match Json::of(&record) {
             Ok(entry) => self.journal.push(entry),
             Err(error) => tracing::error!(%error, "an entry of the journal cannot be written"),
         }

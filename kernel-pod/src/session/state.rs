@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
+use dormouse_lifecycle::Json;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
 use serde::{Deserialize, Serialize};
@@ -200,13 +201,13 @@ impl SessionState {
     }
 
     /// The record as the head carries it.
-    pub(crate) fn encode(&self) -> Result<serde_json::Value, serde_json::Error> {
-        serde_json::to_value(self)
+    pub(crate) fn encode(&self) -> Result<Json, serde_json::Error> {
+        Json::of(self)
     }
 
     /// Reads a record.
-    pub(crate) fn decode(value: &serde_json::Value) -> Result<Self, StateError> {
-        let state = Self::deserialize(value)?;
+    pub(crate) fn decode(json: &Json) -> Result<Self, StateError> {
+        let state: Self = json.read()?;
         if state.version == STATE_VERSION { Ok(state) } else { Err(StateError::Version(state.version)) }
     }
 

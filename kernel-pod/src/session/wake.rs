@@ -41,7 +41,12 @@ pub(super) struct EngineState {
 
 /// Whether the pages of `head` are contents: then the next commit writes all of them anew.
 pub(super) fn holds_contents(head: &Head) -> bool {
-    head.globals.get("differences").and_then(serde_json::Value::as_bool) != Some(true)
+    #[derive(serde::Deserialize)]
+    struct Form {
+        #[serde(default)]
+        differences: bool,
+    }
+    !head.globals.read::<Form>().is_ok_and(|form| form.differences)
 }
 
 impl Actor {
@@ -127,15 +132,19 @@ impl Actor {
     async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
         let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
-            let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Failed)?;
+            // Most sessions are of the current engine: an instance for one is made while the head is on its way.
+            let (key, current) = (self.key(), self.pod.engines.current());
+            let (stored, blank) = tokio::join!(self.pod.storage.head(&key, self.anchor()), async { current.blank(&settings) });
+            let stored = stored.map_err(Fault::Failed)?;
+            let blank = blank.map_err(|error| Fault::Unavailable(internal(&error)))?;
             let owned = match self.acquire(stored) {
                 Acquire::Fresh(owned) if self.assignment.spec.source.is_some() => {
+                    drop(blank);
                     return self.begin_as_fork(settings, owned, slot).await;
                 }
                 Acquire::Fresh(owned) => {
-                    let instance = self.pod.engines.current().create(&settings).map_err(|error| Fault::Unavailable(internal(&error)))?;
                     self.pod.metrics.woke(WakeSource::Fresh);
-                    self.lay(instance, settings, owned, SessionState::fresh(&self.assignment), slot);
+                    self.lay(blank.fresh(), settings, owned, SessionState::fresh(&self.assignment), slot);
                     return Ok(Woke::No);
                 }
                 Acquire::Restore(owned) => owned,
@@ -152,7 +161,9 @@ impl Actor {
                 continue;
             };
             let image = image(&engine, &head, &segments)?;
-            let instance = engine.restore(&image, &settings).map_err(|error| corrupt(&error))?;
+            let instance =
+                if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
+            let instance = instance.map_err(|error| corrupt(&error))?;
             let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
             self.pod.metrics.woke(source);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
@@ -309,7 +320,7 @@ impl Actor {
 /// The image that head and segments are.
 pub(crate) fn image(engine: &engine::Engine, head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
     let mut pages = assemble(head, segments).map_err(|error| corrupt(&error))?;
-    let EngineState { globals, host, differences } = serde_json::from_value(head.globals.clone()).map_err(|error| corrupt(&error))?;
+    let EngineState { globals, host, differences } = head.globals.read().map_err(|error| corrupt(&error))?;
     if !differences {
         for (number, page) in &mut pages {
             *page = engine.difference(*number, page);

@@ -83,7 +83,7 @@ impl Checks {
         let writer = *self.writers.entry(head.epoch).or_insert(put.boot);
         must(writer == put.boot, "one writer per epoch", || format!("epoch {} is written by {writer} and {}", head.epoch, put.boot))?;
         self.names(&head, objects)?;
-        let record: Record = serde_json::from_value(head.state).expect("what the model wrote");
+        let record: Record = head.state.read().expect("what the model wrote");
         self.stored_cells.extend(record.cells);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, Step, acquire, acquire::CorruptHead, assemble, claim, commit};
+use dormouse_lifecycle::{Acquire, Change, Commit, Head, Json, Owned, Step, acquire, acquire::CorruptHead, assemble, claim, commit};
 
 use crate::{
     brokers::Arriving,
@@ -221,7 +221,7 @@ impl Process {
             Acquire::Corrupt(error) => return Err(Violation { checker: "what is stored verifies", what: error.to_string() }),
         };
         // A restore is as new as its head: what is acked from here on by somebody else meets this process in its next commit.
-        let record = owned.head.as_ref().map(|head| serde_json::from_value::<Record>(head.state.clone()).expect("what the model wrote"));
+        let record = owned.head.as_ref().map(|head| head.state.read::<Record>().expect("what the model wrote"));
         out.checks.holds(&record.unwrap_or_default().cells)?;
         self.phase = Phase::Restoring { owned, missing };
         Ok(End::Goes)
@@ -266,7 +266,7 @@ impl Process {
         }
         let wrong = |what: String| Violation { checker: "what is stored verifies", what };
         let pages = assemble(&head, segments).map_err(|error| wrong(error.to_string()))?;
-        let mut record: Record = serde_json::from_value(head.state).map_err(|error| wrong(error.to_string()))?;
+        let mut record: Record = head.state.read().map_err(|error| wrong(error.to_string()))?;
         if out.is(Mutant::ForgetsAnswers) {
             record.keys.clear();
         }
@@ -321,8 +321,8 @@ impl Process {
             full,
             pages,
             memory_pages: 2,
-            globals: serde_json::Value::Null,
-            state: serde_json::to_value(&live.heap.record).expect("a record is JSON"),
+            globals: Json::null(),
+            state: Json::of(&live.heap.record).expect("a record is JSON"),
             engine_digest: String::new(),
             time: String::new(),
         };

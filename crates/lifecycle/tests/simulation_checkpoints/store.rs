@@ -6,8 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Condition, Head, PAGE_BYTES, Page, Reply, SessionKey, assemble, keys};
-use serde_json::Value;
+use dormouse_lifecycle::{Condition, Head, Json, PAGE_BYTES, Page, Reply, SessionKey, assemble, keys};
 
 /// Numbers of pages.
 const PAGES: u64 = 48;
@@ -85,7 +84,7 @@ impl Store {
     pub fn heap(&self, head: &Head) -> Result<Heap, Violation> {
         let segments: Vec<Bytes> = head.segments.iter().map(|segment| self.bytes(&segment.key)).collect::<Result<_, _>>()?;
         let pages = assemble(head, &segments).map_err(|e| e.to_string())?;
-        let cells: Vec<u64> = serde_json::from_value(head.state.clone()).map_err(|e| e.to_string())?;
+        let cells: Vec<u64> = head.state.read().map_err(|e| e.to_string())?;
         if Heap::replay(&cells).pages != pages {
             return Err(format!("pages of {:?} are not those of its cells", head.version()));
         }
@@ -93,7 +92,7 @@ impl Store {
     }
 
     /// Every entry that `head` still tells, and whether the oldest are gone by design.
-    pub fn journal(&self, head: &Head) -> Result<Vec<Value>, Violation> {
+    pub fn journal(&self, head: &Head) -> Result<Vec<Json>, Violation> {
         let mut all = Vec::new();
         let mut next = head.journal.segments.first().map_or(head.journal.tail_first(), |first| first.first);
         for segment in &head.journal.segments {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use dormouse_lifecycle::{
-    Acquire, Annex, Change, Commit, Condition, Head, Owned, Page, Reply, SessionKey, Step, acquire,
+    Acquire, Annex, Change, Commit, Condition, Head, Json, Owned, Page, Reply, SessionKey, Step, acquire,
     checkpoint::{self, Mark, Subject},
     commit, fork, keys, sweep,
 };
@@ -192,7 +192,8 @@ impl World {
             let state = listed.open(&session.key, &self.store.bytes(&listed.key)?).map_err(|e| e.to_string())?;
             self.store.heap(&state)?;
         }
-        let entries: Vec<u64> = self.store.journal(&head)?.iter().map(|entry| entry["n"].as_u64().unwrap()).collect();
+        let entries: Vec<u64> =
+            self.store.journal(&head)?.iter().map(|entry| entry.read::<Value>().unwrap()["n"].as_u64().unwrap()).collect();
         let mut rest = entries.iter();
         match session.told.iter().find(|told| !rest.any(|entry| entry == *told)) {
             Some(lost) => Err(format!("entry {lost} was acked and the journal of {:?} does not tell it in its place", head.version())),
@@ -224,17 +225,17 @@ impl World {
             full,
             pages,
             memory_pages: 4,
-            globals: Value::Null,
-            state: json!(heap.cells),
+            globals: Json::null(),
+            state: json!(heap.cells).into(),
             engine_digest: String::new(),
             time: String::new(),
         }
     }
 
-    fn entry(&mut self) -> (u64, Vec<Value>) {
+    fn entry(&mut self) -> (u64, Vec<Json>) {
         let number = self.number();
         let bytes = if self.random.one_in(5) { 9000 } else { 40 };
-        (number, vec![json!({"n": number, "x": "x".repeat(bytes)})])
+        (number, vec![json!({"n": number, "x": "x".repeat(bytes)}).into()])
     }
 
     fn begin(&mut self, owner: &mut Owner, change: Change, annex: Annex, heap: Heap, entry: u64) {
