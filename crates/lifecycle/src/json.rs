@@ -92,6 +92,14 @@ mod tests {
         assert!(serde_json::from_str::<Json>("{\"a\":").is_err());
     }
 
+    proptest::proptest! {
+        /// Without `serde_json`'s feature `float_roundtrip` one number of ten does not.
+        #[test]
+        fn a_number_comes_back_as_the_same_one(number in proptest::num::f64::NORMAL) {
+            proptest::prop_assert_eq!(Json::of(&number).unwrap().read::<f64>().unwrap().to_bits(), number.to_bits());
+        }
+    }
+
     #[test]
     fn a_value_is_its_text() {
         let value = json!({"a": [1, "x", null]});

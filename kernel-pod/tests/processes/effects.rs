@@ -22,7 +22,7 @@ use super::{Load, SESSIONS, SOAK_MAX, total};
 
 /// Sends a random number to the service, and notes it with what came of that.
 const CELL: &str = "{ const token = Math.random(); const entry = { token, outcome: 'none' }; (globalThis.log ??= []).push(entry); \
-                    try { entry.outcome = (await callTool('post', { token })).seen } catch (error) { entry.outcome = error.name } token }";
+                    try { entry.outcome = (await callTool('post', { token })).seen } catch (error) { entry.outcome = error.name; entry.why = error.message } token }";
 /// The flags of a broker process, one a line.
 const BROKER_FLAGS: &str = "DORMOUSE_TEST_BROKER_FLAGS";
 /// Kills of which one must have come while a call was under way.
@@ -49,6 +49,7 @@ struct Service {
 struct Noted {
     token: f64,
     outcome: Value,
+    why: Option<String>,
 }
 
 impl Service {
@@ -62,10 +63,10 @@ impl Service {
         (service, url)
     }
 
-    /// Whether every effect is one of a noted cell, once and in order. Answers effects, and calls whose outcome nobody knows.
-    fn check(&self, logs: &[Vec<Noted>]) -> (usize, usize) {
+    /// Whether every effect is one of a noted cell, once and in order. Answers effects, and why nobody knows the outcome of which calls.
+    fn check(&self, logs: &[Vec<Noted>]) -> (usize, Vec<String>) {
         let posted = self.posted.lock().unwrap().clone();
-        let (mut unknown, mut effects) = (0, 0);
+        let (mut unknown, mut effects) = (Vec::new(), 0);
         for log in logs {
             let mine: Vec<&Posted> = posted.iter().filter(|posted| log.iter().any(|noted| noted.token == posted.token)).collect();
             let mut places = BTreeMap::new();
@@ -80,7 +81,7 @@ impl Service {
                 last = place.or(last);
                 match noted.outcome.as_str() {
                     None => assert!(noted.outcome == json!(1) && place.is_some(), "{noted:?} says that it was made"),
-                    Some("Conflict") => unknown += 1,
+                    Some("Conflict") => unknown.push(noted.why.clone().unwrap_or_default()),
                     // Given up by the broker while the service was making it.
                     Some("TimeoutError" | "ToolResultInvalid") => {}
                     // The last cell of a session may still await its answer.
@@ -164,7 +165,7 @@ async fn stopped_replaced_and_woken_again_a_process_has_no_stale_effect() {
     let (rounds, target) = load.taken_over(&tell, &kernels, Random::new(11), Duration::from_millis(25)).await;
     let clients = load.end().await;
     let (effects, unknown) = service.check(&logs(&clients, &target).await);
-    assert_eq!(unknown, 0, "no broker ended, so each learns from the store what the other has done");
+    assert!(unknown.is_empty(), "no broker ended, so each learns from the store what the other has done: {unknown:?}");
     soak::report(&format!(
         "SIGSTOP with effects: {rounds} owners stopped, replaced and continued before two replicas of a broker, {} cells acked over {SESSIONS} \
          sessions, {effects} POSTs, 0 of them stale, 0 doubled, 0 outcomes unknown",
@@ -196,10 +197,11 @@ async fn killed_in_the_middle_of_calls_a_broker_makes_none_twice() {
     drop(tell);
     let (effects, unknown) = service.check(&logs(&clients, &kernel.target(1)).await);
     // A few kills may all come between calls.
-    assert!(unknown > 0 || kills < KILLS_TELLING_MIN, "no kill of {kills} came while a call was under way");
+    assert!(!unknown.is_empty() || kills < KILLS_TELLING_MIN, "no kill of {kills} came while a call was under way");
     soak::report(&format!(
-        "SIGKILL of a broker: {kills} processes killed, {} cells acked over {SESSIONS} sessions, {effects} POSTs, 0 doubled, {unknown} outcomes \
+        "SIGKILL of a broker: {kills} processes killed, {} cells acked over {SESSIONS} sessions, {effects} POSTs, 0 doubled, {} outcomes \
          unknown",
         total(&clients, Client::acked),
+        unknown.len(),
     ));
 }
