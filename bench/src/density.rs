@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_secs(3);
 /// All rows of this part.
 pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let mut rows = instances().await?;
-    rows.push(sessions("memory of an idle live session of a pod, 2,000 of them", 2000, 1, "≤ 268.4 KB").await?);
+    rows.push(sessions("memory of an idle live session of a pod, 10,000 of them", 10_000, 1, "≤ 268.4 KB").await?);
     rows.push(sessions("the same after 40 cells, with their journal and events, 300 of them", 300, 40, "–").await?);
     Ok(rows)
 }

@@ -60,17 +60,20 @@ pub(crate) fn of_thread(number: i32) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_timer_counts_what_the_thread_runs_and_not_what_it_waits() {
-        let timer = CpuTimer::of(ThreadId::current());
-        let (began, slept) = (now(), Duration::from_millis(50));
-        // What is tested is that this does not count.
-        std::thread::sleep(slept);
-        while now() < began + Duration::from_millis(5) {
+    fn spin(time: Duration) {
+        let until = now() + time;
+        while now() < until {
             std::hint::spin_loop();
         }
-        let ran = timer.ran();
-        assert!(ran >= Duration::from_millis(5) && ran < slept, "{ran:?}");
+    }
+
+    #[test]
+    fn a_timer_counts_what_the_thread_runs_and_not_what_it_waits() {
+        let (timer, long) = (CpuTimer::of(ThreadId::current()), Duration::from_millis(20));
+        std::thread::spawn(move || spin(long)).join().unwrap();
+        assert!(timer.ran() < long, "it has waited for as long");
+        spin(long);
+        assert!(timer.ran() >= long);
     }
 
     #[test]
@@ -78,9 +81,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (done, may_end) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
-            while now() < Duration::from_millis(5) {
-                std::hint::spin_loop();
-            }
+            spin(Duration::from_millis(5));
             tell.send((this_thread(), now())).unwrap();
             may_end.recv().unwrap();
         });
