@@ -28,7 +28,7 @@ use crate::{
     catalog::{Catalog, Tool},
     egress::{self, BrokerRules, Egress},
     exchange,
-    journal::{Claim, Journal, Limits, Ticket},
+    journal::{Claim, Journal, Limits, Ticket, ended},
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
     modules::{self, Modules},
@@ -134,27 +134,29 @@ impl Broker {
         Made: Future<Output = ToolAnswer> + Send + 'static,
     {
         let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
-        let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
-        let pending = match claim {
-            Claim::Answered(answer) => {
-                self.inner.meters.repeats.inc();
-                return Ok(answer);
+        loop {
+            let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
+            match claim {
+                Claim::Answered(answer) => {
+                    self.inner.meters.repeats.inc();
+                    return Ok(answer);
+                }
+                Claim::Wait(pending) => {
+                    self.inner.meters.repeats.inc();
+                    match ended(Some(pending)).await {
+                        // Of the epoch that was first to ask; this one may be a later one.
+                        Err(error) if error.code == ErrorCode::SessionGone => {}
+                        ended => return ended,
+                    }
+                }
+                Claim::Run(ticket) => {
+                    let pending = ticket.pending();
+                    let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
+                    tokio::spawn(async move { broker.carry_out(&call, ticket, patience, made).await });
+                    return ended(pending).await;
+                }
             }
-            Claim::Wait(pending) => {
-                self.inner.meters.repeats.inc();
-                Some(pending)
-            }
-            Claim::Run(ticket) => {
-                let pending = ticket.pending();
-                let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
-                tokio::spawn(async move { broker.carry_out(&call, ticket, patience, made).await });
-                pending
-            }
-        };
-        let lost = || ApiError::new(ErrorCode::Internal, "the call was lost");
-        let mut pending = pending.ok_or_else(lost)?;
-        let ended = pending.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
-        ended.ok_or_else(lost)?
+        }
     }
 
     /// Has a call made that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.

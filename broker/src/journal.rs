@@ -177,6 +177,14 @@ impl Journal {
     }
 }
 
+/// What comes of a call that is being made.
+pub(crate) async fn ended(pending: Option<Pending>) -> Result<Arc<ToolAnswer>, ApiError> {
+    let lost = || ApiError::new(ErrorCode::Internal, "the call was lost");
+    let mut pending = pending.ok_or_else(lost)?;
+    let ended = pending.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
+    ended.ok_or_else(lost)?
+}
+
 fn forgotten(call: u64) -> ApiError {
     ApiError::new(ErrorCode::Conflict, format!("call {call} was made long ago and its answer is no longer kept; it is not made again"))
 }

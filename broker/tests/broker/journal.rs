@@ -12,6 +12,7 @@ use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_service::Metrics;
 use dormouse_store::{Condition, SnapshotStore};
 use dormouse_testkit::store::Faulty;
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 use crate::world::{TOKEN, World, call, failure, secrets, spec, value};
@@ -46,6 +47,12 @@ impl Shared {
             seal: Arc::new(seal),
         };
         Broker::with_journal(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()
+    }
+
+    /// The page as it is stored.
+    async fn page(&self) -> CallPage {
+        let page = self.store.get(&Self::session().calls()).await.unwrap().expect("a call was made");
+        CallPage::decode(&page.bytes, &Self::session()).unwrap()
     }
 
     fn session() -> SessionKey {
@@ -96,10 +103,8 @@ async fn a_replica_waits_for_the_one_that_makes_the_call() {
     let making = tokio::spawn(async move { value(&one, make(1, "slow")).await });
     shared.world.arrived.notified().await;
     let waiting = tokio::spawn(async move { value(&two, repeated(make(1, "slow"))).await });
-    // It has read the page, so it knows that the call is under way.
-    while shared.store.gets() < 3 {
-        tokio::task::yield_now().await;
-    }
+    // So it knows that the call is under way.
+    eventually("the other has read the page", async || shared.store.gets() >= 3).await;
     shared.world.go.notify_one();
     assert_eq!(making.await.unwrap(), json!({"id": "slow"}));
     assert_eq!(waiting.await.unwrap(), json!({"id": "slow"}));
@@ -198,8 +203,7 @@ async fn what_the_session_has_is_forgotten() {
     let broker = shared.broker();
     value(&broker, make(1, "a")).await;
     value(&broker, ToolCall { settled_below: 2, ..make(2, "b") }).await;
-    let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
-    let page = format!("{:?}", CallPage::decode(&page.bytes, &Shared::session()).unwrap());
+    let page = format!("{:?}", shared.page().await);
     assert!(!page.contains("String(\"a\")") && page.contains("String(\"b\")"), "{page}");
     let stale = shared.broker().call(make(1, "a")).await.unwrap_err();
     assert!(stale.code == ErrorCode::Conflict && stale.message.contains("not made again"), "{stale:?}");
@@ -210,8 +214,7 @@ async fn what_the_session_has_is_forgotten() {
 async fn a_credential_is_not_stored() {
     let shared = Shared::start().await;
     value(&shared.broker(), make(1, "echo")).await;
-    let page = shared.store.get(&Shared::session().calls()).await.unwrap().unwrap();
-    let page = format!("{:?}", CallPage::decode(&page.bytes, &Shared::session()).unwrap());
+    let page = format!("{:?}", shared.page().await);
     assert!(page.contains("[redacted]") && !page.contains(TOKEN), "{page}");
 }
 
@@ -237,22 +240,43 @@ async fn an_intent_that_landed_although_nobody_was_told_is_this_brokers_own() {
     let shared = Shared::start().await;
     let broker = shared.broker();
     value(&broker, make(1, "a")).await;
-    shared.store.lose_replies.store(true, SeqCst);
-    // The PUT lands, its reply is lost, and then nothing answers any more.
-    let asked = broker.call(make(2, "b"));
-    let cut = async {
-        while shared.store.puts() < 3 {
-            tokio::task::yield_now().await;
-        }
-        shared.store.down.store(true, SeqCst);
-    };
-    let (error, ()) = tokio::join!(asked, cut);
-    assert_eq!(error.unwrap_err().code, ErrorCode::StorageUnavailable);
-    assert_eq!(shared.world.seen().len(), 1);
+    shared.store.falls.store(true, SeqCst);
+    assert_eq!(broker.call(make(2, "b")).await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    assert_eq!((shared.world.seen().len(), shared.store.puts()), (1, 3));
     shared.store.down.store(false, SeqCst);
-    shared.store.lose_replies.store(false, SeqCst);
     value(&broker, repeated(make(2, "b"))).await;
     assert_eq!(shared.world.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn an_intent_that_landed_and_whose_epoch_ended_is_taken_back() {
+    let shared = Shared::start().await;
+    let (one, two) = (shared.broker(), shared.broker());
+    value(&one, make(1, "a")).await;
+    shared.store.falls.store(true, SeqCst);
+    assert_eq!(one.call(make(2, "b")).await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    shared.store.down.store(false, SeqCst);
+    let later = tokio::spawn(async move { value(&two, repeated(make(2, "b"))).await });
+    eventually("the later epoch is stored, and waits for the outcome", async || shared.page().await.epoch() == 2).await;
+    // Who sent it first sends it again, as nobody has told it that it is no owner any more.
+    assert_eq!(one.call(make(2, "b")).await.unwrap_err().code, ErrorCode::SessionGone);
+    later.await.unwrap();
+    assert_eq!(shared.world.seen().len(), 2, "it is made once, by the later epoch");
+}
+
+#[tokio::test]
+async fn a_later_epoch_that_meets_an_earlier_ones_asking_is_not_refused_with_it() {
+    let shared = Shared::start().await;
+    let (one, two) = (shared.broker(), shared.broker());
+    value(&one, make(1, "a")).await;
+    value(&two, ToolCall { epoch: 2, ..make(2, "b") }).await;
+    // Its page is of before: the put of the first epoch fails, and then it learns that it is over.
+    let mut over = std::pin::pin!(one.call(make(3, "c")));
+    assert!(futures::poll!(over.as_mut()).is_pending());
+    let third = ToolCall { epoch: 3, ..make(3, "c") };
+    assert_eq!(value(&one, third).await, json!({"id": "c", "price": 12}));
+    assert_eq!(over.await.unwrap_err().code, ErrorCode::SessionGone);
+    assert_eq!(shared.world.seen().len(), 3);
 }
 
 #[tokio::test]

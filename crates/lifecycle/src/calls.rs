@@ -85,7 +85,7 @@ pub struct Asked<'a> {
     pub settled_below: u64,
     /// See [`fingerprint`].
     pub fingerprint: &'a str,
-    /// The name of this attempt, which no other has.
+    /// The name of this attempt, which no other has. Who asks under it has not made the call.
     pub attempt: &'a str,
     /// Whether it may have been sent before.
     pub repeated: bool,
@@ -190,6 +190,7 @@ impl CallPage {
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
     pub fn admit(&mut self, asked: &Asked<'_>) -> Admission {
         if asked.epoch < self.epoch {
+            self.take_back(asked);
             return Admission::Refused(Refusal::EpochOver { highest: self.epoch });
         }
         self.epoch = asked.epoch;
@@ -230,6 +231,16 @@ impl CallPage {
                 entry.outcome = Some(Outcome::Unkept);
                 bytes -= freed;
             }
+        }
+    }
+
+    /// Removes the intent of an attempt whose epoch ended before it got the word: it is not made, so its successor need not wait for an outcome.
+    /// Whoever asks under an attempt's name has not made it.
+    fn take_back(&mut self, asked: &Asked<'_>) {
+        let own = |entry: &Entry| entry.attempt == asked.attempt && entry.outcome.is_none();
+        // Without its entry, a number that counts as forgotten would not be made any more.
+        if asked.call > self.forgotten_through && self.calls.get(&asked.call).is_some_and(own) {
+            self.calls.remove(&asked.call);
         }
     }
 

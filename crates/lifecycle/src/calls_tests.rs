@@ -52,6 +52,35 @@ fn an_epoch_that_is_over_is_refused_whatever_it_asks() {
 }
 
 #[test]
+fn an_intent_whose_epoch_ended_before_its_broker_had_the_word_is_taken_back() {
+    let mut page = page();
+    assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Make, "stored, and the reply was lost");
+    assert_eq!(page.admit(&asked(2, 1, "b")), Admission::UnderWay { attempt: "a".into() });
+    let over = Admission::Refused(Refusal::EpochOver { highest: 2 });
+    assert_eq!(page.admit(&asked(1, 1, "c")), over);
+    assert_eq!(page.admit(&asked(2, 1, "b")), Admission::UnderWay { attempt: "a".into() }, "another attempt says nothing of it");
+    assert_eq!(page.admit(&asked(1, 1, "a")), over);
+    let repeated = Asked { repeated: true, ..asked(2, 1, "b") };
+    assert_eq!(page.admit(&repeated), Admission::Make);
+    page.settle(1, "b", &json!(1));
+    assert_eq!(page.admit(&asked(1, 1, "b")), over);
+    assert_eq!(page.admit(&asked(2, 1, "d")), Admission::Answered(json!(1)), "an outcome is never taken back");
+}
+
+#[test]
+fn an_intent_below_a_forgotten_number_is_not_taken_back() {
+    let mut page = page();
+    assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Make);
+    for call in 2..=u64::try_from(CALLS_MAX).unwrap() + 1 {
+        assert_eq!(page.admit(&asked(2, call, "b")), Admission::Make);
+        page.settle(call, "b", &json!(0));
+    }
+    assert_eq!(page.forgotten_through, 2);
+    assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Refused(Refusal::EpochOver { highest: 2 }));
+    assert_eq!(page.admit(&asked(2, 1, "b")), Admission::UnderWay { attempt: "a".into() }, "not: its answer is no longer kept");
+}
+
+#[test]
 fn a_call_that_a_broker_without_pages_may_have_made_is_not_made() {
     let mut page = CallPage::new(&session());
     let repeated = |call| Asked { repeated: true, ..asked(1, call, "a") };

@@ -17,4 +17,5 @@ pub mod store;
 pub mod tools;
 pub mod transit;
 pub mod versitygw;
+pub mod wait;
 pub mod web;

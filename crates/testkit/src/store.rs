@@ -20,6 +20,8 @@ pub struct Faulty {
     pub lose_reply: AtomicBool,
     /// PUTs happen, and their replies are lost.
     pub lose_replies: AtomicBool,
+    /// The next PUT happens, and from then on nothing is answered, not even that.
+    pub falls: AtomicBool,
     /// Every condition is ignored.
     pub ignore_conditions: AtomicBool,
     /// No GET and no PUT is answered.
@@ -45,6 +47,7 @@ impl Faulty {
             others: AtomicUsize::new(0),
             lose_reply: AtomicBool::new(false),
             lose_replies: AtomicBool::new(false),
+            falls: AtomicBool::new(false),
             ignore_conditions: AtomicBool::new(false),
             down: AtomicBool::new(false),
         }
@@ -103,7 +106,11 @@ impl SnapshotStore for Faulty {
         }
         let condition = if self.ignore_conditions.load(SeqCst) { Condition::None } else { condition };
         let put = self.inner.put(key, bytes, condition).await;
-        let lost = self.lose_replies.load(SeqCst) || (key.ends_with("/head") && self.lose_reply.swap(false, SeqCst));
+        if self.falls.swap(false, SeqCst) {
+            self.down.store(true, SeqCst);
+        }
+        let lost =
+            self.lose_replies.load(SeqCst) || self.down.load(SeqCst) || (key.ends_with("/head") && self.lose_reply.swap(false, SeqCst));
         if lost { Err(PutError::Unknown(Self::unavailable("the reply was lost"))) } else { put }
     }
 
