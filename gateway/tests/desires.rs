@@ -18,6 +18,7 @@ use dormouse_gateway::{
     state::state_of,
 };
 use dormouse_protocol::session::State;
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 use support::{FakePod, Trust, serve_whole, until};
 
@@ -39,10 +40,8 @@ async fn opened(trust: &Trust, pod: &FakePod, cleanup: Option<Arc<dyn Cleanup>>)
     let folder = tempfile::tempdir().unwrap();
     let pods = vec![StaticPod { pod: pod.name.into(), namespace: "default".into(), address: pod.address, boot: pod.boot.clone() }];
     let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), cleanup).await.unwrap();
-    // The follower is there before anything happens that it should see.
-    while pod.reports.receiver_count() == 0 {
-        tokio::task::yield_now().await;
-    }
+    // Before anything happens that it should see.
+    eventually("the follower is there", async || pod.reports.receiver_count() > 0).await;
     (folder, directory)
 }
 

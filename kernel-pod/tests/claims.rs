@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{PATIENCE, World, assign, call, eval, try_eval, until, value};
+use common::{World, assign, call, eval, eventually, try_eval, until, value};
 use dormouse_kernel::{Claim, Pod};
 use dormouse_lifecycle::Head;
 use dormouse_protocol::eval::EvalResult;
@@ -31,12 +31,7 @@ async fn head(world: &World, uid: &str) -> Option<Head> {
 
 /// Waits until a head of this epoch is stored.
 async fn stored(world: &World, uid: &str, epoch: u64) {
-    let wait = async {
-        while head(world, uid).await.is_none_or(|head| head.epoch < epoch) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait).await.expect("it is stored");
+    eventually("it is stored", async || head(world, uid).await.is_some_and(|head| head.epoch >= epoch)).await;
 }
 
 /// Whether the pod has told anybody of the session.
@@ -80,10 +75,8 @@ async fn a_claim_that_lost_leaves_a_valid_state_to_another_epoch_only() {
     claim.withdraw();
     assert_eq!(asked.await.unwrap().unwrap_err().code, ErrorCode::SessionGone);
     assert!(!is_told(&b, "u").await, "what never was is not told to be gone");
-    // Its only slot is free again, a moment after the answer.
-    while b.info().used > 0 {
-        tokio::task::yield_now().await;
-    }
+    // A moment after the answer.
+    eventually("its only slot is free again", async || b.info().used == 0).await;
     assert_eq!(value(&b, &assign(&b, "other", 1), "1").await, json!(1));
     // Status gave the epoch to another process: the head says whose it is.
     let gone = try_eval(&c, &assign(&c, "u", 2), "n").await.unwrap_err();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Faulty, PATIENCE, World, assign, assign_spec, eval, spec, try_eval, value};
+use common::{Faulty, World, assign, assign_spec, eval, eventually, spec, try_eval, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
@@ -33,13 +33,7 @@ async fn pieces(store: &dyn SnapshotStore, uid: &str) -> Vec<String> {
 
 /// Waits until so many pieces lie in the store: garbage goes in its own time.
 async fn until_pieces(store: &dyn SnapshotStore, uid: &str, wanted: usize) {
-    let wait = async {
-        while pieces(store, uid).await.len() != wanted {
-            tokio::task::yield_now().await;
-        }
-    };
-    let done = tokio::time::timeout(PATIENCE, wait).await;
-    assert!(done.is_ok(), "{wanted} pieces are due: {:?}", pieces(store, uid).await);
+    eventually(&format!("{wanted} pieces are left"), async || pieces(store, uid).await.len() == wanted).await;
 }
 
 async fn moved(world: &World, from: &Pod, epoch: u64) -> (Pod, Assignment) {

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use common::{World, assign, assign_spec, keys, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, eventually, keys, spec, try_eval, until, value};
 use dormouse_crds::session::Source;
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
@@ -129,12 +129,7 @@ async fn a_session_from_before_is_sealed_at_its_next_commit() {
     let head = "p/t/team/s/u1/head";
     assert!(is_sealed(&stored(&world, "u1").await[head]));
     // What it was in clear goes with the sweep that follows a first commit.
-    let gone = async {
-        while !stored(&world, "u1").await.values().all(|bytes| is_sealed(bytes)) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(common::PATIENCE, gone).await.expect("nothing stays in clear");
+    eventually("nothing stays in clear", async || stored(&world, "u1").await.values().all(|bytes| is_sealed(bytes))).await;
     // Leaving encryption: nothing new is sealed, and what was is readable.
     let c = world.sealing_pod("c", keys(&["k1"], "none"));
     let sealed = Anchor { encrypted: true, ..anchor };

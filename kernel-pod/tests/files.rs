@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use axum::body::{Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
-use common::{World, assign, assign_spec, eval, spec, value};
+use common::{World, assign, assign_spec, eval, eventually, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::parse_piece;
@@ -98,12 +98,7 @@ async fn large_files_lie_outside_the_heap_and_cells_read_them_all_the_same() {
     assert!(content(&pod, &session, "/moved").await == big);
     assert_eq!(pieces(&world).await, 82);
     value(&pod, &session, "fs.rmSync('/big'); fs.rmSync('/moved'); 0").await;
-    let gone = async {
-        while pieces(&world).await > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(common::PATIENCE, gone).await.expect("nothing is left of removed files");
+    eventually("nothing is left of removed files", async || pieces(&world).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

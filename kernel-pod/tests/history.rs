@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use common::{PATIENCE, World, assign, assign_spec, call, eval, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, call, eval, eventually, spec, try_eval, until, value};
 use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, Checkpoints, Determinism, Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
@@ -81,13 +81,9 @@ async fn automatic_checkpoints_come_with_commits_and_the_oldest_go() {
         value(&pod, &session, "globalThis['k' + n] = 'x'.repeat(20000) + n; ++n").await;
     }
     assert_eq!(names(&pod, &session).await, ["30", "40"]);
-    let gone = async {
-        let aside = |keys: &[String]| keys.iter().filter(|key| key.contains("/c1-")).count();
-        while aside(&world.store.list("p/t/team/s/u1/").await.unwrap()) > 2 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, gone).await.expect("what no head lists any more is deleted");
+    let aside = |keys: &[String]| keys.iter().filter(|key| key.contains("/c1-")).count();
+    let gone = async || aside(&world.store.list("p/t/team/s/u1/").await.unwrap()) <= 2;
+    eventually("what no head lists any more is deleted", gone).await;
     pod.restore(session.clone(), "30".to_owned()).await.unwrap();
     assert_eq!(value(&pod, &session, "[n, k28.length, typeof k29]").await, json!([29, 20002, "undefined"]));
     let bad = pod.checkpoint(session.clone(), "12".to_owned()).await.unwrap_err();

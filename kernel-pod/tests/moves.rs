@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use common::{PATIENCE, World, assign, call, eval, timers_done, try_eval, until, value};
+use common::{World, assign, call, eval, eventually, timers_done, try_eval, until, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::kernel::ReportLine;
@@ -211,12 +211,15 @@ async fn a_store_that_comes_up_later_makes_the_pod_ready() {
     assert_eq!(try_eval(&pod, &session, "1").await.unwrap_err().code, ErrorCode::StorageUnavailable);
     until(&pod, "u1", |report| report.state == State::Failed).await;
     world.store.down.store(false, Ordering::SeqCst);
-    let mut answer = try_eval(&pod, &session, "1").await;
-    while answer.as_ref().is_err_and(|error| error.code == ErrorCode::StorageUnavailable) {
-        tokio::task::yield_now().await;
-        answer = try_eval(&pod, &session, "1").await;
-    }
-    assert_eq!(answer.unwrap().value, Some(json!(1)));
+    let mut answer = None;
+    let answers = async || {
+        let answered = try_eval(&pod, &session, "1").await;
+        let away = answered.as_ref().is_err_and(|error| error.code == ErrorCode::StorageUnavailable);
+        answer = Some(answered);
+        !away
+    };
+    eventually("the pod finds its store", answers).await;
+    assert_eq!(answer.unwrap().unwrap().value, Some(json!(1)));
     assert!(pod.readiness().is_ready());
 }
 
@@ -236,19 +239,16 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
     assert_eq!(value(&b, &on_b, sum).await, expected);
 
     let key = "p/t/team/s/u1/head";
-    let settled = async {
-        loop {
-            let head = world.store.get(key).await.unwrap().unwrap();
-            let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
-            let named: BTreeSet<String> = head.named_keys().chain([key]).map(str::to_owned).collect();
-            let stored: BTreeSet<String> = world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().collect();
-            if named == stored {
-                return named.len();
-            }
-            tokio::task::yield_now().await;
-        }
+    let mut objects = 0;
+    let settled = async || {
+        let head = world.store.get(key).await.unwrap().unwrap();
+        let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
+        let named: BTreeSet<String> = head.named_keys().chain([key]).map(str::to_owned).collect();
+        let stored: BTreeSet<String> = world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().collect();
+        objects = named.len();
+        named == stored
     };
-    let objects = tokio::time::timeout(PATIENCE, settled).await.expect("only what the head names stays");
+    eventually("only what the head names stays", settled).await;
     assert!((2..=10).contains(&objects), "{objects} objects");
 }
 
@@ -268,12 +268,7 @@ async fn a_new_owners_first_commit_sweeps_what_predecessors_left() {
     b.wake(on_b.clone()).await.unwrap();
     assert!(world.store.get(&key(&litter)).await.unwrap().is_some(), "a restore alone proves nothing about predecessors");
     value(&b, &on_b, "++n").await;
-    let swept = async {
-        while world.store.get(&key(&litter)).await.unwrap().is_some() {
-            tokio::task::yield_now().await
-        }
-    };
-    tokio::time::timeout(PATIENCE, swept).await.expect("the litter goes");
+    eventually("the litter goes", async || world.store.get(&key(&litter)).await.unwrap().is_none()).await;
     let mut left = world.store.list(&key("")).await.unwrap();
     left.sort();
     assert_eq!(left, [key(&ahead), key("head"), key("not-ours")]);

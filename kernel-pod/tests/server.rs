@@ -5,7 +5,7 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::{World, assign, call};
+use common::{World, assign, call, eventually};
 use dormouse_kernel::Pod;
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::{CLAIM_HEADER, PodInfo, ReportLine};
@@ -131,15 +131,11 @@ async fn the_end_of_a_body_confirms_a_claim_and_a_cut_withdraws_it() {
     };
     let session = assign(&pod, "u1", 1);
     let (open, cut) = send("k1", &session);
-    // The pod has the call: another claim has to wait for what becomes of this one.
-    while pod.info().used == 0 {
-        tokio::task::yield_now().await;
-    }
+    // Another claim has to wait for what becomes of this one.
+    eventually("the pod has the call", async || pod.info().used > 0).await;
     open.send(Err(std::io::ErrorKind::ConnectionAborted.into())).await.unwrap();
     assert!(cut.await.unwrap().is_err());
-    while pod.info().used > 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually("the claim has ended with its request", async || pod.info().used == 0).await;
     let (open, whole) = send("k2", &session);
     drop(open);
     let answer: serde_json::Value = whole.await.unwrap().unwrap().json().await.unwrap();

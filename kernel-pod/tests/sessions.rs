@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, call, eval, eventually, metric, spec, try_eval, until, value};
 use dormouse_crds::session::{Bootstrap, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
@@ -49,12 +49,7 @@ async fn a_live_session_that_is_left_alone_gives_memory_back_and_goes_on() {
         // What it used for a moment is as it was in the beginning, and resident.
         let cell = eval(&pod, &session, "var kept = (globalThis.kept ?? 0) + 1; new Uint8Array(4 << 20).fill(7); kept").await;
         assert_eq!((cell.value, cell.stats.woke), (Some(json!(round)), Woke::No), "it is live all the time");
-        let rested = async {
-            while metric(&pod, GIVEN) == before {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, rested).await.expect("the session gives back");
+        eventually("the session gives back", async || metric(&pod, GIVEN) > before).await;
         assert!(asked.elapsed() >= Duration::from_secs(1), "the next cell may come soon");
         let given = metric(&pod, GIVEN) - before;
         assert!(given >= WASTE_PAGES, "{given} pages in round {round}");

@@ -10,7 +10,7 @@ use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{BodyAnswer, BodyCall, CloseCall, FETCH, FetchCall, FetchOutcome, FetchResponse, NetworkFailure, ToolAnswer},
 };
-use dormouse_testkit::web::Web;
+use dormouse_testkit::{wait::eventually, web::Web};
 use serde_json::{Value, json};
 
 use crate::world::{TOKEN, call, secrets, spec};
@@ -315,9 +315,7 @@ async fn so_many_fetches_of_a_session_are_made_at_once() {
     };
     let full: Vec<_> = (1..=33).map(|number| session("u-1", number, &format!("/hang?{number}"))).collect();
     let hanging = || web.seen().iter().filter(|one| one.starts_with("GET /hang")).count();
-    while hanging() < 32 {
-        tokio::task::yield_now().await;
-    }
+    eventually("as many as may be are made", async || hanging() >= 32).await;
     assert_eq!(session("u-2", 1, "/echo").await.unwrap(), 200, "another session goes on");
     assert_eq!(hanging(), 32);
     web.open();

@@ -1,5 +1,5 @@
 //! The broker as its neighbours see it: who may call, what a bad spec is told, the process's probes.
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path};
 
 use crate::world::{World, broker, call, secrets, spec};
 use clap::Parser as _;
@@ -12,7 +12,7 @@ use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
     tls::{Identity, PeerClient, Process, TlsFiles},
 };
-use dormouse_testkit::process::free_port;
+use dormouse_testkit::{process::free_port, wait::eventually};
 use reqwest::Method;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -140,18 +140,16 @@ fn free_address() -> SocketAddr {
 }
 
 async fn until_status(url: &str, status: u16) -> String {
-    tokio::time::timeout(Duration::from_secs(30), async {
-        loop {
-            if let Ok(response) = reqwest::get(url).await
-                && response.status() == status
-            {
-                return response.text().await.unwrap();
-            }
-            tokio::task::yield_now().await;
+    let mut text = String::new();
+    let answered = async || match reqwest::get(url).await {
+        Ok(response) if response.status() == status => {
+            text = response.text().await.unwrap();
+            true
         }
-    })
-    .await
-    .unwrap()
+        _ => false,
+    };
+    eventually(&format!("{url} answers {status}"), answered).await;
+    text
 }
 
 #[tokio::test]

@@ -101,21 +101,17 @@ mod tests {
     #[test]
     fn another_threads_beats_are_its_own() {
         let (tell, told) = std::sync::mpsc::channel();
-        let (done, may_end) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
             tell.send(ThreadId::current()).unwrap();
-            may_end.recv().unwrap();
+            let began = Instant::now();
+            while YIELDED.get() < 3 && began.elapsed() < Duration::from_secs(60) {
+                std::hint::spin_loop();
+            }
             YIELDED.get()
         });
         let metronome = Metronome::of(told.recv().unwrap()).unwrap();
         metronome.set(true);
-        let began = crate::cpu_clock::now();
-        while crate::cpu_clock::now() < began + BEAT * 10 {
-            std::hint::spin_loop();
-        }
-        metronome.set(false);
-        done.send(()).unwrap();
-        assert!(other.join().unwrap() > 0, "a thread that waits was sent no signal");
+        assert!(other.join().unwrap() >= 3);
         assert_eq!(YIELDED.get(), 0);
     }
 }
