@@ -20,6 +20,8 @@ use crate::{Broker, ConfigError, JournalStore, Secrets};
 
 /// How often the configuration is looked at.
 const CONFIG_CHECK: Duration = Duration::from_secs(5);
+/// How long the end waits for a probe of the store that is under way.
+const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Flags of `dormouse-broker`.
 #[derive(Debug, Clone, clap::Parser)]
@@ -102,11 +104,12 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     });
     let Some((broker, text)) = first_config(&args, journal, &metrics, &gate, &shutdown).await? else { return Ok(()) };
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
-    let probe = tokio::spawn(probe_journal(broker.clone()));
+    let probe = tokio::spawn(probe_journal(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
     broker.serve(listener, tls, shutdown).await;
     follow.abort();
-    probe.abort();
+    // Cut off, it would leave objects in the store.
+    let _ = tokio::time::timeout(LAST_PROBE_TIMEOUT, probe).await;
     Ok(())
 }
 
@@ -140,10 +143,12 @@ async fn first_config(
 }
 
 /// Until the journal's store has passed its probe, each call that needs it asks again; here it is asked before the first.
-async fn probe_journal(broker: Broker) {
+async fn probe_journal(broker: Broker, shutdown: CancellationToken) {
     while let Err(error) = broker.probe_journal().await {
         tracing::error!(%error, "calls that are not safe to repeat are refused");
-        tokio::time::sleep(CONFIG_CHECK).await;
+        if shutdown.run_until_cancelled(tokio::time::sleep(CONFIG_CHECK)).await.is_none() {
+            return;
+        }
     }
 }
 

@@ -305,6 +305,7 @@ impl Pod {
                 futures::future::join_all(sessions.into_iter().map(drain_one)).await;
                 tokio::task::yield_now().await;
             }
+            self.shared.storage.end_probing().await;
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
             tracing::warn!("not every session was stored in time; what is missing was never acked");

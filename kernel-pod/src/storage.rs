@@ -15,6 +15,7 @@ use dormouse_store::probe::StoreUnsafe;
 use dormouse_store::{PutError, SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::metrics::WakeSource;
 use crate::pod::PodConfig;
@@ -53,7 +54,9 @@ enum Probe {
 pub(crate) struct Storage {
     store: Arc<dyn SnapshotStore>,
     seal: Arc<Seal>,
+    /// Closed when nobody probes any more.
     probe: watch::Receiver<Probe>,
+    no_more_probes: CancellationToken,
 }
 
 impl Storage {
@@ -62,8 +65,16 @@ impl Storage {
         let seal = Arc::new(seal);
         let (told, probe) = watch::channel(Probe::Running);
         let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
-        tokio::spawn(probe_until_passed(Arc::clone(&store), Arc::clone(&seal), prefix, told, gate));
-        Self { store, seal, probe }
+        let (no_more_probes, probed) = (CancellationToken::new(), Arc::clone(&store));
+        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), prefix, (told, gate), no_more_probes.clone()));
+        Self { store, seal, probe, no_more_probes }
+    }
+
+    /// Waits for the end of a probe that is under way, which leaves nothing in the store then, and lets none begin.
+    pub(crate) async fn end_probing(&self) {
+        self.no_more_probes.cancel();
+        let mut probe = self.probe.clone();
+        while probe.changed().await.is_ok() {}
     }
 
     /// Whether the store has passed its probe; waits for the first one.
@@ -253,9 +264,15 @@ fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, message)
 }
 
-async fn probe_until_passed(store: Arc<dyn SnapshotStore>, seal: Arc<Seal>, prefix: String, told: watch::Sender<Probe>, gate: Gate) {
+async fn probe_until_passed(
+    store: Arc<dyn SnapshotStore>,
+    seal: Arc<Seal>,
+    prefix: String,
+    (told, gate): (watch::Sender<Probe>, Gate),
+    no_more: CancellationToken,
+) {
     let mut wait = PROBE_WAIT_FIRST;
-    loop {
+    while !no_more.is_cancelled() {
         let tried = match seal.writer().await {
             Ok(_) => dormouse_store::probe::conditional_writes(store.as_ref(), &prefix).await.map_err(|error| probe_error(&error)),
             Err(error) => Err(sealed::keys_error(&error)),
@@ -273,7 +290,7 @@ async fn probe_until_passed(store: Arc<dyn SnapshotStore>, seal: Arc<Seal>, pref
                 }
             }
         }
-        tokio::time::sleep(wait).await;
+        no_more.run_until_cancelled(tokio::time::sleep(wait)).await;
         wait = (wait * 2).min(PROBE_WAIT_MAX);
     }
 }

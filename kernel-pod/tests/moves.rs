@@ -4,9 +4,10 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, call, eval, eventually, timers_done, try_eval, until, value};
+use common::{Faulty, World, assign, call, eval, eventually, timers_done, try_eval, until, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::kernel::ReportLine;
@@ -200,6 +201,15 @@ async fn an_unsafe_store_is_refused_by_name() {
     assert_eq!(error.code, ErrorCode::StorageUnsafe);
     let reasons = pod.readiness().reasons();
     assert!(reasons.iter().any(|reason| reason.reason.contains("StorageUnsafe")), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn a_pod_that_ends_while_it_probes_its_store_leaves_nothing_there() {
+    let world = World { store: Arc::new(Faulty::default().slow(10_000)), ..World::default() };
+    let pod = world.pod("a");
+    eventually("the probe begins", async || world.store.puts() > 0).await;
+    pod.drain().await;
+    assert_eq!(world.store.list("").await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,10 @@
 //! Whether a store keeps its word on conditional writes. Everything that a commit promises rests on it, so it is asked before a store is used.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::join_all;
+use uuid::{Timestamp, Uuid};
 
 use crate::{Condition, ETag, PutError, SnapshotStore, StoreError};
 
@@ -14,6 +17,9 @@ const RACE_KEYS: usize = 3;
 const RACER_BYTES: usize = 64 << 10;
 /// Rounds after which a race that nobody won is a fault.
 const ROUNDS_MAX: usize = 4;
+
+/// A probe that began so long before another one has ended, even where the clocks of the two machines differ by a lot.
+const LITTER_AGE: Duration = Duration::from_secs(3_600);
 
 /// Why a store may not be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,22 +64,33 @@ impl StoreUnsafe {
     }
 }
 
-/// Probes `store` with objects of its own under `prefix` (ending in `/`), which it removes again.
+/// Probes `store` with objects of its own under `prefix` (ending in `/`), which it removes again; with them goes what probes left there that were cut
+/// off an hour ago or earlier.
 ///
 /// # Errors
 /// Why the store may not be used.
 pub async fn conditional_writes(store: &dyn SnapshotStore, prefix: &str) -> Result<(), StoreUnsafe> {
-    let prefix = format!("{prefix}probe/{}/", uuid::Uuid::new_v4().simple());
-    let result = probe(store, &prefix).await;
-    let keys = store.list(&prefix).await.unwrap_or_default();
-    join_all(keys.iter().map(|key| store.delete(key))).await;
+    let (folder, id) = (format!("{prefix}probe/"), Uuid::now_v7());
+    let sequence_key = format!("{folder}{}/sequence", id.simple());
+    let race_keys: Vec<String> = (0..RACE_KEYS).map(|n| format!("{folder}{}/race-{n}", id.simple())).collect();
+    let result = probe(store, &sequence_key, &race_keys).await;
+    let own = race_keys.into_iter().chain([sequence_key]);
+    let litter = store.list(&folder).await.unwrap_or_default().into_iter().filter(|key| is_litter(key, &folder, id));
+    join_all(own.chain(litter).map(|key| async move { store.delete(&key).await })).await;
     result
 }
 
-async fn probe(store: &dyn SnapshotStore, prefix: &str) -> Result<(), StoreUnsafe> {
-    sequence(store, &format!("{prefix}sequence")).await?;
-    let races = (0..RACE_KEYS).map(|n| race(store, format!("{prefix}race-{n}")));
-    join_all(races).await.into_iter().collect()
+/// Whether the key is of a probe that was cut off: its id tells when it began.
+fn is_litter(key: &str, folder: &str, now: Uuid) -> bool {
+    let id = key.strip_prefix(folder).and_then(|rest| Uuid::try_parse(rest.split('/').next()?).ok());
+    let seconds = |id: Uuid| id.get_timestamp().as_ref().map(Timestamp::to_unix);
+    let (Some((began, _)), Some((now, _))) = (id.and_then(seconds), seconds(now)) else { return false };
+    now.saturating_sub(began) >= LITTER_AGE.as_secs()
+}
+
+async fn probe(store: &dyn SnapshotStore, sequence_key: &str, race_keys: &[String]) -> Result<(), StoreUnsafe> {
+    sequence(store, sequence_key).await?;
+    join_all(race_keys.iter().map(|key| race(store, key))).await.into_iter().collect()
 }
 
 /// One writer, every condition.
@@ -113,9 +130,9 @@ fn accepted(result: Result<ETag, PutError>) -> Result<Option<ETag>, StoreError> 
 }
 
 /// Several writers, one key: first for who creates it, then for who replaces it.
-async fn race(store: &dyn SnapshotStore, key: String) -> Result<(), StoreUnsafe> {
-    let created = contend(store, &key, Condition::Absent).await?;
-    contend(store, &key, Condition::Matches(created)).await?;
+async fn race(store: &dyn SnapshotStore, key: &str) -> Result<(), StoreUnsafe> {
+    let created = contend(store, key, Condition::Absent).await?;
+    contend(store, key, Condition::Matches(created)).await?;
     Ok(())
 }
 
@@ -208,6 +225,27 @@ mod tests {
         let store = Memory::new();
         conditional_writes(&store, "t/a/").await.unwrap();
         assert!(store.list("").await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_a_probe_left_that_was_cut_off_goes_after_an_hour_and_not_before() {
+        let (store, now) = (Memory::new(), std::time::UNIX_EPOCH.elapsed().unwrap());
+        let begun = |ago: Duration| {
+            let began = now - ago;
+            let id = Uuid::new_v7(Timestamp::from_unix(uuid::NoContext, began.as_secs(), began.subsec_nanos()));
+            format!("t/a/probe/{}/race-1", id.simple())
+        };
+        let (old, young) = (begun(LITTER_AGE), begun(LITTER_AGE - Duration::from_secs(60)));
+        let stays = [young, "t/a/probe/strange".to_owned(), "t/a/s/x".to_owned(), "t/b/probe/of-another-tenant/race-1".to_owned()];
+        for key in stays.iter().chain([&old]) {
+            store.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+        }
+        conditional_writes(&store, "t/a/").await.unwrap();
+        let mut left = store.list("").await.unwrap();
+        left.sort();
+        let mut expected = stays.to_vec();
+        expected.sort();
+        assert_eq!(left, expected);
     }
 
     #[tokio::test]
