@@ -20,7 +20,7 @@ use crate::{
     journey::{ATTEMPTS_MAX, Asleep, Journey, exhausted, means_elsewhere, pause},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
-    placement,
+    placement::Loads,
     problem::{chain, of_directory},
     single_flight::{Flight, SingleFlight},
 };
@@ -35,6 +35,7 @@ pub const ROOM_POLL: Duration = Duration::from_millis(300);
 pub struct Router {
     directory: Arc<dyn Directory>,
     kernels: Kernels,
+    loads: Arc<Loads>,
     flights: Arc<SingleFlight<String>>,
     metrics: GatewayMetrics,
 }
@@ -76,7 +77,7 @@ impl Router {
     /// A router over `directory` and `kernels`.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>, kernels: Kernels, metrics: GatewayMetrics) -> Self {
-        Self { directory, kernels, flights: Arc::default(), metrics }
+        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics }
     }
 
     /// The directory.
@@ -152,6 +153,7 @@ impl Router {
                 false
             }
         };
+        self.loads.forget(&route.pod);
         journey.attempts += 1;
         tracing::info!(session = %route.record.key, pod = route.pod.pod, epoch = route.placement.epoch, attempt = journey.attempts, elsewhere, %error, "a kernel pod did not answer");
         if journey.attempts >= ATTEMPTS_MAX {
@@ -222,7 +224,7 @@ impl Router {
                 return Err(no_room(&record));
             }
             journey.looked = true;
-            let next = placement::next(&self.directory, &self.kernels, &record).await;
+            let next = self.loads.next(&self.directory, &self.kernels, &record).await;
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(route) => return Ok(Place::Free(route, flight)),
                 None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,

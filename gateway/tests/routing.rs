@@ -3,7 +3,10 @@
 
 mod support;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use async_trait::async_trait;
 use dormouse_crds::session::Placement;
@@ -47,6 +50,22 @@ async fn the_first_eval_places_the_session_and_the_second_goes_straight_there() 
     assert_eq!(keys.len(), 2, "each request has a key of its own");
     let status = directory.get(&Key::new("default", "a")).unwrap().status.clone();
     assert_eq!((status.last_epoch, status.placement.unwrap().pod.as_str()), (Some(1), "one"));
+}
+
+#[tokio::test]
+async fn a_pod_that_should_be_full_by_now_is_asked_before_a_session_is_refused() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 1).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    for name in ["a", "b"] {
+        let (status, body) = client.json("POST", SESSIONS, json!({ "name": name })).await;
+        assert_eq!(status, 201, "{body}");
+        // It always says that nothing is used.
+        let (status, body) = client.json("POST", &format!("{SESSIONS}/{name}/eval"), json!({"code": "1"})).await;
+        assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
+    }
+    assert_eq!(pod.infos.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

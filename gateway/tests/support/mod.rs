@@ -59,6 +59,8 @@ pub struct FakePod {
     pub slots: u32,
     pub evals: Mutex<Vec<EvalCall>>,
     pub wakes: Mutex<Vec<Assignment>>,
+    /// How often it was asked how it is.
+    pub infos: AtomicUsize,
     pub hibernates: AtomicUsize,
     pub forgets: AtomicUsize,
     /// Lines for whoever follows the pod's reports.
@@ -111,6 +113,7 @@ impl Trust {
             slots,
             evals: Mutex::default(),
             wakes: Mutex::default(),
+            infos: AtomicUsize::new(0),
             hibernates: AtomicUsize::new(0),
             forgets: AtomicUsize::new(0),
             reports: tokio::sync::broadcast::Sender::new(64),
@@ -139,6 +142,7 @@ impl Trust {
 }
 
 async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
+    pod.infos.fetch_add(1, Ordering::SeqCst);
     Json(PodInfo {
         pod: pod.name.to_owned(),
         namespace: "default".to_owned(),
