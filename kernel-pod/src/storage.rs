@@ -30,6 +30,9 @@ const PROBE_WAIT_FIRST: Duration = Duration::from_millis(500);
 /// The longest wait between two probes.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(15);
 
+/// How long the pod's end waits for a probe that is under way.
+const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Attempts of a read.
 const READ_ATTEMPTS_MAX: u32 = 5;
 
@@ -70,11 +73,13 @@ impl Storage {
         Self { store, seal, probe, no_more_probes }
     }
 
-    /// Waits for the end of a probe that is under way, which leaves nothing in the store then, and lets none begin.
+    /// Lets no probe begin, and waits for the end of one that is under way: cut off, it would leave objects in the store.
     pub(crate) async fn end_probing(&self) {
         self.no_more_probes.cancel();
         let mut probe = self.probe.clone();
-        while probe.changed().await.is_ok() {}
+        let ended = async { while probe.changed().await.is_ok() {} };
+        // A store that does not answer keeps nobody from ending.
+        let _ = tokio::time::timeout(LAST_PROBE_TIMEOUT, ended).await;
     }
 
     /// Whether the store has passed its probe; waits for the first one.
