@@ -141,14 +141,14 @@ impl Broker {
                     self.inner.meters.repeats.inc();
                     return Ok(answer);
                 }
-                Claim::Wait(pending) => {
-                    self.inner.meters.repeats.inc();
-                    match ended(Some(pending)).await {
-                        // Of the epoch that was first to ask; this one may be a later one.
-                        Err(error) if error.code == ErrorCode::SessionGone => {}
-                        ended => return ended,
+                Claim::Wait(pending) => match ended(Some(pending)).await {
+                    // Of the epoch that was first to ask; this one may be a later one.
+                    Err(error) if error.code == ErrorCode::SessionGone => {}
+                    outcome => {
+                        self.inner.meters.repeats.inc();
+                        return outcome;
                     }
-                }
+                },
                 Claim::Run(ticket) => {
                     let pending = ticket.pending();
                     let (broker, made) = (self.clone(), make(self.clone(), call.clone()));

@@ -1,4 +1,4 @@
-//! Asks the pods that could run a session how they are, and lets the lifecycle core choose.
+//! Asks the pods that could run a session how they are, believes that for a second, and lets the lifecycle core choose.
 
 use std::{
     collections::HashMap,

@@ -53,6 +53,24 @@ async fn the_first_eval_places_the_session_and_the_second_goes_straight_there() 
 }
 
 #[tokio::test]
+async fn not_every_session_that_is_placed_has_the_pods_asked() {
+    const PLACED: usize = 20;
+    let trust = Trust::new();
+    let pod = trust.pod("one", 100).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    for number in 0..PLACED {
+        let name = format!("s{number}");
+        let (status, body) = client.json("POST", SESSIONS, json!({ "name": name })).await;
+        assert_eq!(status, 201, "{body}");
+        let (status, body) = client.json("POST", &format!("{SESSIONS}/{name}/eval"), json!({"code": "1"})).await;
+        assert_eq!(status, 200, "{body}");
+    }
+    let asked = pod.infos.load(Ordering::SeqCst);
+    assert!((1..PLACED).contains(&asked), "{asked} questions for {PLACED} sessions, most of them within a second of another");
+}
+
+#[tokio::test]
 async fn a_pod_that_should_be_full_by_now_is_asked_before_a_session_is_refused() {
     let trust = Trust::new();
     let pod = trust.pod("one", 1).await;

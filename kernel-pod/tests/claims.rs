@@ -5,13 +5,14 @@ mod common;
 
 use std::time::Duration;
 
-use common::{World, assign, call, eval, eventually, try_eval, until, value};
+use common::{World, assign, call, eval, try_eval, until, value};
 use dormouse_kernel::{Claim, Pod};
 use dormouse_lifecycle::Head;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::kernel::{Assignment, ReportLine};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_store::SnapshotStore as _;
+use dormouse_testkit::wait::eventually;
 use futures::StreamExt as _;
 use serde_json::json;
 use tokio::task::JoinHandle;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Faulty, World, assign, assign_spec, eval, eventually, spec, try_eval, value};
+use common::{Faulty, World, assign, assign_spec, eval, spec, try_eval, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::kernel::Assignment;
 use dormouse_store::{Condition, SnapshotStore};
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 /// Five MiB and a bit, with characters of every length.

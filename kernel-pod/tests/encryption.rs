@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use common::{World, assign, assign_spec, eventually, keys, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, keys, spec, try_eval, until, value};
 use dormouse_crds::session::Source;
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
@@ -15,6 +15,7 @@ use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::{Anchor, Assignment, JournalCall, StoredCall};
 use dormouse_protocol::session::State;
 use dormouse_store::{Condition, SnapshotStore as _};
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 const CANARY: &str = "canary-7f3a91";

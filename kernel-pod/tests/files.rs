@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use axum::body::{Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
-use common::{World, assign, assign_spec, eval, eventually, spec, value};
+use common::{World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::parse_piece;
@@ -15,6 +15,7 @@ use dormouse_protocol::file::{FileCall, FileEntry, FileKind, Preconditions};
 use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_store::SnapshotStore as _;
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 fn about(session: &Assignment, path: &str) -> FileCall {

@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use common::{World, assign, assign_spec, call, eval, eventually, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
 use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, Checkpoints, Determinism, Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
@@ -16,6 +16,7 @@ use dormouse_protocol::kernel::{Assignment, JournalCall, StoredCall};
 use dormouse_protocol::session::State;
 use dormouse_protocol::{ErrorCode, eval::Woke};
 use dormouse_store::{Condition, SnapshotStore as _};
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 fn stored(session: &Assignment) -> StoredCall {

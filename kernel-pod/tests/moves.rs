@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{Faulty, World, assign, call, eval, eventually, timers_done, try_eval, until, value};
+use common::{Faulty, World, assign, call, eval, timers_done, try_eval, until, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::kernel::ReportLine;
 use dormouse_protocol::session::State;
 use dormouse_store::SnapshotStore as _;
+use dormouse_testkit::wait::eventually;
 use futures::StreamExt as _;
 use serde_json::json;
 

@@ -5,13 +5,14 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::{World, assign, call, eventually};
+use common::{World, assign, call};
 use dormouse_kernel::Pod;
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::{CLAIM_HEADER, PodInfo, ReportLine};
 use dormouse_protocol::{ErrorBody, ErrorCode};
 use dormouse_service::ca::{Ca, LEAF_VALIDITY};
 use dormouse_service::tls::{Identity, PeerClient, Process, TlsFiles};
+use dormouse_testkit::wait::eventually;
 use http::Method;
 use serde_json::json;
 use tokio::net::TcpListener;

@@ -5,12 +5,13 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{World, assign, assign_spec, call, eval, eventually, metric, spec, try_eval, until, value};
+use common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
 use dormouse_crds::session::{Bootstrap, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::event::EventBody;
 use dormouse_protocol::session::State;
+use dormouse_testkit::wait::eventually;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dormouse_crds::session::KernelSessionSpec;
@@ -22,7 +23,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Keyring, Keys, Seal};
 use dormouse_store::SnapshotStore;
 pub use dormouse_testkit::store::Faulty;
-pub use dormouse_testkit::wait::{PATIENCE, eventually};
+pub use dormouse_testkit::wait::PATIENCE;
 use futures::StreamExt as _;
 use tokio::sync::watch;
 
@@ -211,7 +212,12 @@ pub async fn until(pod: &Pod, uid: &str, wanted: impl Fn(&SessionReport) -> bool
 
 /// Waits until the pod's store has passed its probe: a real one on a busy machine may take longer than a request waits for that.
 pub async fn ready(pod: &Pod) {
-    eventually("the pod is ready", async || pod.readiness().is_ready()).await;
+    let wait = async {
+        while !pod.readiness().is_ready() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{:?}", pod.readiness().reasons()));
 }
 
 /// Waits until every timer of the session is delivered. What the session itself answers is true; a report may be of a moment before.
