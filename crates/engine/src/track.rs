@@ -93,16 +93,17 @@ impl Tracker {
         for number in pages {
             let (Some(page), Ok(key)) = (memory.get(number), u32::try_from(number)) else { continue };
             // The base is read for pages that have changed only: most of those that a session has are as they were.
-            if let Some(before) = self.committed.get(&key)
-                && *before == hash(page)
-            {
-                continue;
-            }
-            let now = state(base, number, page);
-            if now != AS_BASE || self.committed.contains_key(&key) {
-                changed.push((key, exclusive_or(page, base.page(number))));
-                seen.push((key, now));
-            }
+            let now = match self.committed.get(&key) {
+                Some(before) => match hash(page) {
+                    now if now == *before => continue,
+                    _ if page == base.page(number) => AS_BASE,
+                    now => now,
+                },
+                None if page == base.page(number) => continue,
+                None => hash(page),
+            };
+            changed.push((key, exclusive_or(page, base.page(number))));
+            seen.push((key, now));
         }
         self.seen = Some(seen);
         changed

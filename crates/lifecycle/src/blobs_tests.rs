@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Annex, Change, Head, Owned,
+    Annex, Change, Head, Owned, Top,
     checkpoint::{Mark, Subject},
     prepare::prepare,
     sweep,
@@ -42,7 +42,7 @@ fn commit(owned: &Owned, blobs: Option<Table>, mark: Option<Mark>, base: Option<
 }
 
 fn fresh() -> Owned {
-    Owned { session: session("u"), epoch: 1, head: None, etag: None }
+    Owned { session: session("u"), epoch: 1, head: None, etag: None, top: Top::default() }
 }
 
 fn aside(subject: Subject) -> Option<Mark> {

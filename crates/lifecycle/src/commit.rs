@@ -24,6 +24,7 @@ use bytes::Bytes;
 use crate::{
     Head, Json, Page, SessionKey,
     head::HeadError,
+    inline::Top,
     journal::JournalError,
     prepare::{Annex, prepare},
     segment::SegmentError,
@@ -49,6 +50,8 @@ pub struct Owned {
     pub head: Option<Arc<Head>>,
     /// Its ETag.
     pub etag: Option<String>,
+    /// Its topmost layer of pages, if that is at hand. It costs memory and spares time: who rests drops it.
+    pub top: Top,
 }
 
 /// What has changed since the head of the [`Owned`].
@@ -204,6 +207,7 @@ enum Stage {
 pub struct Commit {
     owned: Owned,
     head: Arc<Head>,
+    top: Top,
     head_bytes: Bytes,
     /// Objects still to put before the head.
     puts: VecDeque<(String, Bytes)>,
@@ -234,14 +238,15 @@ impl Commit {
         match prepare(&owned, change, annex, put_id.into()) {
             Ok(prepared) => {
                 let head = Arc::new(prepared.head);
-                let mut commit = Self { owned, head, head_bytes: prepared.bytes, puts: prepared.puts, stage: Stage::Segment, refusals: 0 };
+                let (top, head_bytes, puts) = (prepared.top, prepared.bytes, prepared.puts);
+                let mut commit = Self { owned, head, top, head_bytes, puts, stage: Stage::Segment, refusals: 0 };
                 let step = commit.put_next();
                 (commit, step)
             }
             Err(failure) => {
                 let head = Arc::new(crate::sweep::empty(&owned.session));
-                let puts = VecDeque::new();
-                (Self { owned, head, head_bytes: Bytes::new(), puts, stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
+                let (top, head_bytes, puts) = Default::default();
+                (Self { owned, head, top, head_bytes, puts, stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
             }
         }
     }
@@ -301,7 +306,8 @@ impl Commit {
     }
 
     fn committed(&self, etag: String) -> Step {
-        Step::Committed(Owned { head: Some(Arc::clone(&self.head)), etag: Some(etag), ..self.owned.clone() })
+        let (session, epoch, top) = (self.owned.session.clone(), self.owned.epoch, self.top.clone());
+        Step::Committed(Owned { session, epoch, head: Some(Arc::clone(&self.head)), etag: Some(etag), top })
     }
 
     fn resolve(&mut self, refused: bool, found: Option<(Arc<Head>, String)>) -> Step {

@@ -8,7 +8,7 @@ fn session() -> SessionKey {
 }
 
 fn fresh(epoch: u64) -> Owned {
-    Owned { session: session(), epoch, head: None, etag: None }
+    Owned { session: session(), epoch, head: None, etag: None, top: Top::default() }
 }
 
 /// A page that does not compress.

@@ -3,7 +3,7 @@
 //! A commit writes the topmost layer anew, of its own pages and of those layers below that are not much larger, and takes the others along as they are. So it
 //! compresses about what it changed, however much rides along; and layers are few, since each has several times the pages of the one over it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
@@ -19,6 +19,42 @@ pub const LAYERS_MAX: usize = 8;
 /// A layer of at most so many times the pages that come over it is taken up into the new one.
 const TAKEN_UP_RATIO: usize = 3;
 
+/// Pages of a layer that are kept at hand, 256 KiB: what small commits write over again and again.
+const TOP_PAGES_MAX: usize = 64;
+
+/// The pages of a layer that was just written, so that the next commit, which likely takes it up, need not decode them. They are believed for those
+/// very bytes only, so any value is right for any head. Clones share them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Top {
+    checksum: Bytes,
+    pages: Arc<BTreeMap<u32, Page>>,
+}
+
+impl Top {
+    fn new(layer: &Bytes, pages: BTreeMap<u32, Page>) -> Self {
+        if pages.len() > TOP_PAGES_MAX {
+            return Self::default();
+        }
+        Self { checksum: Bytes::copy_from_slice(segment::checksum(layer)), pages: Arc::new(pages) }
+    }
+
+    fn pages_of(&self, layer: &[u8]) -> Option<&BTreeMap<u32, Page>> {
+        let same = !self.checksum.is_empty() && self.checksum == segment::checksum(layer);
+        same.then_some(&*self.pages)
+    }
+}
+
+/// What [`push`] makes.
+#[derive(Debug)]
+pub struct Pushed {
+    /// The inline part.
+    pub bytes: Bytes,
+    /// The number of its pages if it is a single layer, else 0.
+    pub pages: u32,
+    /// Its topmost layer.
+    pub top: Top,
+}
+
 /// All pages of the inline part.
 ///
 /// # Errors
@@ -31,32 +67,44 @@ pub fn pages(inline: &[u8]) -> Result<BTreeMap<u32, Page>, SegmentError> {
     Ok(pages)
 }
 
-/// The inline part with `changed` over it, and the number of pages if it is a single layer. It is one, and may be larger than [`INLINE_BYTES_MAX`], when several do not fit.
+/// The inline part with `changed` over it; `known` may spare decoding its topmost layer. It is a single layer, and may be larger than
+/// [`INLINE_BYTES_MAX`], when several do not fit.
 ///
 /// # Errors
 /// When `inline` does not verify, or the pages cannot become bytes.
-pub fn push(inline: &[u8], changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), SegmentError> {
+pub fn push(inline: &[u8], changed: Vec<(u32, Page)>, known: &Top) -> Result<Pushed, SegmentError> {
     let mut below = layers(inline)?;
     let mut top: BTreeMap<u32, Page> = changed.into_iter().collect();
     while let Some(layer) = below.pop_if(|layer| segment::count(layer) <= top.len() * TAKEN_UP_RATIO) {
-        take_up(&mut top, layer)?;
+        take_up(&mut top, layer, known)?;
     }
     let bytes = encode(&top)?;
-    let together = below.iter().map(|layer| layer.len()).sum::<usize>() + bytes.len();
     if below.is_empty() {
-        return Ok((bytes, u32::try_from(top.len()).unwrap_or(u32::MAX)));
+        return Ok(single(bytes, top));
     }
+    let together = below.iter().map(|layer| layer.len()).sum::<usize>() + bytes.len();
     if together <= INLINE_BYTES_MAX && below.len() < LAYERS_MAX {
         below.push(&bytes);
-        return Ok((below.concat().into(), 0));
+        return Ok(Pushed { bytes: below.concat().into(), pages: 0, top: Top::new(&bytes, top) });
     }
     for layer in below.into_iter().rev() {
-        take_up(&mut top, layer)?;
+        take_up(&mut top, layer, known)?;
     }
-    Ok((encode(&top)?, u32::try_from(top.len()).unwrap_or(u32::MAX)))
+    Ok(single(encode(&top)?, top))
 }
 
-fn take_up(top: &mut BTreeMap<u32, Page>, layer: &[u8]) -> Result<(), SegmentError> {
+fn single(bytes: Bytes, pages: BTreeMap<u32, Page>) -> Pushed {
+    let count = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+    Pushed { top: Top::new(&bytes, pages), bytes, pages: count }
+}
+
+fn take_up(top: &mut BTreeMap<u32, Page>, layer: &[u8], known: &Top) -> Result<(), SegmentError> {
+    if let Some(pages) = known.pages_of(layer) {
+        for (number, page) in pages {
+            top.entry(*number).or_insert_with(|| Page::clone(page));
+        }
+        return Ok(());
+    }
     for (number, page) in segment::decode(layer)? {
         top.entry(number).or_insert(page);
     }
@@ -83,7 +131,7 @@ fn layers(mut inline: &[u8]) -> Result<Vec<&[u8]>, SegmentError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{ops::Range, sync::Arc};
+    use std::ops::Range;
 
     use proptest::prelude::*;
 
@@ -102,29 +150,52 @@ mod tests {
         numbers.map(|number| (number, page())).collect()
     }
 
+    /// With no layer at hand.
+    fn put(inline: &[u8], changed: Vec<(u32, Page)>) -> (Bytes, u32) {
+        let pushed = push(inline, changed, &Top::default()).unwrap();
+        (pushed.bytes, pushed.pages)
+    }
+
     fn flat(fill: u8, numbers: Range<u32>) -> Vec<(u32, Page)> {
         numbers.map(|number| (number, Arc::new([fill; PAGE_BYTES]))).collect()
     }
 
     #[test]
     fn a_small_change_leaves_a_large_layer_as_it_is() {
-        let (below, count) = push(&[], flat(1, 0..100)).unwrap();
+        let (below, count) = put(&[], flat(1, 0..100));
         assert_eq!(count, 100);
-        let (one, count) = push(&below, flat(2, 50..60)).unwrap();
+        let (one, count) = put(&below, flat(2, 50..60));
         assert!(one.starts_with(&below) && count == 0);
-        let (two, _) = push(&one, flat(3, 55..65)).unwrap();
+        let (two, _) = put(&one, flat(3, 55..65));
         assert_eq!(layers(&two).unwrap().iter().map(|layer| segment::count(layer)).collect::<Vec<_>>(), [100, 15]);
         let pages = pages(&two).unwrap();
         assert_eq!([49, 50, 54, 55, 64, 65].map(|number| pages[&number][0]), [1, 2, 2, 3, 3, 1]);
-        let (all, count) = push(&two, flat(4, 0..40)).unwrap();
+        let (all, count) = put(&two, flat(4, 0..40));
         assert_eq!((layers(&all).unwrap().len(), count), (1, 100), "a large one takes up what lies below");
     }
 
     #[test]
+    fn a_layer_at_hand_is_not_decoded_and_no_other_is_taken_for_it() {
+        let small = push(&[], flat(1, 0..4), &Top::default()).unwrap();
+        let mut damaged = small.bytes.to_vec();
+        damaged[20] ^= 1;
+        assert!(push(&damaged, flat(2, 1..3), &Top::default()).is_err());
+        assert_eq!(push(&damaged, flat(2, 1..3), &small.top).unwrap().bytes, put(&small.bytes, flat(2, 1..3)).0);
+        let other = put(&[], flat(7, 0..4)).0;
+        assert_eq!(pages(&push(&other, flat(2, 1..3), &small.top).unwrap().bytes).unwrap()[&0][0], 7);
+    }
+
+    #[test]
+    fn a_layer_is_at_hand_up_to_its_limit() {
+        let at_hand = |count| push(&[], flat(1, 0..count), &Top::default()).unwrap().top != Top::default();
+        assert!(at_hand(64) && !at_hand(65));
+    }
+
+    #[test]
     fn what_does_not_fit_in_layers_becomes_one() {
-        let (below, _) = push(&[], noise(0..14, 1)).unwrap();
+        let (below, _) = put(&[], noise(0..14, 1));
         assert!(below.len() < INLINE_BYTES_MAX);
-        let (all, count) = push(&below, noise(20..22, 2)).unwrap();
+        let (all, count) = put(&below, noise(20..22, 2));
         assert_eq!((layers(&all).unwrap().len(), count), (1, 16));
         assert!(all.len() > INLINE_BYTES_MAX, "and then is a segment of its own");
     }
@@ -133,7 +204,7 @@ mod tests {
     fn there_are_few_layers_and_more_are_refused() {
         let mut inline = Bytes::new();
         for round in 0..200u32 {
-            inline = push(&inline, flat(7, round % 5..round % 5 + 1 + (round % 11) * (round % 7))).unwrap().0;
+            inline = put(&inline, flat(7, round % 5..round % 5 + 1 + (round % 11) * (round % 7))).0;
             assert!(layers(&inline).unwrap().len() <= LAYERS_MAX);
         }
         let one = segment::encode(&flat(1, 0..1)).unwrap();
@@ -146,11 +217,14 @@ mod tests {
 
         #[test]
         fn layers_are_what_was_written_last(changes in proptest::collection::vec((0..60u32, 1..40u32, any::<u8>()), 1..12)) {
-            let (mut inline, mut model) = (Bytes::new(), BTreeMap::new());
+            let (mut inline, mut top, mut model) = (Bytes::new(), Top::default(), BTreeMap::new());
             for (from, len, fill) in changes {
                 let change = flat(fill, from..from + len);
                 model.extend(change.clone());
-                inline = push(&inline, change).unwrap().0;
+                let decoded = put(&inline, change.clone());
+                let pushed = push(&inline, change, &top).unwrap();
+                prop_assert_eq!((&pushed.bytes, pushed.pages), (&decoded.0, decoded.1), "a layer at hand changes nothing");
+                (inline, top) = (pushed.bytes, pushed.top);
             }
             prop_assert_eq!(pages(&inline).unwrap(), model);
         }

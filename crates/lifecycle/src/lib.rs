@@ -61,6 +61,7 @@ pub use acquire::Acquire;
 pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
 pub use head::{Head, SegmentRef};
 pub use image::assemble;
+pub use inline::Top;
 pub use json::Json;
 pub use keys::SessionKey;
 pub use prepare::Annex;

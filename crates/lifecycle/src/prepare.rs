@@ -10,7 +10,7 @@ use crate::{
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
-    inline,
+    inline::{self, Pushed, Top},
     journal::Journal,
     segment,
 };
@@ -33,6 +33,8 @@ pub struct Annex {
 
 pub(crate) struct Prepared {
     pub(crate) head: Head,
+    /// The topmost layer of its inline part.
+    pub(crate) top: Top,
     pub(crate) bytes: Bytes,
     /// Objects to put before the head, with their keys.
     pub(crate) puts: VecDeque<(String, Bytes)>,
@@ -48,12 +50,13 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
     let version = (owned.epoch, sequence);
     let mut puts = VecDeque::new();
     let mut segments = base.map(|head| head.segments.clone()).unwrap_or_default();
-    let (mut inline, pages) = encode_delta(base, change.pages)?;
+    let Pushed { bytes: mut inline, pages, mut top } = encode_delta(base, change.pages, &owned.top)?;
     if inline.len() > INLINE_BYTES_MAX {
         let sha256 = segment::sha256_hex(&inline);
         let key = session.segment(owned.epoch, sequence, &name_hash(&sha256, &put_id, annex.sealed));
         segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
         puts.push_back((key, std::mem::take(&mut inline)));
+        top = Top::default();
     }
     let none = Journal::default();
     let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(session, version, annex.journal)?;
@@ -87,7 +90,7 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
     }
     let bytes = head.encode()?;
-    Ok(Prepared { head, bytes, puts })
+    Ok(Prepared { head, top, bytes, puts })
 }
 
 /// The hash that stands in the name of a segment. A name is in clear where the object is encrypted, and whoever guesses the pages could see that they
@@ -114,13 +117,13 @@ fn put_aside(owned: &Owned, head: &mut Head, mark: Mark) -> Result<Option<(Strin
     Ok(Some((key, bytes)))
 }
 
-/// The pages changed since the last segment, those inline in `base` with `changed` over them; and how many, if they are to become a segment.
-fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>) -> Result<(Bytes, u32), Failure> {
-    let known = base.map(|head| head.inline.clone()).unwrap_or_default();
+/// The pages changed since the last segment: those inline in `base` with `changed` over them.
+fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>, known: &Top) -> Result<Pushed, Failure> {
+    let inline = base.map(|head| head.inline.clone()).unwrap_or_default();
     if changed.is_empty() {
-        return Ok((known, 0));
+        return Ok(Pushed { bytes: inline, pages: 0, top: known.clone() });
     }
-    Ok(inline::push(&known, changed)?)
+    Ok(inline::push(&inline, changed, known)?)
 }
 
 #[cfg(test)]
@@ -158,7 +161,7 @@ mod tests {
 
     fn fresh() -> Owned {
         let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
-        Owned { session, epoch: 1, head: None, etag: None }
+        Owned { session, epoch: 1, head: None, etag: None, top: Top::default() }
     }
 
     fn mark(subject: Subject) -> Option<Mark> {

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Annex, Change, Commit, Owned, PAGE_BYTES, Reply, Step,
+        Annex, Change, Commit, Owned, PAGE_BYTES, Reply, Step, Top,
         checkpoint::{Mark, Subject},
     };
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn checkpoints_and_journal_are_found_without_the_head() {
-        let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None };
+        let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None, top: Top::default() };
         let mut store = Vec::new();
         let entry = crate::Json::from(json!("x".repeat(9000)));
         for sequence in 1..=6 {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_without_its_segments_and_foreign_bytes_are_left_out() {
-        let owned = Owned { session: session(), epoch: 1, head: None, etag: None };
+        let owned = Owned { session: session(), epoch: 1, head: None, etag: None, top: Top::default() };
         let mut store = Vec::new();
         let mark = Some(Mark { subject: Subject::This, label: None, keep: 20 });
         let head = commit(&owned, Annex { mark, ..Annex::default() }, &mut store).head.unwrap();

@@ -169,6 +169,11 @@ pub(crate) fn split_first(bytes: &[u8]) -> Result<(&[u8], &[u8]), SegmentError> 
     bytes.split_at_checked(expected).ok_or(SegmentError::Length { expected, actual: bytes.len() })
 }
 
+/// The checksum at the end of a segment; all of it when it is shorter than that.
+pub(crate) fn checksum(segment: &[u8]) -> &[u8] {
+    segment.split_last_chunk::<CHECKSUM_BYTES>().map_or(segment, |(_, checksum)| checksum)
+}
+
 /// Pages in a segment, as it says itself.
 pub(crate) fn count(segment: &[u8]) -> usize {
     let count = segment.get(MAGIC.len()..).and_then(|rest| rest.first_chunk::<4>());

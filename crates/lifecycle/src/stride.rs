@@ -15,7 +15,7 @@ pub const NONE: u8 = 0;
 const DISTANCES: [u8; 5] = [2, 6, 8, 12, 24];
 
 /// Words of a page that differ from the base image, from which on distances are tried: fewer compress well as they are.
-const WORDS_MIN: usize = 32;
+const WORDS_MIN: u32 = 32;
 
 const WORD_BYTES: usize = 4;
 const WORDS: usize = PAGE_BYTES / WORD_BYTES;
@@ -32,16 +32,21 @@ fn words(page: &[u8; PAGE_BYTES]) -> Words {
 }
 
 /// Words that are left of a page when this distance is taken out of it.
-fn left(words: &Words, distance: u8) -> usize {
+fn left(words: &Words, distance: u8) -> u32 {
     let (first, rest) = words.split_at(usize::from(distance));
-    first.iter().filter(|word| **word != 0).count() + rest.iter().zip(words).filter(|(word, before)| word != before).count()
+    count(first) + rest.iter().zip(words).map(|(word, before)| u32::from(word != before)).sum::<u32>()
+}
+
+/// Words that are not 0.
+fn count(words: &[u32]) -> u32 {
+    words.iter().map(|word| u32::from(*word != 0)).sum()
 }
 
 /// The page with what repeats taken out, and the distance.
 #[must_use]
 pub fn take_out(page: &[u8; PAGE_BYTES]) -> ([u8; PAGE_BYTES], u8) {
     let words = words(page);
-    let mut best = (words.iter().filter(|word| **word != 0).count(), NONE);
+    let mut best = (count(&words), NONE);
     if best.0 >= WORDS_MIN {
         for distance in DISTANCES {
             best = best.min((left(&words, distance), distance));
@@ -114,9 +119,9 @@ mod tests {
     #[test]
     fn a_page_with_few_words_stays_as_it_is() {
         let mut page = [0; PAGE_BYTES];
-        page[..(WORDS_MIN - 1) * WORD_BYTES].fill(1);
+        page[..(WORDS_MIN as usize - 1) * WORD_BYTES].fill(1);
         assert_eq!(take_out(&page).1, NONE);
-        page[..WORDS_MIN * WORD_BYTES].fill(1);
+        page[..WORDS_MIN as usize * WORD_BYTES].fill(1);
         assert_ne!(take_out(&page).1, NONE);
     }
 

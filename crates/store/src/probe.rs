@@ -248,6 +248,16 @@ mod tests {
         assert_eq!(left, expected);
     }
 
+    #[test]
+    fn a_probe_is_litter_at_an_hour_to_the_second() {
+        let id = |second| Uuid::new_v7(Timestamp::from_unix(uuid::NoContext, second, 0));
+        let (began, hour) = (1_800_000_000, LITTER_AGE.as_secs());
+        let key = format!("probe/{}/sequence", id(began).simple());
+        assert!(!is_litter(&key, "probe/", id(began + hour - 1)));
+        assert!(is_litter(&key, "probe/", id(began + hour)));
+        assert!(!is_litter(&key, "probe/", id(began - hour)), "of a machine whose clock is ahead");
+    }
+
     #[tokio::test]
     async fn a_store_that_checks_and_then_writes_is_refused_by_the_race() {
         let error = conditional_writes(&CheckThenWrite(Memory::new()), "").await.unwrap_err();

@@ -35,6 +35,8 @@ struct Bucket<P> {
     at: Instant,
     /// The poll under way, which began then.
     poll: Option<P>,
+    /// What of it is not held against the task.
+    spared: Duration,
     on_trial_since: Instant,
 }
 
@@ -55,20 +57,20 @@ impl<P: Poll> Bucket<P> {
         let passed = now.saturating_duration_since(self.at);
         // Nothing uses more than the time that passes, and to ask the system takes longer than many a poll.
         let ran = self.poll.as_ref().map_or(Duration::ZERO, |poll| if passed < BURST / 4 { passed } else { passed.min(poll.ran()) });
-        (self.level.saturating_sub(passed / SHARE) + ran).min(LEVEL_MAX)
+        (self.level.saturating_sub(passed / SHARE) + ran.saturating_sub(self.spared)).min(LEVEL_MAX)
     }
 
     fn settle(&mut self, now: Instant, poll: Option<P>) {
         let level = self.level(now);
         let on_trial_since = if level > BURST { now } else { self.on_trial_since };
-        *self = Self { level, at: now, poll, on_trial_since };
+        *self = Self { level, at: now, poll, spared: Duration::ZERO, on_trial_since };
     }
 }
 
 impl<P: Poll> Meter<P> {
     /// The meter of a task that begins.
     pub(super) fn new(now: Instant) -> Self {
-        Self(Mutex::new(Bucket { level: Duration::ZERO, at: now, poll: None, on_trial_since: now }))
+        Self(Mutex::new(Bucket { level: Duration::ZERO, at: now, poll: None, spared: Duration::ZERO, on_trial_since: now }))
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Bucket<P>) -> T) -> T {
@@ -78,6 +80,11 @@ impl<P: Poll> Meter<P> {
     /// The task is polled from now on.
     pub(super) fn begin(&self, now: Instant, poll: P) {
         self.with(|bucket| bucket.settle(now, Some(poll)));
+    }
+
+    /// So much of the poll under way is not held against the task.
+    pub(super) fn spare(&self, time: Duration) {
+        self.with(|bucket| bucket.spared += time);
     }
 
     /// The poll is over.
@@ -141,6 +148,20 @@ mod tests {
         assert_eq!(meter.lane(waited), Lane::Quick);
         meter.end(waited);
         assert_eq!(meter.lane(waited), Lane::Quick);
+    }
+
+    #[test]
+    fn what_is_spared_of_a_poll_is_not_held_against_it_nor_against_the_next() {
+        let start = Instant::now();
+        let (meter, host) = (Meter::new(start), Duration::from_millis(2));
+        meter.begin(start, BURST + host);
+        meter.spare(host);
+        meter.end(start + BURST + host);
+        assert_eq!(meter.lane(start + BURST + host), Lane::Trial);
+        let again = start + BURST + host + BURST * SHARE;
+        meter.begin(again, BURST + host);
+        meter.end(again + BURST + host);
+        assert_eq!(meter.lane(again + BURST + host), Lane::Slow);
     }
 
     #[test]

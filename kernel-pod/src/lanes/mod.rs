@@ -7,12 +7,15 @@
 //! waits its turn in the slow lane like any task, so that no more slow threads want the processor at a time than there are cores: the system keeps a
 //! prompt thread waiting for a tick now and then when more do. A lowered thread can never be raised again without privileges, so it ends with what it runs.
 //!
+//! What counts is a session's code: the host's own work for it is [spared].
+//!
 //! Priorities count among the threads of one container; between containers the kernel shares by their weights. This module must not know what
 //! its tasks are.
 
 mod held;
 mod meter;
 mod queue;
+mod spared;
 mod watch;
 
 use std::{
@@ -28,6 +31,7 @@ use dormouse_engine::{cpu_clock::CpuTimer, metronome::Metronome, preempt::OnThis
 
 use meter::Meter;
 use queue::{Job, Queue};
+pub use spared::sparing;
 use watch::{Seat, Watch};
 
 /// Quick threads for each core: while one runs the first slice of a loop, the system can take the core from it for another.
@@ -172,7 +176,7 @@ fn serve(shared: &Shared, lane: Lane) {
                 meter.begin(now, ran);
                 shared.watch.begin(&seat, now, ran);
                 beats(true);
-                here.running(|| task.run());
+                here.running(|| spared::counting(&meter, &seat, || task.run()));
                 beats(false);
                 meter.end(Instant::now());
                 if seat.end() {

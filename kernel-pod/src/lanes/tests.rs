@@ -18,7 +18,7 @@ use dormouse_engine::{
     thread_priority::ThreadId,
 };
 
-use super::{Lanes, held::Held, meter::BURST, watch};
+use super::{Lanes, held::Held, meter::BURST, spared::SPARED_MAX, sparing, watch};
 
 /// `SCHED_IDLE`.
 const IDLE: u32 = 5;
@@ -34,12 +34,17 @@ fn lane() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Uses a bit more than a slice, as code does between two polls of the interrupt handler.
-fn slice() {
+/// Uses so much of a processor.
+fn spin(time: Duration) {
     let used = CpuTimer::of(ThreadId::current());
-    while used.ran() < BURST + Duration::from_micros(10) {
+    while used.ran() < time {
         std::hint::spin_loop();
     }
+}
+
+/// Uses a bit more than a slice, as code does between two polls of the interrupt handler.
+fn slice() {
+    spin(BURST + Duration::from_micros(10));
 }
 
 async fn yielded() {
@@ -67,6 +72,36 @@ async fn what_begins_is_on_trial_and_what_yields_late_goes_on_in_the_slow_lane()
         .await
         .unwrap();
     assert_eq!((before.as_str(), after.as_str(), policy), ("lane-trial", "lane-slow", IDLE));
+}
+
+#[tokio::test]
+async fn work_of_the_hosts_own_makes_no_task_slow_up_to_its_limit() {
+    let lanes = Lanes::start().unwrap();
+    let after = async |work| {
+        let task = async move {
+            sparing(async { spin(work) }).await;
+            let policy = policy();
+            yielded().await;
+            (policy, lane())
+        };
+        lanes.run(task).await.unwrap()
+    };
+    let (policy, lane) = after(SPARED_MAX).await;
+    assert_eq!(lane, "lane-trial");
+    assert_ne!(policy, IDLE, "its thread has kept its place");
+    assert_eq!(after(SPARED_MAX + BURST + Duration::from_micros(10)).await.1, "lane-slow");
+}
+
+#[tokio::test]
+async fn work_inside_work_of_the_hosts_own_is_spared_once() {
+    let lanes = Lanes::start().unwrap();
+    let task = async {
+        sparing(sparing(async { spin(SPARED_MAX / 2) })).await;
+        spin(SPARED_MAX / 2);
+        yielded().await;
+        lane()
+    };
+    assert_eq!(lanes.run(task).await.as_deref(), Some("lane-slow"));
 }
 
 /// More tasks that do not yield than there are threads: each thread is replaced, and lowered while it still runs its task.

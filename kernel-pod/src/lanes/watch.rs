@@ -41,6 +41,8 @@ pub(super) struct Seat {
 struct Poll {
     /// When it began, and what it has used since.
     since: Option<(Instant, CpuTimer)>,
+    /// What of it does not count.
+    spared: Duration,
     replaced: bool,
     /// It was stopped and goes on with the slow lane.
     held: bool,
@@ -72,6 +74,17 @@ impl Seat {
 
     fn lock(&self) -> MutexGuard<'_, Poll> {
         self.poll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The poll under way may use so much more.
+    pub(super) fn grant(&self, time: Duration) {
+        self.lock().spared += time;
+    }
+
+    /// What it has not used of that.
+    pub(super) fn give_back(&self, time: Duration) {
+        let mut poll = self.lock();
+        poll.spared = poll.spared.saturating_sub(time);
     }
 
     /// The poll is over. True when another thread has come in this one's place.
@@ -110,7 +123,9 @@ impl Watch {
 
     /// A poll begins on the thread of `seat`.
     pub(super) fn begin(&self, seat: &Seat, now: Instant, ran: CpuTimer) {
-        seat.lock().since = Some((now, ran));
+        let mut poll = seat.lock();
+        (poll.since, poll.spared) = (Some((now, ran)), Duration::ZERO);
+        drop(poll);
         // The watcher says that it sleeps before it looks at the seats a last time, so either it sees this poll or this sees that it sleeps.
         if self.asleep.load(Ordering::SeqCst)
             && let Some(watcher) = self.watcher.get()
@@ -161,7 +176,8 @@ pub(super) fn look(shared: &Arc<Shared>, now: Instant) -> Option<Duration> {
             TICK
         } else {
             // It has used no more than the time that has passed; what it has used costs a system call.
-            let left = |used: Duration| seat.lane.poll_max().saturating_sub(used);
+            let most = seat.lane.poll_max() + poll.spared;
+            let left = |used: Duration| most.saturating_sub(used);
             let left = Some(left(now.saturating_duration_since(since))).filter(|left| !left.is_zero()).unwrap_or_else(|| left(ran.ran()));
             if !left.is_zero() {
                 left.max(LOOK_MIN)

@@ -20,6 +20,7 @@ use super::actor::Actor;
 use super::wake::EngineState;
 use super::{Fault, gone};
 use crate::contents::Ready;
+use crate::lanes::sparing;
 use crate::metrics::CommitOutcome;
 use crate::sealed::Outgoing;
 use crate::storage::Storage;
@@ -51,6 +52,10 @@ impl Actor {
     /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
     pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         self.settle_claim_to_commit().await?;
+        sparing(self.store_changes(base, mark)).await
+    }
+
+    async fn store_changes(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;

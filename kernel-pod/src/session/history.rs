@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dormouse_engine as engine;
 use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
 use dormouse_lifecycle::fork::fork;
-use dormouse_lifecycle::{Acquire, Annex, Head, Json, Owned, SessionKey};
+use dormouse_lifecycle::{Acquire, Annex, Head, Json, Owned, SessionKey, Top};
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -119,7 +119,7 @@ impl Actor {
                     tail = found.journal.tail;
                     Arc::new(found.head)
                 });
-                Owned { session: self.key(), epoch, head, etag }
+                Owned { session: self.key(), epoch, head, etag, top: Top::default() }
             }
             other => return Err(gone_from_head(&other)),
         };

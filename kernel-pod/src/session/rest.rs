@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dormouse_lifecycle::Top;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -20,6 +21,7 @@ impl Actor {
     pub(super) fn rest(&mut self) {
         if let Some(live) = &mut self.live {
             self.pod.metrics.gave_back(live.instance.give_back());
+            live.owned.top = Top::default();
             live.rests = true;
         }
     }

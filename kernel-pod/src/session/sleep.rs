@@ -1,5 +1,6 @@
 //! From a live instance to a copy and a free slot.
 
+use dormouse_lifecycle::{Owned, Top};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::history::JournalBody;
 
@@ -20,7 +21,8 @@ impl Actor {
         let Some(mut live) = self.live.take() else { return Ok(()) };
         self.remember(&live);
         self.lost_commit |= live.contents.may_have_left_pieces();
-        let copy = Copy { image: live.instance.image(), owned: live.owned, state: live.state, journal: live.journal };
+        let owned = Owned { top: Top::default(), ..live.owned };
+        let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
         let kept = self.pod.cache.put(&self.assignment.uid, copy);
         self.pod.metrics.copies(kept);
         self.scripts = Scripts::default();
