@@ -19,8 +19,8 @@ pub const LAYERS_MAX: usize = 8;
 /// A layer of at most so many times the pages that come over it is taken up into the new one.
 const TAKEN_UP_RATIO: usize = 3;
 
-/// Pages of a layer that are kept at hand, 256 KiB: what small commits write over again and again.
-const TOP_PAGES_MAX: usize = 64;
+/// Pages of a layer that are kept at hand, 128 KiB: what small commits write over again and again. More would outweigh the session.
+const TOP_PAGES_MAX: usize = 32;
 
 /// The pages of a layer that was just written, so that the next commit, which likely takes it up, need not decode them. They are believed for those
 /// very bytes only, so any value is right for any head. Clones share them.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_layer_is_at_hand_up_to_its_limit() {
         let at_hand = |count| push(&[], flat(1, 0..count), &Top::default()).unwrap().top != Top::default();
-        assert!(at_hand(64) && !at_hand(65));
+        assert!(at_hand(32) && !at_hand(33));
     }
 
     #[test]

@@ -7,7 +7,6 @@
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
-    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -32,10 +31,11 @@ pub(super) fn counting<T>(meter: &Arc<Meter>, seat: &Arc<Seat>, poll: impl FnOnc
     polled
 }
 
-/// Does work of the host's own. Outside of the lanes it is just done.
-pub async fn sparing<F: Future>(work: F) -> F::Output {
-    let mut work = pin!(work);
-    poll_fn(|context| spared(|| work.as_mut().poll(context))).await
+/// Does work of the host's own. Outside of the lanes it is just done. The work is on the heap, so that a session's task, which lives as long as the
+/// session, has no room for it.
+pub fn sparing<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| spared(|| work.as_mut().poll(context)))
 }
 
 fn spared<T>(work: impl FnOnce() -> T) -> T {
