@@ -25,7 +25,8 @@ use crate::{
 
 const RUNS: usize = 200;
 
-/// Cells after which the journal has filled its part of the head.
+/// Cells before anything is measured: more than the journal takes to fill its part of the head for the first time. From then on it is emptied and
+/// fills again, 4 KB of a head of 20.
 const CELLS_BEFORE: usize = 50;
 
 /// The cell that is measured.
@@ -91,7 +92,6 @@ impl Measured {
         let pod = Pod::new(config(), engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
         let session = assignment(&pod, "u");
         eval(&pod, &session, TYPICAL, Woke::No).await?;
-        // From here on a head has about the same size, because the journal that rides in it does not grow any more.
         for _ in 0..CELLS_BEFORE {
             eval(&pod, &session, CELL, Woke::No).await?;
         }
