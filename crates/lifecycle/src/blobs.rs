@@ -324,6 +324,18 @@ pub fn decode(id: &str, number: u32, bytes: &[u8]) -> Result<Bytes, PieceError> 
     if content.len() == content_bytes { Ok(content.into()) } else { Err(length()) }
 }
 
+/// Keys of the pieces of `extents` that none of `tables` uses. An extent that was cut short goes on under its id with fewer pieces.
+#[must_use]
+pub fn unused<'a>(session: &SessionKey, extents: &[Extent], tables: impl IntoIterator<Item = &'a Table>) -> Vec<String> {
+    let mut in_use: BTreeMap<((u64, u64), &str), u32> = BTreeMap::new();
+    for extent in tables.into_iter().flat_map(|table| table.values()).flat_map(|blob| &blob.extents) {
+        let pieces = in_use.entry((extent.version, extent.id.as_str())).or_default();
+        *pieces = extent.pieces().max(*pieces);
+    }
+    let from = |extent: &Extent| in_use.get(&(extent.version, extent.id.as_str())).copied().unwrap_or(0);
+    extents.iter().flat_map(|extent| (from(extent)..extent.pieces()).map(|number| extent.key(session, number))).collect()
+}
+
 #[cfg(test)]
 #[path = "blobs_tests.rs"]
 mod tests;

@@ -45,6 +45,8 @@ struct Inner {
     uploads: Uploads,
     /// Written for this version, and not to be named.
     unnamed: Vec<Extent>,
+    /// The same of the version before, whose commit is under way.
+    doomed: Vec<Extent>,
     recent: Recent,
 }
 
@@ -75,6 +77,7 @@ impl Contents {
             tails: BTreeMap::new(),
             uploads: Uploads::default(),
             unnamed: Vec::new(),
+            doomed: Vec::new(),
             recent: Recent::default(),
         };
         Self { pod, session, busy: Arc::default(), inner: Mutex::new(inner) }
@@ -99,7 +102,7 @@ impl Contents {
         // Whether they have arrived or not: what is on its way is waited for.
         let _ = inner.uploads.settle().await;
         let unnamed = std::mem::take(&mut inner.unnamed);
-        self.pod.storage.sweep(unnamed.iter().flat_map(|extent| extent.keys(&self.session)).collect());
+        self.pod.storage.sweep(blobs::unused(&self.session, &unnamed, [&inner.table]));
     }
 
     /// Takes over the contents of `other` whose names begin so, instead of its own.
@@ -119,8 +122,8 @@ impl Contents {
         self.inner.lock().await.table.clone_from(table);
     }
 
-    /// Puts what is still to be put; what a commit then names is in the store.
-    pub(crate) async fn ready(&self) -> Result<Ready, ApiError> {
+    /// Puts what is still to be put; what a commit under `epoch` then names is in the store.
+    pub(crate) async fn ready(&self, epoch: u64) -> Result<Ready, ApiError> {
         let mut inner = self.inner.lock().await;
         let names: Vec<String> = inner.tails.keys().cloned().collect();
         for name in names {
@@ -130,28 +133,25 @@ impl Contents {
         // What comes or goes from here on, while the commit is under way, is for the one after it, and so is its version: a sweep after this commit
         // would take it for garbage otherwise.
         let table = std::mem::take(&mut inner.changed).then(|| inner.table.clone());
-        inner.version.1 = inner.version.1.saturating_add(1);
+        inner.version = (epoch, inner.version.1.saturating_add(1));
+        let unnamed = std::mem::take(&mut inner.unnamed);
+        inner.doomed.extend(unnamed);
         Ok(Ready { table, bytes })
     }
 
-    /// A commit has named all of it. Answers keys that no head will name.
+    /// A commit has named what was ready for it. Answers keys that no head will name.
     pub(crate) async fn committed(&self, head: &Head) -> Vec<String> {
         let mut inner = self.inner.lock().await;
         inner.version = (head.epoch, head.sequence.saturating_add(1));
         inner.recent = Recent::default();
-        let named: std::collections::HashSet<String> = head
-            .blobs
-            .extents()
-            .filter(|it| inner.unnamed.iter().any(|other| other.id == it.id))
-            .flat_map(|it| it.keys(&self.session))
-            .collect();
-        let unnamed = std::mem::take(&mut inner.unnamed);
-        unnamed.iter().flat_map(|extent| extent.keys(&self.session)).filter(|key| !named.contains(key)).collect()
+        let doomed = std::mem::take(&mut inner.doomed);
+        // The live table is ahead of the head: what came while the commit was under way may go on from an extent that was cut before.
+        blobs::unused(&self.session, &doomed, [&head.blobs.table, &inner.table])
     }
 
     /// Whether something may lie in the store that no head names.
     pub(crate) fn may_have_left_pieces(&self) -> bool {
-        self.inner.try_lock().map_or(true, |inner| inner.changed || !inner.unnamed.is_empty())
+        self.inner.try_lock().map_or(true, |inner| inner.changed || !inner.unnamed.is_empty() || !inner.doomed.is_empty())
     }
 
     /// Whether somebody brings a content from outside.
@@ -183,10 +183,68 @@ impl Contents {
         inner.uploads.put(&self.pod, &self.session, &extent, tail.number, tail.buffer.freeze()).await;
     }
 
+    /// Begins a content, or goes on with it, for `bytes` more.
+    async fn open_locked(&self, inner: &mut MutexGuard<'_, Inner>, name: &str, text: bool, append: bool, bytes: u64) -> Result<(), BlobError> {
+        let known = inner.table.get(name).filter(|_| append).map(|blob| (blob.bytes(), blob.text));
+        let before = known.map_or(0, |(bytes, _)| bytes);
+        blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| told(&limited(&refused)))?;
+        if known.is_none() {
+            inner.take(name);
+        }
+        self.reopen(inner, name).await?;
+        inner.changed = true;
+        if let Some(blob) = inner.table.get_mut(name) {
+            blob.text = text && known.is_none_or(|(_, text)| text);
+        }
+        Ok(())
+    }
+
+    /// Adds `bytes` to a content that is there.
+    async fn push_locked(&self, guard: &mut MutexGuard<'_, Inner>, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let gone = || told(&ApiError::new(ErrorCode::Internal, format!("{name} is not open")));
+        if !guard.table.contains_key(name) {
+            return Err(gone());
+        }
+        // Whoever wrote another content meanwhile may have had this one's last piece put.
+        self.reopen(guard, name).await?;
+        let inner = &mut **guard;
+        let extent = inner.table.get_mut(name).and_then(|blob| blob.extents.last_mut()).ok_or_else(gone)?;
+        let tail = inner.tails.get_mut(name).ok_or_else(gone)?;
+        extent.bytes += bytes.len() as u64;
+        tail.buffer.extend_from_slice(bytes);
+        inner.changed = true;
+        while tail.buffer.len() >= PIECE_BYTES {
+            let content = tail.buffer.split_to(PIECE_BYTES).freeze();
+            inner.uploads.put(&self.pod, &self.session, extent, tail.number, content).await;
+            tail.number += 1;
+        }
+        Ok(())
+    }
+
+    /// Begins a content that comes from outside with nothing.
+    async fn begin(&self, name: &str) -> Result<(), BlobError> {
+        let mut inner = self.inner.lock().await;
+        self.open_locked(&mut inner, name, false, false, 0).await
+    }
+
+    /// Adds to a content that comes from outside. `None`: the session goes on from another state, which does not have it.
+    async fn append(&self, name: &str, bytes: &[u8]) -> Option<Result<(), BlobError>> {
+        let mut inner = self.inner.lock().await;
+        let so_far = inner.table.get(name)?.bytes();
+        if let Err(refused) = blobs::admit(&inner.table, name, so_far.saturating_add(bytes.len() as u64)) {
+            return Some(Err(told(&limited(&refused))));
+        }
+        Some(self.push_locked(&mut inner, name, bytes).await)
+    }
+
     /// Makes a last extent of this version, to write behind: what the last piece holds is taken into it.
     async fn reopen(&self, inner: &mut MutexGuard<'_, Inner>, name: &str) -> Result<(), BlobError> {
         if inner.tails.contains_key(name) {
             return Ok(());
+        }
+        while inner.tails.len() >= TAILS_MAX {
+            let Some(first) = inner.tails.keys().next().cloned() else { break };
+            self.put_tail(inner, &first).await;
         }
         let last = inner.table.get(name).and_then(|blob| blob.extents.last()).cloned();
         let mut buffer = BytesMut::new();
@@ -240,38 +298,12 @@ impl Blobs for Contents {
 
     async fn open(&self, name: &str, text: bool, append: bool, bytes: u64) -> Result<(), BlobError> {
         let mut inner = self.inner.lock().await;
-        let known = inner.table.get(name).filter(|_| append).map(|blob| (blob.bytes(), blob.text));
-        let before = known.map_or(0, |(bytes, _)| bytes);
-        blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| told(&limited(&refused)))?;
-        while inner.tails.len() >= TAILS_MAX && !inner.tails.contains_key(name) {
-            let Some(first) = inner.tails.keys().next().cloned() else { break };
-            self.put_tail(&mut inner, &first).await;
-        }
-        if known.is_none() {
-            inner.take(name);
-        }
-        self.reopen(&mut inner, name).await?;
-        inner.changed = true;
-        if let Some(blob) = inner.table.get_mut(name) {
-            blob.text = text && known.is_none_or(|(_, text)| text);
-        }
-        Ok(())
+        self.open_locked(&mut inner, name, text, append, bytes).await
     }
 
     async fn push(&self, name: &str, bytes: Vec<u8>) -> Result<(), BlobError> {
-        let mut guard = self.inner.lock().await;
-        let inner = &mut *guard;
-        let gone = || told(&ApiError::new(ErrorCode::Internal, format!("{name} is not open")));
-        let extent = inner.table.get_mut(name).and_then(|blob| blob.extents.last_mut()).ok_or_else(gone)?;
-        let tail = inner.tails.get_mut(name).ok_or_else(gone)?;
-        extent.bytes += bytes.len() as u64;
-        tail.buffer.extend_from_slice(&bytes);
-        while tail.buffer.len() >= PIECE_BYTES {
-            let content = tail.buffer.split_to(PIECE_BYTES).freeze();
-            inner.uploads.put(&self.pod, &self.session, extent, tail.number, content).await;
-            tail.number += 1;
-        }
-        Ok(())
+        let mut inner = self.inner.lock().await;
+        self.push_locked(&mut inner, name, &bytes).await
     }
 
     async fn remove(&self, name: &str) -> bool {

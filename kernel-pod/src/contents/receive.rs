@@ -25,7 +25,7 @@ impl Receiving {
     pub(crate) async fn begin(contents: Arc<Contents>) -> Result<Self, ApiError> {
         let name = format!("{UPLOAD_PREFIX}{}", pieces::id());
         let receiving = Self { _busy: Arc::clone(&contents.busy), contents, name };
-        receiving.write(false, Bytes::new()).await?;
+        receiving.contents.begin(&receiving.name).await.map_err(failed)?;
         Ok(receiving)
     }
 
@@ -36,19 +36,17 @@ impl Receiving {
 
     /// Takes the next bytes.
     pub(crate) async fn push(&self, bytes: Bytes) -> Result<(), ApiError> {
-        self.write(true, bytes).await
+        match self.contents.append(&self.name, &bytes).await {
+            Some(written) => written.map_err(failed),
+            None => Err(ApiError::new(ErrorCode::SessionBusy, "the session was restored while the file came in: send it again")),
+        }
     }
+}
 
-    async fn write(&self, append: bool, bytes: Bytes) -> Result<(), ApiError> {
-        let failed = |error: dormouse_engine::BlobError| {
-            let codes =
-                [ErrorCode::QuotaExceeded, ErrorCode::SizeAdmissionError, ErrorCode::StorageUnavailable, ErrorCode::SnapshotCorrupt];
-            let code = codes.into_iter().find(|code| code.to_string() == error.name).unwrap_or(ErrorCode::Internal);
-            ApiError::new(code, error.message)
-        };
-        self.contents.open(&self.name, false, append, bytes.len() as u64).await.map_err(failed)?;
-        self.contents.push(&self.name, bytes.into()).await.map_err(failed)
-    }
+fn failed(error: dormouse_engine::BlobError) -> ApiError {
+    let codes = [ErrorCode::QuotaExceeded, ErrorCode::SizeAdmissionError, ErrorCode::StorageUnavailable, ErrorCode::SnapshotCorrupt];
+    let code = codes.into_iter().find(|code| code.to_string() == error.name).unwrap_or(ErrorCode::Internal);
+    ApiError::new(code, error.message)
 }
 
 impl Drop for Receiving {

@@ -64,7 +64,7 @@ impl Actor {
         live.owned.epoch = epoch;
         // Until the commit is known to be done: pieces may have been put that no head names.
         let lost_before = std::mem::replace(&mut self.lost_commit, true);
-        let Ready { table, bytes } = live.contents.ready().await.map_err(Fault::Unavailable)?;
+        let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unavailable)?;
         live.state.event_seq = event_seq;
         let change = change(live, base.as_deref(), writer.is_some()).map_err(Fault::Unavailable)?;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
