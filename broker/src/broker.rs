@@ -19,6 +19,7 @@ use dormouse_service::{
     ApiJson, Metrics,
     error::ApiResult,
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
+    wire::Http,
 };
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +52,7 @@ pub struct Broker {
 struct Inner {
     catalog: RwLock<Arc<Catalog>>,
     secrets: Secrets,
-    http: reqwest::Client,
+    http: Http,
     journal: Journal,
     ledger: Option<Ledger>,
     meters: Meters,
@@ -79,8 +80,21 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
     ) -> Result<Self, ConfigError> {
+        Self::over(spec, secrets, metrics, place, Http::new(exchange::client()?))
+    }
+
+    /// The same, whose tools reach their services by `http`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the spec and its Secrets.
+    pub fn over(
+        spec: &ToolBrokerSpec,
+        secrets: Secrets,
+        metrics: &Metrics,
+        place: Option<JournalStore>,
+        http: Http,
+    ) -> Result<Self, ConfigError> {
         let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets)?));
-        let http = exchange::client()?;
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);

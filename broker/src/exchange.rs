@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
+use dormouse_service::wire::{Http, SendError};
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderName, LOCATION},
@@ -49,7 +50,7 @@ pub(crate) fn client_with(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::Cli
 }
 
 /// Calls the tool. The result and every failure are free of the service's credential.
-pub(crate) async fn run(http: &Client, secrets: &Secrets, tool: &Tool, call: &ToolCall) -> Result<Value, ApiError> {
+pub(crate) async fn run(http: &Http, secrets: &Secrets, tool: &Tool, call: &ToolCall) -> Result<Value, ApiError> {
     let args = arguments(tool, &call.args)?;
     let request = Request::build(tool, args)?;
     let credential = tool.service.scheme.read(secrets).map_err(|error| {
@@ -58,7 +59,7 @@ pub(crate) async fn run(http: &Client, secrets: &Secrets, tool: &Tool, call: &To
     })?;
     let striker = credential.striker.clone();
     let exchange = async {
-        let response = request.send(http, tool, call, credential).await.map_err(|error| transport(error, &striker))?;
+        let response = request.send(http, tool, call, credential).await.map_err(|error| transport(error.into_cause(), &striker))?;
         receive(response, &tool.service, &striker).await
     };
     let value = tokio::time::timeout(tool.timeout, exchange).await.map_err(|_| {
@@ -123,17 +124,17 @@ impl Request {
         Ok(Self { url, body: Some(body) })
     }
 
-    async fn send(self, http: &Client, tool: &Tool, call: &ToolCall, credential: Credential) -> Result<Response, reqwest::Error> {
+    async fn send(self, http: &Http, tool: &Tool, call: &ToolCall, credential: Credential) -> Result<Response, SendError> {
         let key = idempotency_key(call);
         let mut request =
-            http.request(tool.method.clone(), self.url).header(ACCEPT, "application/json, */*;q=0.5").header(IDEMPOTENCY_KEY, key);
+            http.client().request(tool.method.clone(), self.url).header(ACCEPT, "application/json, */*;q=0.5").header(IDEMPOTENCY_KEY, key);
         if let Some(body) = self.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
         if let Some((name, value)) = credential.header {
             request = request.header(name, value);
         }
-        request.send().await
+        http.send(request).await
     }
 }
 
@@ -205,7 +206,7 @@ async fn receive(mut response: Response, service: &Service, striker: &Striker) -
     if announced > service.response_bytes_max {
         return Err(too_large());
     }
-    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(|error| transport(error, striker))?;
+    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(|error| transport(error.into(), striker))?;
     if !whole {
         return Err(too_large());
     }
@@ -241,11 +242,14 @@ async fn refusal(mut response: Response, status: StatusCode, striker: &Striker) 
     ApiError::new(code, format!("the service answered {status}")).with_details(details)
 }
 
-fn transport(error: reqwest::Error, striker: &Striker) -> ApiError {
+fn transport(error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
     // The URL holds arguments, and what the error knows besides is in its sources.
-    let error = error.without_url();
+    let error = match error.downcast::<reqwest::Error>() {
+        Ok(error) => Box::new(error.without_url()),
+        Err(other) => other,
+    };
     let mut message = format!("the service cannot be reached: {error}");
-    let mut source = std::error::Error::source(&error);
+    let mut source = error.source();
     while let Some(cause) = source {
         message.push_str(&format!(": {cause}"));
         source = cause.source();

@@ -69,7 +69,7 @@ pub async fn restore(router: &Router, key: &Key, checkpoint: &str) -> Result<Ses
         router.kernels().restore(&pod, &RestoreCall { assignment, checkpoint: checkpoint.to_owned() }).await
     });
     let (report, route) = sent.await?;
-    Ok(service::reported(&route.record, &report))
+    Ok(service::reported(router, &route.record, &report))
 }
 
 /// Moves a session to the current engine, or only tells what would come of it.

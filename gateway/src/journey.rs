@@ -1,8 +1,9 @@
 //! A request on its way to a session: how often it was sent, where it has failed, and how long it may go on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
 
 use crate::{kernels::KernelError, metrics::Source};
 

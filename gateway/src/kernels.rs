@@ -15,7 +15,10 @@ use dormouse_protocol::{
         RestoreCall, SessionReport, StoredCall,
     },
 };
-use dormouse_service::tls::{Identity, PeerClient, Process};
+use dormouse_service::{
+    tls::{Identity, PeerClient, Process},
+    wire::SendError,
+};
 use futures::{Stream, StreamExt as _, stream::BoxStream};
 use reqwest::{Method, RequestBuilder, Response, header::ACCEPT};
 use serde::de::DeserializeOwned;
@@ -44,10 +47,10 @@ pub enum KernelError {
     Refused(ApiError),
     /// It cannot be connected to: it has not seen the request.
     #[error("the kernel pod cannot be reached: {0}")]
-    Unreachable(#[source] reqwest::Error),
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The connection failed after the request had left: what came of it is not known.
     #[error("the kernel pod's answer was lost: {0}")]
-    Lost(#[source] reqwest::Error),
+    Lost(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A stream ended before its last event.
     #[error("the kernel pod's stream ended before its last event")]
     CutOff,
@@ -56,9 +59,18 @@ pub enum KernelError {
     Garbled(String),
 }
 
+impl From<SendError> for KernelError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Unreachable(cause) => Self::Unreachable(cause),
+            SendError::Lost(cause) => Self::Lost(cause),
+        }
+    }
+}
+
 impl From<reqwest::Error> for KernelError {
     fn from(error: reqwest::Error) -> Self {
-        if error.is_connect() { Self::Unreachable(error) } else { Self::Lost(error) }
+        SendError::from(error).into()
     }
 }
 
@@ -103,71 +115,71 @@ impl Kernels {
 
     /// What the pod is, and how much fits.
     pub async fn info(&self, pod: &KernelPod) -> Result<PodInfo, KernelError> {
-        json(self.request(pod, Method::GET, "/v1/info").timeout(INFO_TIMEOUT).send().await?).await
+        json(self.client.send(self.request(pod, Method::GET, "/v1/info").timeout(INFO_TIMEOUT)).await?).await
     }
 
     /// Runs a cell. The bytes are an `EvalResult` in JSON.
     pub async fn eval(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Bytes, KernelError> {
         let request = send_with(self.request(pod, Method::POST, "/v1/eval"), call, unwritten);
-        let response = checked(request.send().await?).await?;
+        let response = checked(self.client.send(request).await?).await?;
         Ok(response.bytes().await?)
     }
 
     /// Runs a cell and streams its events; the last line is `final`.
     pub async fn eval_events(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Lines, KernelError> {
         let request = send_with(self.request(pod, Method::POST, "/v1/eval").header(ACCEPT, NDJSON), call, unwritten);
-        Ok(lines(checked(request.send().await?).await?))
+        Ok(lines(checked(self.client.send(request).await?).await?))
     }
 
     /// The session's events.
     pub async fn events(&self, pod: &KernelPod, call: &EventsCall) -> Result<Lines, KernelError> {
-        Ok(lines(checked(self.request(pod, Method::POST, "/v1/events").json(call).send().await?).await?))
+        Ok(lines(checked(self.client.send(self.request(pod, Method::POST, "/v1/events").json(call)).await?).await?))
     }
 
     /// Makes the session live, or gives a live one its new spec.
     pub async fn wake(&self, pod: &KernelPod, assignment: &Assignment, unwritten: Option<Unwritten>) -> Result<SessionReport, KernelError> {
         let request = self.request(pod, Method::POST, "/v1/wake").timeout(ORDER_TIMEOUT);
-        json(send_with(request, assignment, unwritten).send().await?).await
+        json(self.client.send(send_with(request, assignment, unwritten)).await?).await
     }
 
     /// Puts the session to sleep; answers once its head is stored.
     pub async fn hibernate(&self, pod: &KernelPod, assignment: &Assignment) -> Result<SessionReport, KernelError> {
-        json(self.order(pod, "/v1/hibernate", assignment).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/hibernate", assignment)).await?).await
     }
 
     /// Puts the session's present state aside.
     pub async fn checkpoint(&self, pod: &KernelPod, call: &CheckpointCall) -> Result<Checkpoint, KernelError> {
-        json(self.order(pod, "/v1/checkpoint", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/checkpoint", call)).await?).await
     }
 
     /// Takes the session back to a checkpoint; answers once that is stored.
     pub async fn restore(&self, pod: &KernelPod, call: &RestoreCall) -> Result<SessionReport, KernelError> {
-        json(self.order(pod, "/v1/restore", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/restore", call)).await?).await
     }
 
     /// Moves the session to the pod's current engine. As long as it takes to run all of its cells again.
     pub async fn migrate(&self, pod: &KernelPod, call: &MigrateCall) -> Result<Migration, KernelError> {
-        json(self.request(pod, Method::POST, "/v1/migrate").json(call).send().await?).await
+        json(self.client.send(self.request(pod, Method::POST, "/v1/migrate").json(call)).await?).await
     }
 
     /// The checkpoints of a session, as stored. Any pod of its namespace can tell.
     pub async fn stored_checkpoints(&self, pod: &KernelPod, call: &StoredCall) -> Result<CheckpointList, KernelError> {
-        json(self.order(pod, "/v1/stored/checkpoints", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/stored/checkpoints", call)).await?).await
     }
 
     /// Entries of a session's journal, as stored. Any pod of its namespace can tell.
     pub async fn stored_journal(&self, pod: &KernelPod, call: &JournalCall) -> Result<JournalPage, KernelError> {
-        json(self.order(pod, "/v1/stored/journal", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/stored/journal", call)).await?).await
     }
 
     /// Names below a directory of the session's file system.
     pub async fn list_files(&self, pod: &KernelPod, call: &FileCall) -> Result<FileList, KernelError> {
-        json(self.order(pod, "/v1/files/list", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/files/list", call)).await?).await
     }
 
     /// A file's content as the pod sends it; 304 is an answer, too.
     pub async fn read_file(&self, pod: &KernelPod, call: &FileCall) -> Result<Response, KernelError> {
-        let response = self.request(pod, Method::POST, "/v1/files/read").json(call).send().await?;
+        let response = self.client.send(self.request(pod, Method::POST, "/v1/files/read").json(call)).await?;
         if response.status() == reqwest::StatusCode::NOT_MODIFIED { Ok(response) } else { checked(response).await }
     }
 
@@ -182,34 +194,34 @@ impl Kernels {
         let length = u32::try_from(call.len()).map_err(|error| KernelError::Garbled(error.to_string()))?;
         let before = Bytes::from([&length.to_le_bytes()[..], &call].concat());
         let body = reqwest::Body::wrap_stream(futures::stream::iter([Ok(before)]).chain(content));
-        let response = checked(self.request(pod, Method::POST, "/v1/files/write").body(body).send().await?).await?;
+        let response = checked(self.client.send(self.request(pod, Method::POST, "/v1/files/write").body(body)).await?).await?;
         let is_new = response.status() == reqwest::StatusCode::CREATED;
         Ok((json(response).await?, is_new))
     }
 
     /// Removes a file or a directory.
     pub async fn remove_file(&self, pod: &KernelPod, call: &FileCall) -> Result<(), KernelError> {
-        checked(self.order(pod, "/v1/files/remove", call).send().await?).await.map(drop)
+        checked(self.client.send(self.order(pod, "/v1/files/remove", call)).await?).await.map(drop)
     }
 
     /// What changed between two states of a session, as stored. Any pod of its namespace can tell.
     pub async fn stored_difference(&self, pod: &KernelPod, call: &DifferenceCall) -> Result<Difference, KernelError> {
-        json(self.order(pod, "/v1/stored/difference", call).send().await?).await
+        json(self.client.send(self.order(pod, "/v1/stored/difference", call)).await?).await
     }
 
     /// Ends the running cell.
     pub async fn interrupt(&self, pod: &KernelPod, assignment: &Assignment) -> Result<(), KernelError> {
-        checked(self.order(pod, "/v1/interrupt", assignment).timeout(INTERRUPT_TIMEOUT).send().await?).await.map(drop)
+        checked(self.client.send(self.order(pod, "/v1/interrupt", assignment).timeout(INTERRUPT_TIMEOUT)).await?).await.map(drop)
     }
 
     /// Drops the session without a commit.
     pub async fn forget(&self, pod: &KernelPod, assignment: &Assignment) -> Result<(), KernelError> {
-        checked(self.order(pod, "/v1/forget", assignment).send().await?).await.map(drop)
+        checked(self.client.send(self.order(pod, "/v1/forget", assignment)).await?).await.map(drop)
     }
 
     /// What the pod reports, for ever.
     pub async fn report(&self, pod: &KernelPod) -> Result<BoxStream<'static, Result<ReportLine, KernelError>>, KernelError> {
-        let lines = lines(checked(self.request(pod, Method::GET, "/v1/report").send().await?).await?);
+        let lines = lines(checked(self.client.send(self.request(pod, Method::GET, "/v1/report")).await?).await?);
         Ok(lines.map(|line| serde_json::from_slice(&line?).map_err(|error| KernelError::Garbled(error.to_string()))).boxed())
     }
 

@@ -8,7 +8,7 @@
 use std::{future::IntoFuture as _, sync::Arc, time::Duration};
 
 use axum::serve::ListenerExt as _;
-use dormouse_service::Metrics;
+use dormouse_service::{Clock, Metrics};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,12 @@ impl Gateway {
         Self { router, authenticator, registry, metrics }
     }
 
+    /// The same by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { router: self.router.with_clock(clock), ..self }
+    }
+
     /// What it counts.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
@@ -81,13 +87,18 @@ impl Gateway {
         routes::routes(app)
     }
 
+    /// Does the wakes that nobody asked for, until `shutdown`.
+    pub fn background_wakes(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + use<> {
+        desires::run(self.router.clone(), self.metrics.clone(), shutdown)
+    }
+
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
         let listener = listener.tap_io(|connection| {
             // Small answers must not wait for more to come; a connection without it only is slower.
             let _ = connection.set_nodelay(true);
         });
-        let desires = tokio::spawn(desires::run(self.router.clone(), self.metrics.clone(), shutdown.clone()));
+        let desires = tokio::spawn(self.background_wakes(shutdown.clone()));
         let served = axum::serve(listener, self.routes(shutdown.clone())).with_graceful_shutdown(shutdown.clone().cancelled_owned());
         let drained = async {
             shutdown.cancelled().await;

@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use dormouse_crds::session::Placement;
 use dormouse_lifecycle::placement::{Candidate, choose};
 use dormouse_protocol::kernel::PodInfo;
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use crate::{
     directory::{Directory, KernelPod, Record},

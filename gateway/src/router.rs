@@ -5,15 +5,12 @@
 //!
 //! A call that makes a session live does not wait for that write: it leaves beside it, and the pod answers once the write is confirmed.
 
-use std::{
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use dormouse_crds::session::{OperatingMode, Placement};
 use dormouse_protocol::{ApiError, ErrorCode, kernel::Assignment};
-use tokio::sync::broadcast::Receiver;
+use dormouse_service::Clock;
+use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
@@ -38,6 +35,7 @@ pub struct Router {
     loads: Arc<Loads>,
     flights: Arc<SingleFlight<String>>,
     metrics: GatewayMetrics,
+    clock: Clock,
 }
 
 /// A session and the process that should have it.
@@ -77,7 +75,19 @@ impl Router {
     /// A router over `directory` and `kernels`.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>, kernels: Kernels, metrics: GatewayMetrics) -> Self {
-        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics }
+        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics, clock: Clock::system() }
+    }
+
+    /// The same by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// The directory.

@@ -130,7 +130,7 @@ pub async fn delete(router: &Router, key: &Key) -> Result<(), ApiError> {
 /// Makes a session live; answers when it is so.
 pub async fn wake(router: &Router, key: &Key) -> Result<Session, ApiError> {
     let (report, route) = router.wake(key, Source::Request).await?;
-    Ok(reported(&route.record, &report))
+    Ok(reported(router, &route.record, &report))
 }
 
 /// Puts a session to sleep; answers when it is so.
@@ -142,7 +142,7 @@ pub async fn hibernate(router: &Router, key: &Key) -> Result<Session, ApiError> 
     }
     let (record, report) = hibernate_once(router, key).await?;
     Ok(match report {
-        Some(report) => reported(&record, &report),
+        Some(report) => reported(router, &record, &report),
         None => view(&record),
     })
 }
@@ -176,8 +176,8 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
     }
 }
 
-pub(crate) fn reported(record: &Record, report: &SessionReport) -> Session {
-    view_with(record, report, &jiff::Timestamp::now().to_string())
+pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {
+    view_with(record, report, &router.clock().now().to_string())
 }
 
 fn generated_name() -> String {

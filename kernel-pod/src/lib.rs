@@ -12,6 +12,7 @@ pub mod config;
 mod contents;
 mod difference;
 pub mod disk;
+mod environment;
 mod events;
 mod files;
 pub mod lanes;
@@ -29,6 +30,7 @@ mod stored;
 mod tools;
 
 pub use claim::Claim;
+pub use environment::{Environment, Threads};
 pub use pod::{Pod, PodConfig, PodError, Running};
 pub use tools::{BrokerTools, Tools};
 
@@ -50,6 +52,11 @@ fn prompt() {
 }
 
 impl Pod {
+    /// The routes of the pod's API, for requests that carry the `PeerIdentity` of their sender. Streams that would never end do so with `stop`.
+    pub fn routes(&self, stop: CancellationToken) -> axum::Router {
+        server::router(self.clone(), stop)
+    }
+
     /// Serves until `shutdown` is cancelled; then stores every session and ends within a bound. Only gateways and the operator are obeyed.
     pub async fn serve(&self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         server::serve(self.clone(), listener, tls, shutdown).await;

@@ -19,6 +19,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
 use crate::difference::Differences;
+use crate::environment::{Environment, Threads};
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -83,6 +84,7 @@ pub enum PodError {
 pub(crate) struct Shared {
     pub(crate) config: PodConfig,
     boot: String,
+    pub(crate) environment: Environment,
     pub(crate) engines: Engines,
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) storage: Storage,
@@ -131,13 +133,33 @@ impl Pod {
         tools: Arc<dyn Tools>,
         seal: Seal,
     ) -> Result<Self, PodError> {
+        Self::within(config, engines, store, tools, seal, Environment::default())
+    }
+
+    /// The same with another clock, or without threads of its own.
+    ///
+    /// # Errors
+    /// See [`PodError`].
+    pub fn within(
+        config: PodConfig,
+        engines: impl Into<Engines>,
+        store: Arc<dyn SnapshotStore>,
+        tools: Arc<dyn Tools>,
+        seal: Seal,
+        environment: Environment,
+    ) -> Result<Self, PodError> {
+        let lanes = match environment.threads {
+            Threads::Own => Lanes::start()?,
+            Threads::Inline => Lanes::inline(),
+        };
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
         let storage = Storage::start(store, seal, &config, readiness.gate("storage"));
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
             engines: engines.into(),
-            lanes: Arc::new(Lanes::start()?),
+            environment,
+            lanes: Arc::new(lanes),
             storage,
             tools,
             registry: Registry::default(),

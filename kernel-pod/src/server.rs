@@ -57,7 +57,7 @@ pub(crate) struct App {
     stop: CancellationToken,
 }
 
-fn router(pod: Pod, stop: CancellationToken) -> Router {
+pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
     let app = App { pod, stop };
     let gateway = Router::new()
         .route("/v1/eval", post(eval))

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use dormouse_protocol::broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, ToolAnswer, ToolCall};
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
+use dormouse_service::wire::SendError;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Wait before the first repetition of a call that met no broker.
@@ -78,9 +79,9 @@ impl BrokerTools {
         let address = self.address.replace("{name}", broker).replace("{namespace}", namespace);
         let peer = Identity::new(Process::Broker, namespace, broker);
         let request = self.client.request(http::Method::POST, &peer, &address, path);
-        let response = request.timeout(ATTEMPT_TIMEOUT).json(call).send().await.map_err(|error| match error.is_connect() {
-            true => Attempt::Again(error.to_string()),
-            false => Attempt::Lost(error.to_string()),
+        let response = self.client.send(request.timeout(ATTEMPT_TIMEOUT).json(call)).await.map_err(|error| match error {
+            SendError::Unreachable(cause) => Attempt::Again(cause.to_string()),
+            SendError::Lost(cause) => Attempt::Lost(cause.to_string()),
         })?;
         let status = response.status();
         let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;

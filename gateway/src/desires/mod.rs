@@ -120,7 +120,7 @@ impl Desires {
     }
 
     fn look_at_due(&mut self) {
-        let now = Timestamp::now();
+        let now = self.router.clock().now();
         while self.orders.len() < ORDERS_MAX
             && let Some((time, key)) = self.agenda.first().cloned()
             && time <= now
@@ -131,8 +131,10 @@ impl Desires {
     }
 
     fn nap(&self) -> Duration {
-        let due =
-            self.agenda.first().map_or(NAP_MAX, |(time, _)| Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default());
+        let due = self
+            .agenda
+            .first()
+            .map_or(NAP_MAX, |(time, _)| Duration::try_from(time.duration_since(self.router.clock().now())).unwrap_or_default());
         // With every order slot taken, the next to end wakes the loop.
         if self.orders.len() >= ORDERS_MAX { NAP_MAX } else { due.min(NAP_MAX) }
     }
@@ -154,7 +156,7 @@ impl Desires {
         if memory.busy {
             return;
         }
-        let now = Timestamp::now();
+        let now = self.router.clock().now();
         match decide(&record, memory.in_force, now) {
             Desire::Nothing => {}
             Desire::At(time) => drop(self.agenda.insert((time, key.clone()))),
@@ -204,7 +206,7 @@ impl Desires {
                 pause(memory.failures)
             }
         };
-        let not_before = Timestamp::now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));
+        let not_before = self.router.clock().now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));
         if let Ok(not_before) = not_before {
             memory.not_before = Some(not_before);
             // Status may be there before the answer, or never: look again either way.

@@ -80,7 +80,7 @@ impl Uploads {
 }
 
 async fn upload(pod: &Shared, key: &str, Extent { id, sealed, .. }: Extent, number: u32, content: Bytes) -> Result<u64, ApiError> {
-    let encoded = tokio::task::spawn_blocking(move || blobs::encode(&id, number, &content)).await;
+    let encoded = pod.environment.threads.blocking(move || blobs::encode(&id, number, &content)).await;
     let internal = |error: &dyn std::fmt::Display| ApiError::new(ErrorCode::Internal, format!("a piece cannot be written: {error}"));
     let bytes = encoded.map_err(|error| internal(&error))?.map_err(|error| internal(&error))?;
     if !sealed {

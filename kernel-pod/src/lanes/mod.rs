@@ -28,6 +28,7 @@ use std::{
 
 use async_task::{Runnable, ScheduleInfo, WithInfo};
 use dormouse_engine::{cpu_clock::CpuTimer, metronome::Metronome, preempt::OnThisThread, thread_priority};
+use futures::future::Either;
 
 use meter::Meter;
 use queue::{Job, Queue};
@@ -39,6 +40,11 @@ const QUICK_THREADS_PER_CORE: usize = 2;
 
 /// Threads that run sessions, priorities included. Dropping it ends them; tasks that still wait are dropped.
 pub struct Lanes {
+    /// `None`: tasks run where they are awaited.
+    threads: Option<Threads>,
+}
+
+struct Threads {
     shared: Arc<Shared>,
     watcher: Thread,
 }
@@ -91,16 +97,22 @@ impl Lanes {
         let watcher = watcher.thread().clone();
         shared.watch.set_watcher(watcher.clone());
         // From here on an error ends the threads that were begun.
-        let lanes = Self { shared, watcher };
+        let threads = Threads { shared, watcher };
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..cores * QUICK_THREADS_PER_CORE {
-            lanes.shared.start_thread(Lane::Quick)?;
+            threads.shared.start_thread(Lane::Quick)?;
         }
         for _ in 0..cores {
-            lanes.shared.start_thread(Lane::Trial)?;
-            lanes.shared.start_thread(Lane::Slow)?;
+            threads.shared.start_thread(Lane::Trial)?;
+            threads.shared.start_thread(Lane::Slow)?;
         }
-        Ok(lanes)
+        Ok(Self { threads: Some(threads) })
+    }
+
+    /// No threads: every task runs where it is awaited, so a run on one thread is the same every time.
+    #[must_use]
+    pub fn inline() -> Self {
+        Self { threads: None }
     }
 
     /// Runs a future in the lanes; a panic in it is the answer's. Dropping the answer drops the future. `None` when the lanes end first.
@@ -109,18 +121,19 @@ impl Lanes {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let Some(threads) = &self.threads else { return Either::Left(async move { Some(future.await) }) };
         let meter = Arc::new(Meter::new(Instant::now()));
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&threads.shared);
         let schedule = move |runnable: Runnable, _: ScheduleInfo| {
             shared.queue(meter.lane(Instant::now())).push(Job::Task(runnable, Arc::clone(&meter)));
         };
         let (runnable, task) = async_task::Builder::new().propagate_panic(true).spawn(|()| future, WithInfo(schedule));
         runnable.schedule();
-        task.fallible()
+        Either::Right(task.fallible())
     }
 }
 
-impl Drop for Lanes {
+impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.quick.close();
         self.shared.trial.close();

@@ -20,6 +20,11 @@ use dormouse_engine::{
 
 use super::{Lanes, held::Held, meter::BURST, spared::SPARED_MAX, sparing, watch};
 
+/// What the threads share.
+fn shared(lanes: &Lanes) -> &Arc<super::Shared> {
+    &lanes.threads.as_ref().unwrap().shared
+}
+
 /// `SCHED_IDLE`.
 const IDLE: u32 = 5;
 
@@ -121,7 +126,7 @@ async fn a_task_that_does_not_yield_keeps_nobody_waiting_and_its_thread_is_lower
             }))
         })
         .collect();
-    let replaced = || lanes.shared.watch.seats().iter().filter(|seat| seat.is_replaced()).count();
+    let replaced = || shared(&lanes).watch.seats().iter().filter(|seat| seat.is_replaced()).count();
     while replaced() < holders {
         assert_eq!(lanes.run(async { lane() }).await.as_deref(), Some("lane-trial"));
     }
@@ -143,8 +148,8 @@ async fn a_task_that_waits_for_its_processor_keeps_its_thread() {
         policy()
     }));
     gate.wait();
-    watch::look(&lanes.shared, Instant::now() + Duration::from_secs(3600));
-    assert!(!lanes.shared.watch.seats().iter().any(|seat| seat.is_replaced()));
+    watch::look(shared(&lanes), Instant::now() + Duration::from_secs(3600));
+    assert!(!shared(&lanes).watch.seats().iter().any(|seat| seat.is_replaced()));
     gate.wait();
     assert_ne!(task.await.unwrap(), Some(IDLE));
 }
@@ -185,7 +190,7 @@ async fn builtins_that_do_not_yield_wait_for_each_other_and_all_come_to_their_en
     let endless: Vec<_> =
         (0..std::thread::available_parallelism().unwrap().get() + 3).map(|_| tokio::spawn(lanes.run(endless(&engine)))).collect();
     let waits = || {
-        let seats = lanes.shared.watch.seats();
+        let seats = shared(&lanes).watch.seats();
         seats.iter().any(|seat| seat.is_held() && seat.thread().state() == State::Stopped)
     };
     while !waits() {

@@ -10,6 +10,7 @@ use dormouse_lifecycle::{Json, Owned};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
+use dormouse_service::Clock;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -80,6 +81,7 @@ pub(super) struct Live {
     /// Entries of the journal for the next commit.
     pub(super) journal: Vec<Json>,
     pub(super) idle_since: Instant,
+    pub(super) clock: Clock,
     /// Whether it has given back the memory that it does not need since it ran last.
     pub(super) rests: bool,
 }

@@ -20,6 +20,7 @@ use super::actor::Actor;
 use super::wake::EngineState;
 use super::{Fault, gone};
 use crate::contents::Ready;
+use crate::environment::Threads;
 use crate::lanes::sparing;
 use crate::metrics::CommitOutcome;
 use crate::sealed::Outgoing;
@@ -66,12 +67,13 @@ impl Actor {
         let lost_before = std::mem::replace(&mut self.lost_commit, true);
         let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unavailable)?;
         live.state.event_seq = event_seq;
-        let change = change(live, base.as_deref(), writer.is_some()).map_err(Fault::Unavailable)?;
+        let time = self.pod.environment.clock.now();
+        let change = change(live, base.as_deref(), writer.is_some(), time).map_err(Fault::Unavailable)?;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
         let annex = Annex { blobs: table, ..self.due_annex(base, mark, writer.is_some()) };
         let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
-        let (commit, step) = begin(owned, change, annex, put_id).await?;
+        let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
         let mut written = bytes;
         let outcome = drive(&pod.storage, commit, step, outgoing, &mut written).await;
         let took = began.elapsed();
@@ -101,7 +103,7 @@ impl Actor {
 
 /// What has changed in the instance since `base`, or else since the last commit. The first commit that is `sealed` writes everything anew, so
 /// that nothing of the session stays in clear that no checkpoint needs.
-fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> Result<Change, ApiError> {
+fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool, time: jiff::Timestamp) -> Result<Change, ApiError> {
     let engine_digest = live.instance.engine().digest().to_string();
     // Pages are differences to an engine's base image: those of another engine say nothing.
     let another = |head: &Head| super::wake::holds_contents(head) || head.engine_digest != engine_digest;
@@ -119,15 +121,15 @@ fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool) -> R
         globals: Json::of(&EngineState { globals, host, differences: true }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
         engine_digest,
-        time: jiff::Timestamp::now().to_string(),
+        time: time.to_string(),
     })
 }
 
-async fn begin(owned: Owned, change: Change, annex: Annex, put_id: String) -> Result<(Commit, Step), Fault> {
+async fn begin(threads: Threads, owned: Owned, change: Change, annex: Annex, put_id: String) -> Result<(Commit, Step), Fault> {
     if change.pages.len() < BLOCKING_PAGES_MIN {
         return Ok(Commit::begin_with(&owned, change, annex, put_id));
     }
-    let begun = tokio::task::spawn_blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
+    let begun = threads.blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
     begun.map_err(|error| Fault::Poisoned(format!("compressing the pages: {error}")))
 }
 

@@ -35,6 +35,6 @@ async fn by_digest(pod: &Shared, digest: &str) -> Result<Engine, EngineError> {
         return Ok(engine);
     }
     let (engines, wanted) = (pod.engines.clone(), digest.to_owned());
-    let compiled = tokio::task::spawn_blocking(move || engines.get(&wanted)).await;
+    let compiled = pod.environment.threads.blocking(move || engines.get(&wanted)).await;
     compiled.map_err(|error| EngineError::Load(error.to_string()))?
 }

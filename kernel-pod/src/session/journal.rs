@@ -18,7 +18,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 10;
 impl Live {
     /// Puts an entry into the next commit.
     pub(super) fn note(&mut self, body: JournalBody) {
-        let record = JournalRecord { time: jiff::Timestamp::now().to_string(), epoch: self.owned.epoch, body };
+        let record = JournalRecord { time: self.clock.now().to_string(), epoch: self.owned.epoch, body };
         match Json::of(&record) {
             Ok(entry) => self.journal.push(entry),
             Err(error) => tracing::error!(%error, "an entry of the journal cannot be written"),

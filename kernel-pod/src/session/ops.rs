@@ -7,6 +7,7 @@ use std::time::Duration;
 use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -84,12 +85,13 @@ pub(crate) struct InFlight {
     abortable: BTreeMap<u64, AbortHandle>,
     /// Calls that the record already held: an earlier owner may have sent them.
     inherited: BTreeSet<u64>,
+    clock: Clock,
 }
 
 impl InFlight {
     /// What a record that was restored holds, under way again.
-    pub(crate) fn resume(state: &SessionState, caller: Option<&Caller>) -> Self {
-        let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), ..Self::default() };
+    pub(crate) fn resume(state: &SessionState, clock: Clock, caller: Option<&Caller>) -> Self {
+        let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), clock, ..Self::default() };
         // What is laid back may already be less than what is committed, so nothing is said about what is settled.
         in_flight.follow(state, caller, 0);
         in_flight
@@ -144,7 +146,7 @@ impl InFlight {
     }
 
     fn arm(&mut self, op: u64, due_ms: i64) {
-        let wait_ms = u64::try_from(due_ms.saturating_sub(now_ms())).unwrap_or(0);
+        let wait_ms = u64::try_from(due_ms.saturating_sub(self.clock.now_ms())).unwrap_or(0);
         let at = Instant::now() + Duration::from_millis(wait_ms).min(TIMER_SLEEP_MAX);
         self.due.insert(op, at);
         self.timers.insert((at, op), ());
@@ -218,7 +220,7 @@ impl InFlight {
                     self.timers.remove(&(at, op));
                     self.due.remove(&op);
                     match state.pending.get(&op) {
-                        Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
+                        Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(self.clock.now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
                         Some(Pending::Timer { .. }) => return Settled::Timer { op },
                         _ => {}
                     }
@@ -235,9 +237,4 @@ impl InFlight {
 
 fn sleep_max_ms() -> i64 {
     i64::try_from(TIMER_SLEEP_MAX.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
 use super::calls::{Allowance, Outgoing};
-use super::ops::{Settled, now_ms};
+use super::ops::Settled;
 use super::state::{Pending, Recorded, RunningCell};
 use super::{EvalJob, Fault, budget, journal};
 use crate::metrics::CellOutcome;
@@ -56,7 +56,7 @@ impl Actor {
         let Some(live) = &mut self.live else { return Ok(()) };
         live.dirty = true;
         live.state.declare(self.scripts.declared(&filename));
-        let running = RunningCell::new(request, cell, filename);
+        let running = RunningCell::new(request, cell, filename, live.clock.now_ms());
         live.note(journal::began(&running));
         live.state.running = Some(running);
         match compiled {
@@ -273,7 +273,7 @@ impl Actor {
             return Ok(None);
         }
         #[expect(clippy::cast_precision_loss, reason = "the duration of a cell in milliseconds is far below 2^52")]
-        let duration_ms = now_ms().saturating_sub(running.started_ms).max(0) as f64;
+        let duration_ms = live.clock.now_ms().saturating_sub(running.started_ms).max(0) as f64;
         let stats = EvalStats {
             duration_ms: duration_ms.max(running.cpu_ms),
             cpu_ms: running.cpu_ms,
@@ -298,7 +298,7 @@ impl Actor {
         };
         live.note(journal::ended(&result));
         live.state.record(Recorded::new(running.request.idempotency_key, &result));
-        live.state.last_active = Some(jiff::Timestamp::now().to_string());
+        live.state.last_active = Some(live.clock.now().to_string());
         Ok(Some(result))
     }
 }
@@ -341,7 +341,7 @@ impl Live {
             OpKind::Timer { delay_ms } => {
                 #[expect(clippy::cast_possible_truncation, reason = "a cast from float saturates, and the delay is at least 0")]
                 let delay_ms = delay_ms.max(0.0).ceil() as i64;
-                self.state.pending.insert(op.id, Pending::Timer { due_ms: now_ms().saturating_add(delay_ms) });
+                self.state.pending.insert(op.id, Pending::Timer { due_ms: self.clock.now_ms().saturating_add(delay_ms) });
                 None
             }
             OpKind::CancelTimer { id } => {
@@ -369,12 +369,12 @@ impl Live {
 }
 
 impl RunningCell {
-    fn new(request: EvalRequest, cell: u64, filename: String) -> Self {
+    fn new(request: EvalRequest, cell: u64, filename: String, started_ms: i64) -> Self {
         Self {
             request,
             cell,
             filename,
-            started_ms: now_ms(),
+            started_ms,
             console: Vec::new(),
             display: Vec::new(),
             output_bytes: 0,

@@ -203,7 +203,8 @@ impl Actor {
             self.current =
                 Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
         }
-        let in_flight = InFlight::resume(&state, self.sender().as_ref());
+        let clock = self.pod.environment.clock;
+        let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());
         let epoch = self.assignment.epoch;
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
@@ -223,6 +224,7 @@ impl Actor {
             litter,
             journal,
             idle_since,
+            clock,
             rests: false,
         });
     }

@@ -8,11 +8,12 @@ use std::{
 };
 
 use reqwest::{
-    Method, RequestBuilder,
+    Method, RequestBuilder, Response,
     dns::{Addrs, Name, Resolve, Resolving},
 };
 
 use super::{Identity, TlsError, TlsFiles, files::Loaded};
+use crate::wire::{SendError, Wire};
 
 /// How long a peer may take to accept a connection and prove who it is.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -37,10 +38,15 @@ pub struct PeerClient {
 
 #[derive(Debug)]
 struct Shared {
-    tls: TlsFiles,
-    peers: Mutex<Peers>,
+    way: Way,
     /// Carries the errors of requests that cannot even be formed.
     fallback: reqwest::Client,
+}
+
+#[derive(Debug)]
+enum Way {
+    Network { tls: TlsFiles, peers: Mutex<Peers> },
+    Wire(Arc<dyn Wire>),
 }
 
 /// One HTTP client per (identity, address): a pool that was shared would reuse an identity's connection to an address it has left.
@@ -57,7 +63,24 @@ impl PeerClient {
     /// The HTTP client cannot be made.
     pub fn new(tls: TlsFiles) -> Result<Self, TlsError> {
         let fallback = build(&tls.current(), Target::default())?;
-        Ok(Self { shared: Arc::new(Shared { tls, peers: Mutex::default(), fallback }) })
+        Ok(Self { shared: Arc::new(Shared { way: Way::Network { tls, peers: Mutex::default() }, fallback }) })
+    }
+
+    /// A client whose requests something else than the network carries; the URL's host is the peer's identity. `client` only forms them.
+    #[must_use]
+    pub fn over(client: reqwest::Client, wire: Arc<dyn Wire>) -> Self {
+        Self { shared: Arc::new(Shared { way: Way::Wire(wire), fallback: client }) }
+    }
+
+    /// Sends what [`Self::request`] has formed.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, SendError> {
+        match &self.shared.way {
+            Way::Network { .. } => Ok(request.send().await?),
+            Way::Wire(wire) => wire.carry(request.build()?).await,
+        }
     }
 
     /// A request to `peer` at `address` (`host:port`, where host is an IP address or a DNS name). `path` begins with `/` and may hold a query.
@@ -67,7 +90,8 @@ impl PeerClient {
             return self.shared.fallback.request(method, format!("https://{address}{path}:not-host-and-port"));
         };
         let url = format!("https://{}:{}{path}", peer.dns_name(), target.port);
-        match self.client(peer, address, target) {
+        let Way::Network { tls, peers } = &self.shared.way else { return self.shared.fallback.request(method, url) };
+        match client(tls, peers, peer, address, target) {
             Ok(client) => client.request(method, url),
             Err(error) => {
                 tracing::error!(%error, "no HTTP client");
@@ -75,21 +99,21 @@ impl PeerClient {
             }
         }
     }
+}
 
-    fn client(&self, peer: &Identity, address: &str, target: Target) -> Result<reqwest::Client, TlsError> {
-        let loaded = self.shared.tls.current();
-        let mut peers = self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.generation != loaded.generation || peers.clients.len() >= PEERS_MAX {
-            *peers = Peers { generation: loaded.generation, clients: HashMap::new() };
-        }
-        let key = (peer.dns_name(), address.to_owned());
-        if let Some(client) = peers.clients.get(&key) {
-            return Ok(client.clone());
-        }
-        let client = build(&loaded, target)?;
-        peers.clients.insert(key, client.clone());
-        Ok(client)
+fn client(tls: &TlsFiles, peers: &Mutex<Peers>, peer: &Identity, address: &str, target: Target) -> Result<reqwest::Client, TlsError> {
+    let loaded = tls.current();
+    let mut peers = peers.lock().unwrap_or_else(PoisonError::into_inner);
+    if peers.generation != loaded.generation || peers.clients.len() >= PEERS_MAX {
+        *peers = Peers { generation: loaded.generation, clients: HashMap::new() };
     }
+    let key = (peer.dns_name(), address.to_owned());
+    if let Some(client) = peers.clients.get(&key) {
+        return Ok(client.clone());
+    }
+    let client = build(&loaded, target)?;
+    peers.clients.insert(key, client.clone());
+    Ok(client)
 }
 
 fn build(loaded: &Loaded, target: Target) -> Result<reqwest::Client, TlsError> {

@@ -15,7 +15,6 @@ use dormouse_protocol::kernel::{Assignment, JournalCall, StoredCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::actor::Actor;
-use super::ops::now_ms;
 use super::state::Pending;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
@@ -202,7 +201,7 @@ impl Actor {
         let Some(live) = &mut self.live else { return };
         let Replayed { replay, contents, settings } = replayed;
         contents.carry(&live.contents, CONTEXT_PREFIX).await;
-        let now = now_ms();
+        let now = live.clock.now_ms();
         live.state.pending = replay
             .timers()
             .map(|(op, wait_ms)| (op, Pending::Timer { due_ms: now.saturating_add(i64::try_from(wait_ms).unwrap_or(i64::MAX)) }))
@@ -213,7 +212,7 @@ impl Actor {
         live.contents = contents;
         live.settings = settings;
         live.dirty = true;
-        live.in_flight = super::ops::InFlight::resume(&live.state, None);
+        live.in_flight = super::ops::InFlight::resume(&live.state, live.clock, None);
     }
 }
 
