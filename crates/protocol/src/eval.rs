@@ -144,6 +144,9 @@ pub struct EvalResult {
     pub sequence: u64,
     /// Whether that commit is in the store.
     pub durable: bool,
+    /// The key under which it is recorded, given or made: the same request with it gets this answer and runs nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
     /// What it cost.
     pub stats: EvalStats,
 }

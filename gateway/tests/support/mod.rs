@@ -171,6 +171,7 @@ pub fn result(preview: &str) -> EvalResult {
         cell: 1,
         sequence: 1,
         durable: true,
+        idempotency_key: None,
         stats: Default::default(),
     }
 }

@@ -131,6 +131,7 @@ impl Answer {
             cell: self.cell,
             sequence: outcome.sequence,
             durable: true,
+            idempotency_key: None,
             stats: EvalStats::default(),
         })
     }
@@ -176,6 +177,7 @@ mod tests {
             cell,
             sequence: cell + 1,
             durable: true,
+            idempotency_key: None,
             stats: EvalStats::default(),
         };
         Recorded { key: Some(format!("key-{cell}")), result }

@@ -294,6 +294,7 @@ impl Actor {
             cell: running.cell,
             sequence: live.owned.head.as_ref().map_or(0, |head| head.sequence) + 1,
             durable: true,
+            idempotency_key: None,
             stats,
         };
         live.note(journal::ended(&result));
