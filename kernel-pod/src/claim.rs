@@ -9,6 +9,7 @@ use dormouse_protocol::eval::{EvalResult, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::pod::{Pod, Running, ended};
 use crate::session::{EvalJob, Message, Waiter, gone};
@@ -120,7 +121,14 @@ impl Pod {
             return Err(ApiError::new(ErrorCode::InvalidRequest, message));
         }
         let assignment = call.assignment.clone();
-        let job = EvalJob { request: call.eval, assignment: call.assignment, waiters: vec![waiter], attempts: 0, woke: Woke::No };
+        let job = EvalJob {
+            request: call.eval,
+            assignment: call.assignment,
+            waiters: vec![waiter],
+            attempts: 0,
+            woke: Woke::No,
+            arrived: Instant::now(),
+        };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await
     }
 

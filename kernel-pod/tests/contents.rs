@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Faulty, World, assign, assign_spec, eval, spec, try_eval, value};
+use common::{Faulty, World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
@@ -125,7 +125,7 @@ async fn what_was_not_acked_was_not_put_and_leaves_nothing() {
     value(&pod, &session, "host.ctx.put('c', 'first'); host.ctx.put('gone', 'x'); 0").await;
     let lost =
         "host.ctx.put('c', 'second'); host.ctx.put('more', new Uint8Array(3 << 20)); host.ctx.delete('gone'); new Array(4e9).join('')";
-    assert_eq!(try_eval(&pod, &session, lost).await.unwrap_err().code, ErrorCode::TimeoutError);
+    assert_eq!(eval(&pod, &session, lost).await.error.unwrap().code, ErrorCode::TimeoutError);
     let all = "[host.ctx.get('c'), host.ctx.get('gone'), host.ctx.list().length]";
     assert_eq!(value(&pod, &session, all).await, json!(["first", "x", 2]));
     until_pieces(&*world.store, "u1", 2).await;
@@ -231,4 +231,19 @@ async fn an_answer_fills_memory_that_a_commit_has_armed() {
     assert_eq!(value(&pod, &session, sum).await, json!(9 << 20));
     let (pod, session) = moved(&world, &pod, 2).await;
     assert_eq!(value(&pod, &session, "[read[5], read.length, keep[99][0]]").await, json!([9, 1 << 20, 100]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cell_puts_after_a_later_epoch_came_is_not_taken_for_a_predecessors() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "host.ctx.put('a', 'x'.repeat(2 << 20)); let n = 1; n").await;
+    // The same process goes on under a later epoch, without a restore; then its first commit sweeps, and so does the next owner's.
+    let later = Assignment { epoch: 5, ..session };
+    value(&pod, &later, "host.ctx.append('a', 'y'.repeat(2 << 20)); await sleep(1); host.ctx.append('a', 'z'.repeat(2 << 20)); 0").await;
+    value(&pod, &later, "host.ctx.append('a', 'w'); 0").await;
+    let (pod, session) = moved(&world, &pod, 6).await;
+    let ends = "const all = host.ctx.get('a'); [all.length, all[0], all[3 << 20], all[5 << 20], all.at(-1)]";
+    assert_eq!(value(&pod, &session, ends).await, json!([(6 << 20) + 1, "x", "y", "z", "w"]));
 }

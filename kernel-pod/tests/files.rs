@@ -4,10 +4,11 @@
 mod common;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::{Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
-use common::{World, assign, assign_spec, eval, spec, value};
+use common::{Faulty, World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::parse_piece;
@@ -221,4 +222,34 @@ async fn files_are_put_while_cells_wait_and_forks_have_them() {
     assert!(content(&pod, &child, "/late").await == noise(2 << 20));
     put(&pod, about(&child, "/late"), b"mine").await.unwrap();
     assert!(content(&pod, &session, "/late").await == noise(2 << 20));
+}
+
+/// More than last pieces are held in memory, while cells commit to a store that takes its time.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_files_come_in_at_once_and_each_has_all_its_bytes() {
+    const FILES: usize = 8;
+    let store = Arc::new(Faulty::default().slow(200));
+    let world = World::default();
+    let pod = world.pod_over("a", Arc::<Faulty>::clone(&store));
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 0; n").await;
+    let puts: Vec<_> = (0..FILES)
+        .map(|file| {
+            let (pod, call) = (pod.clone(), about(&session, &format!("/f{file}")));
+            tokio::spawn(async move { put(&pod, call, &noise((2 << 20) + file)).await })
+        })
+        .collect();
+    let mut cells = 0;
+    while !puts.iter().all(tokio::task::JoinHandle::is_finished) {
+        cells += 1;
+        assert_eq!(value(&pod, &session, "++n").await, json!(cells));
+    }
+    for put in puts {
+        put.await.unwrap().unwrap();
+    }
+    let other = world.pod_over("b", store);
+    let moved = assign(&other, "u1", 2);
+    for file in 0..FILES {
+        assert!(content(&other, &moved, &format!("/f{file}")).await == noise((2 << 20) + file), "file {file}");
+    }
 }

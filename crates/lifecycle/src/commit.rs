@@ -33,6 +33,9 @@ use crate::{
 /// Segments after which a chain is rewritten as one: each is a GET on the path of a wake.
 pub const CHAIN_SEGMENTS_MAX: usize = 8;
 
+/// Segments up to which a chain may grow where it cannot be rewritten: what a head may name.
+pub const SEGMENTS_APPENDED_MAX: usize = crate::head::SEGMENTS_MAX;
+
 /// Bytes of later segments that are always tolerated, however small the first one is.
 pub const CHAIN_SLACK_BYTES: u64 = 256 << 10;
 

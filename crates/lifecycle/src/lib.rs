@@ -18,6 +18,7 @@
 //! | [`journal`] | how the record of what happened grows and rolls over |
 //! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
+//! | [`ends`] | how cells ended, by idempotency key |
 //! | [`fork`] | what a child takes from its parent |
 //! | [`recover`] | what is left of a session whose head is lost |
 //! | [`acquire`] | whether a head that was read may be restored under an assignment |
@@ -39,6 +40,7 @@ pub mod claim;
 pub mod clusters;
 pub mod commit;
 mod compression;
+pub mod ends;
 pub mod fork;
 pub mod head;
 pub mod image;

@@ -119,7 +119,9 @@ impl Contents {
 
     /// Goes on from `table`, which the base of the next commit has.
     pub(crate) async fn go_on_from(&self, table: &Table) {
-        self.inner.lock().await.table.clone_from(table);
+        let mut inner = self.inner.lock().await;
+        inner.table.clone_from(table);
+        inner.changed = true;
     }
 
     /// Puts what is still to be put; what a commit under `epoch` then names is in the store.
@@ -137,6 +139,30 @@ impl Contents {
         let unnamed = std::mem::take(&mut inner.unnamed);
         inner.doomed.extend(unnamed);
         Ok(Ready { table, bytes })
+    }
+
+    /// The commit that was ready for was not sent: what is new is for the next one.
+    pub(crate) async fn unsent(&self, changed: bool) {
+        self.inner.lock().await.changed |= changed;
+    }
+
+    /// What the session has, if that differs from what the last commit names.
+    pub(crate) async fn changed_table(&self) -> Option<Table> {
+        let inner = self.inner.lock().await;
+        inner.changed.then(|| inner.table.clone())
+    }
+
+    /// Puts what is still to be put, and waits until all of it is stored.
+    pub(crate) async fn settle(&self) -> Result<(), ApiError> {
+        let mut inner = self.inner.lock().await;
+        if !inner.changed {
+            return Ok(());
+        }
+        let names: Vec<String> = inner.tails.keys().cloned().collect();
+        for name in names {
+            self.put_tail(&mut inner, &name).await;
+        }
+        inner.uploads.settle().await
     }
 
     /// A commit has named what was ready for it. Answers keys that no head will name.
@@ -184,7 +210,14 @@ impl Contents {
     }
 
     /// Begins a content, or goes on with it, for `bytes` more.
-    async fn open_locked(&self, inner: &mut MutexGuard<'_, Inner>, name: &str, text: bool, append: bool, bytes: u64) -> Result<(), BlobError> {
+    async fn open_locked(
+        &self,
+        inner: &mut MutexGuard<'_, Inner>,
+        name: &str,
+        text: bool,
+        append: bool,
+        bytes: u64,
+    ) -> Result<(), BlobError> {
         let known = inner.table.get(name).filter(|_| append).map(|blob| (blob.bytes(), blob.text));
         let before = known.map_or(0, |(bytes, _)| bytes);
         blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| told(&limited(&refused)))?;

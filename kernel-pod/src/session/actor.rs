@@ -17,8 +17,10 @@ use tokio::time::Instant;
 use super::cells::Scripts;
 use super::leave::Leave;
 use super::ops::{InFlight, Settled};
-use super::state::SessionState;
-use super::{EvalJob, Fault, Handle, Message, QUEUED_EVALS_MAX, Reply, gone};
+use super::setback::{Answered, Blame, Setback};
+use super::state::{RunningCell, SessionState};
+use super::unresolved::Unresolved;
+use super::{EvalJob, Fault, Handle, Message, Reply, gone};
 use crate::claim::Claim;
 use crate::contents::Contents;
 use crate::pod::Shared;
@@ -47,17 +49,29 @@ pub(crate) struct Actor {
     pub(super) respec: bool,
     /// Why it cannot run.
     pub(super) failure: Option<ApiError>,
+    /// The generation of the spec whose bootstrap code ended badly in a way that would come again.
+    pub(super) bad_bootstrap: Option<i64>,
+    /// Requests that wait for the end of the bootstrap code.
+    pub(super) deferred: VecDeque<Message>,
     /// Whether guest code runs at this moment.
     pub(super) executing: bool,
     pub(super) waking: bool,
     /// What was told last.
     pub(super) told: Option<SessionReport>,
     pub(super) told_state: Option<State>,
-    /// What made an instance trap: it is not tried again after the restore.
-    pub(super) poison: Poison,
+    /// What the turn under way is for.
+    pub(super) blame: Blame,
+    /// The cell that has ended and is not stored yet, without its output.
+    pub(super) finishing: Option<RunningCell>,
+    /// What is left of the instance that was lost.
+    pub(super) setback: Option<Setback>,
     pub(super) scripts: Scripts,
-    /// Whether a commit was begun that nobody knows the outcome of: its segment may lie in the store unnamed.
+    /// A commit that may be stored or not.
+    pub(super) unresolved: Option<Box<Unresolved>>,
+    /// Whether a commit was begun that did not come to its end: its segment may lie in the store unnamed.
     pub(super) lost_commit: bool,
+    /// When it was looked last whether those are still there who wait.
+    pub(super) looked_at_queue: Option<Instant>,
     pub(super) leaving: Option<Leave>,
 }
 
@@ -74,6 +88,12 @@ pub(super) struct Live {
     pub(super) slot: Slot,
     /// Whether something has run since the last commit.
     pub(super) dirty: bool,
+    /// Whether something has run that neither a commit nor `answered` has.
+    pub(super) moved: bool,
+    /// The last answer's state, where that is ahead of the last commit.
+    pub(super) answered: Option<Box<Answered>>,
+    /// Whether the way to the store is too slow for whole images: what changes is appended as long as that can go on.
+    pub(super) appends: bool,
     /// Since when an answer is ahead of storage.
     pub(super) unstored_since: Option<Instant>,
     /// Whether processes before this one may have left objects that no head names. The next commit sweeps them.
@@ -86,13 +106,6 @@ pub(super) struct Live {
     pub(super) rests: bool,
 }
 
-/// What is left out of the record after a restore.
-#[derive(Debug, Default)]
-pub(super) struct Poison {
-    pub(super) op: Option<u64>,
-    pub(super) cell: Option<u64>,
-}
-
 enum Step {
     Message(Option<Message>),
     Settled(Settled),
@@ -100,6 +113,9 @@ enum Step {
     Idle,
     Rest,
     Store,
+    Resolve,
+    BootstrapOver,
+    QueueWaited,
 }
 
 impl Actor {
@@ -122,21 +138,29 @@ impl Actor {
             verify: false,
             respec: false,
             failure: None,
+            bad_bootstrap: None,
+            deferred: VecDeque::new(),
             executing: false,
             waking: false,
             told: None,
             told_state: None,
-            poison: Poison::default(),
+            blame: Blame::default(),
+            finishing: None,
+            setback: None,
             scripts: Scripts::default(),
+            unresolved: None,
             lost_commit: false,
+            looked_at_queue: None,
             leaving: None,
         }
     }
 
     pub(super) async fn run(mut self) {
         while self.leaving.is_none() {
+            self.begin_deferred().await;
             self.begin_queued().await;
             self.end_stuck().await;
+            self.settle_debts().await;
             if self.leaving.is_some() {
                 break;
             }
@@ -157,6 +181,9 @@ impl Actor {
                     self.on_result(result);
                 }
                 Step::Rest => self.rest(),
+                Step::Resolve => self.try_resolve().await,
+                Step::BootstrapOver => self.end_bootstrap(),
+                Step::QueueWaited => self.end_waits().await,
                 Step::Store => {
                     let result = self.commit().await;
                     self.on_result(result.map(drop));
@@ -170,6 +197,7 @@ impl Actor {
         self.offer_slot();
         let idle_at = self.idle_deadline();
         let (idle, rest, store) = (at(idle_at), at(self.rest_deadline()), at(self.store_deadline()));
+        let (resolve, over, waited) = (at(self.resolve_at()), at(self.bootstrap_deadline()), at(self.queue_deadline()));
         let settled = async {
             match &mut self.live {
                 Some(live) => live.in_flight.next(&live.state).await,
@@ -183,6 +211,9 @@ impl Actor {
             () = store => Step::Store,
             () = idle => Step::Idle,
             () = rest => Step::Rest,
+            () = resolve => Step::Resolve,
+            () = over => Step::BootstrapOver,
+            () = waited => Step::QueueWaited,
         }
     }
 
@@ -194,7 +225,7 @@ impl Actor {
     }
 
     /// When to go to sleep, if nothing happens until then. `None`: not while this lasts.
-    fn idle_deadline(&self) -> Option<Instant> {
+    pub(super) fn idle_deadline(&self) -> Option<Instant> {
         let live = self.live.as_ref()?;
         let busy = live.state.running.is_some() || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
         if busy || self.assignment.spec.operating_mode == OperatingMode::Running {
@@ -203,76 +234,7 @@ impl Actor {
         Some(live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds)))
     }
 
-    async fn on_message(&mut self, message: Message) {
-        match message {
-            Message::Eval(job) => self.on_eval(*job),
-            Message::Wake(assignment, reply) => {
-                let result = match self.adopt(&assignment) {
-                    Ok(()) => self.wake_and_store().await,
-                    Err(error) => return drop(reply.send(Err(error))),
-                };
-                if let Some(live) = &mut self.live {
-                    live.idle_since = Instant::now();
-                }
-                self.answer_report(reply, result);
-            }
-            Message::Hibernate(assignment, reply) => {
-                if let Err(error) = self.adopt(&assignment) {
-                    return drop(reply.send(Err(error)));
-                }
-                let result = self.sleep_on_request().await;
-                self.answer_report(reply, result);
-            }
-            Message::Evict(reply) => {
-                if self.idle_deadline().is_some() {
-                    let result = self.hibernate().await;
-                    self.on_result(result);
-                }
-                let _ = reply.send(());
-            }
-            Message::Checkpoint(assignment, label, reply) => {
-                if let Err(error) = self.adopt(&assignment) {
-                    return drop(reply.send(Err(error)));
-                }
-                let result = self.make_checkpoint(label).await;
-                let answer = self.settle_answer(result);
-                let _ = reply.send(answer);
-            }
-            Message::Restore(assignment, checkpoint, reply) => {
-                if let Err(error) = self.adopt(&assignment) {
-                    return drop(reply.send(Err(error)));
-                }
-                let result = self.restore_checkpoint(&checkpoint).await;
-                let answer = self.settle_answer(result);
-                let _ = reply.send(answer.map(|()| self.report()));
-            }
-            Message::Migrate(assignment, dry_run, reply) => self.answer_migrate(&assignment, dry_run, reply).await,
-            Message::Files(assignment, ask, reply) => self.answer_files(&assignment, *ask, reply).await,
-            Message::Interrupt(assignment, reply) => {
-                let result = self.adopt(&assignment);
-                if result.is_ok() {
-                    self.interrupt_awaiting().await;
-                }
-                let _ = reply.send(result);
-            }
-            Message::Forget(assignment, reply) => match self.adopt(&assignment) {
-                Ok(()) => self.leaving = Some(Leave::Forgotten(reply)),
-                Err(error) => drop(reply.send(Err(error))),
-            },
-            Message::Drain(reply) => {
-                let result = self.hibernate().await;
-                self.on_result(result);
-                if self.leaving.is_none() {
-                    self.tell();
-                    self.leaving = Some(Leave::Drained(Some(reply)));
-                } else {
-                    let _ = reply.send(());
-                }
-            }
-        }
-    }
-
-    fn answer_report(&mut self, reply: Reply<SessionReport>, result: Result<(), Fault>) {
+    pub(super) fn answer_report(&mut self, reply: Reply<SessionReport>, result: Result<(), Fault>) {
         let error = result.as_ref().err().map(Fault::error);
         self.on_result(result);
         if self.leaving.is_none() {
@@ -314,84 +276,60 @@ impl Actor {
         Ok(())
     }
 
-    fn on_eval(&mut self, job: EvalJob) {
-        if let Err(error) = self.adopt(&job.assignment) {
-            return job.answer(Err(error));
-        }
-        let key = &job.request.idempotency_key;
-        let same = |other: &&mut EvalJob| key.is_some() && other.request.idempotency_key == *key;
-        if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
-            return known.waiters.extend(job.waiters);
-        }
-        if self.queue.len() >= QUEUED_EVALS_MAX {
-            let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
-            return job.answer(Err(ApiError::new(dormouse_protocol::ErrorCode::SessionBusy, message)));
-        }
-        self.queue.push_back(job);
-    }
-
-    /// Begins the evals that wait, one after the other, until one of them awaits the world.
-    async fn begin_queued(&mut self) {
-        while self.leaving.is_none() && !self.queue.is_empty() {
-            let woke = match self.ensure_live().await {
-                Ok(woke) => woke,
-                Err(fault) => {
-                    let error = fault.error();
-                    self.on_result(Err(fault));
-                    for job in std::mem::take(&mut self.queue) {
-                        job.answer(Err(error.clone()));
-                    }
-                    return;
-                }
-            };
-            self.answer_known();
-            if self.current.is_some() {
-                return;
-            }
-            let Some(mut job) = self.queue.pop_front() else { return };
-            if woke != dormouse_protocol::eval::Woke::No {
-                job.woke = woke;
-            }
-            let result = self.run_cell(job).await;
-            self.on_result(result);
-        }
-    }
-
     /// Deals with the end of something that may have failed.
     pub(super) fn on_result(&mut self, result: Result<(), Fault>) {
         let Err(fault) = result else { return };
         let error = fault.error();
-        let reason = fault.reason();
-        tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, reason, "the session cannot go on as it was");
-        if let Fault::Poisoned(_) | Fault::Overrun = &fault {
-            self.poison.cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
-        }
-        self.drop_live();
-        let current = self.current.take();
+        let was_bootstrapping = self.is_bootstrapping();
+        tracing::warn!(uid = %self.assignment.uid, session = %self.assignment.name, %error, "the session cannot go on as it was");
         match fault {
-            Fault::Superseded => match current {
-                Some(mut job) if job.attempts < RERUNS_MAX => {
-                    job.attempts += 1;
-                    self.queue.push_front(job);
-                }
-                Some(job) => job.answer(Err(error)),
-                None => {}
-            },
             Fault::Gone(_) => {
+                self.drop_live();
                 let claimed = self.claim.as_ref().is_some_and(|claim| !claim.is_confirmed());
                 self.leaving = Some(if claimed { Leave::Withdrawn(error.clone()) } else { Leave::Gone(error.clone()) });
-                if let Some(job) = current {
-                    job.answer(Err(error));
+                self.owe_no_longer(&error);
+            }
+            Fault::Superseded => {
+                self.go_back(None);
+                match self.current.take() {
+                    Some(mut job) if job.attempts < RERUNS_MAX => {
+                        job.attempts += 1;
+                        return self.queue.push_front(job);
+                    }
+                    job => self.current = job,
                 }
             }
-            Fault::Failed(_) | Fault::Unavailable(_) | Fault::Poisoned(_) | Fault::Overrun => {
-                if let Fault::Failed(error) = fault {
-                    self.failure = Some(error);
-                }
-                if let Some(job) = current {
-                    job.answer(Err(error));
-                }
+            // Who waits for the cell hears of its end when that is recorded.
+            Fault::Ended(end) => self.go_back(Some(end)),
+            Fault::Unstored(_) => {
+                self.failure = Some(error.clone());
+                self.go_back(None);
             }
+            Fault::Failed(_) => {
+                self.failure = Some(error.clone());
+                self.go_back(None);
+            }
+            // The instance is as it was, and so is the cell that awaits in it.
+            Fault::Unavailable(_) if self.live.is_some() => return,
+            Fault::Unavailable(_) => {}
+        }
+        if let Some(job) = self.current.take() {
+            job.answer(Err(error.clone()));
+        }
+        if was_bootstrapping {
+            // They would begin the same code again.
+            self.end_waiting(&error);
+        }
+    }
+
+    /// Tells how the cell ended that was lost with its instance, once that is recorded.
+    async fn settle_debts(&mut self) {
+        if self.leaving.is_some() || !self.owes_an_end() {
+            return;
+        }
+        if let Err(fault) = self.ensure_live().await {
+            self.owe_no_longer(&fault.error());
+            self.on_result(Err(fault));
         }
     }
 }

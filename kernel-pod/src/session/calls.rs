@@ -11,7 +11,7 @@ use super::journal;
 use super::ops::{Caller, InFlight};
 use super::state::{Pending, STREAM_INTERRUPTED, SessionState};
 
-/// Bytes of all requests of `fetch` that wait in a record, as JSON. The record rides in every head.
+/// Bytes of all calls and requests that wait in a record, as JSON. The record rides in every head.
 const WAITING_REQUESTS_BYTES_MAX: usize = 6 << 20;
 
 /// Bytes of one request as JSON: the largest body as base64, and room for the rest.
@@ -51,8 +51,7 @@ impl Live {
         } else if fetch {
             refused_fetch(&self.state, &args, allowance.caller)
         } else {
-            let message = "the session has no ToolBroker: name one in spec.toolBrokerRef".to_owned();
-            allowance.caller.is_none().then_some((ErrorCode::ToolNotFound, message))
+            refused_call(&self.state, &args, allowance.caller)
         };
         if let Some((code, message)) = refused {
             self.state.pending.insert(op, Pending::Refused { name: code.to_string(), message });
@@ -101,6 +100,28 @@ impl Live {
     }
 }
 
+fn refused_call(state: &SessionState, args: &Value, caller: Option<&Caller>) -> Option<(ErrorCode, String)> {
+    if caller.is_none() {
+        return Some((ErrorCode::ToolNotFound, "the session has no ToolBroker: name one in spec.toolBrokerRef".to_owned()));
+    }
+    refused_size(state, args, "the arguments of calls", WAITING_REQUESTS_BYTES_MAX)
+}
+
+/// Why the record has no room for what is to leave: it rides in every head.
+fn refused_size(state: &SessionState, args: &Value, of: &str, bytes_max: usize) -> Option<(ErrorCode, String)> {
+    let bytes = size(args);
+    if bytes > bytes_max {
+        let message = format!("{of} may have {bytes_max} bytes; these have {bytes}. Hand large data on in parts");
+        return Some((ErrorCode::SizeAdmissionError, message));
+    }
+    let waiting = |pending: &Pending| if let Pending::Tool { args, .. } = pending { size(args) } else { 0 };
+    let waiting: usize = state.pending.values().map(waiting).sum();
+    (waiting + bytes > WAITING_REQUESTS_BYTES_MAX).then(|| {
+        let message = format!("{of} that wait would have more than {WAITING_REQUESTS_BYTES_MAX} bytes; await some first");
+        (ErrorCode::QuotaExceeded, message)
+    })
+}
+
 fn refused_fetch(state: &SessionState, request: &Value, caller: Option<&Caller>) -> Option<(ErrorCode, String)> {
     let denied = |message: &str| Some((ErrorCode::EgressDenied, message.to_owned()));
     let Some(caller) = caller else {
@@ -109,31 +130,17 @@ fn refused_fetch(state: &SessionState, request: &Value, caller: Option<&Caller>)
     if caller.allow.is_empty() {
         return denied("the session may fetch nothing: write what it may reach into spec.egress.allow");
     }
-    if size(request) > REQUEST_BYTES_MAX {
-        let message = format!("the body of a request must not be larger than {FETCH_BODY_BYTES_MAX} bytes");
-        return Some((ErrorCode::SizeAdmissionError, message));
-    }
-    let waiting: usize = state
-        .pending
-        .values()
-        .map(|pending| match pending {
-            Pending::Tool { args, fetch: true, .. } => size(args),
-            _ => 0,
-        })
-        .sum();
-    (waiting + size(request) > WAITING_REQUESTS_BYTES_MAX).then(|| {
-        let message = format!("the requests that wait would be larger than {WAITING_REQUESTS_BYTES_MAX} bytes; await some first");
-        (ErrorCode::QuotaExceeded, message)
-    })
+    refused_size(state, request, "requests", REQUEST_BYTES_MAX)
 }
 
-/// About the bytes of a request as JSON: its texts.
+/// About the bytes of a request as JSON.
 fn size(request: &Value) -> usize {
+    const SMALL_BYTES: usize = 8;
     match request {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(fields) => fields.values().map(size).sum(),
-        _ => 0,
+        Value::String(text) => text.len() + SMALL_BYTES,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + SMALL_BYTES,
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum::<usize>() + SMALL_BYTES,
+        Value::Null | Value::Bool(_) | Value::Number(_) => SMALL_BYTES,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Drives a commit against the store.
 //!
-//! When the store does not answer within [`COMMIT_TIMEOUT`], the outcome is unknown: the PUT may have landed, or may still. The instance is
-//! dropped then and its client told `StorageUnavailable`: nothing was acked and nothing has left. The next request reads the store and goes on
-//! from whatever is there. If the commit had landed, it holds the answer under the request's idempotency key, so a retry gets that; if it
-//! lands later still, the next commit meets it as `Superseded`, restores it and runs its own cell again.
+//! When the store does not answer in time after a head may have been sent, the outcome is unknown: the PUT may have landed, or may still. The
+//! instance is dropped then and its client told `StorageUnavailable`: nothing was acked and nothing has left. The commit itself is kept, byte by
+//! byte, and sent again until its outcome is known; before that nothing else is done with the session (`unresolved.rs`). So it lands, and holds
+//! the answer under the request's idempotency key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
-use dormouse_lifecycle::commit::{Failure, wants_full_image};
+use dormouse_lifecycle::commit::{Failure, SEGMENTS_APPENDED_MAX, wants_full_image};
 use dormouse_lifecycle::{Annex, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
+use dormouse_protocol::eval::CellError;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
-use super::actor::Actor;
+use super::actor::{Actor, Live};
+use super::unresolved::Unresolved;
 use super::wake::EngineState;
 use super::{Fault, gone};
 use crate::contents::Ready;
@@ -26,8 +28,11 @@ use crate::metrics::CommitOutcome;
 use crate::sealed::Outgoing;
 use crate::storage::Storage;
 
-/// How long a commit whose outcome is unknown is sent again.
+/// How long a commit whose outcome is unknown is sent again before its client is told, whatever its size.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The slowest way to the store that a commit is given the time for.
+const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 512 << 10;
 
 /// Wait before the first repetition.
 const RESEND_FIRST: Duration = Duration::from_millis(50);
@@ -39,9 +44,31 @@ const RESEND_WAIT_MAX: Duration = Duration::from_secs(2);
 const BLOCKING_PAGES_MIN: usize = 64;
 
 /// How a commit ended, for whoever holds the instance.
-enum Outcome {
+pub(super) enum Outcome {
     Committed(Owned),
+    /// Nothing that another process could read was sent.
+    Unsent(ApiError),
+    /// The head may be stored, or may be later.
+    Unknown(ApiError),
     Lost(CommitOutcome, Fault),
+}
+
+/// A commit on its way.
+pub(super) struct Attempt {
+    commit: Commit,
+    step: Option<Step>,
+    request: Option<Request>,
+    outgoing: Outgoing,
+    head_sent: bool,
+    /// Bytes that were stored.
+    pub(super) written: u64,
+}
+
+/// What is sent again when its outcome is unknown.
+enum Request {
+    Segment(String, Bytes),
+    Head(String, Bytes, lifecycle::Condition),
+    Read(String),
 }
 
 impl Actor {
@@ -53,45 +80,76 @@ impl Actor {
     /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
     pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         self.settle_claim_to_commit().await?;
-        sparing(self.store_changes(base, mark)).await
+        let appends = self.live.as_ref().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
+        let form = if appends { Form::Appended } else { Form::Chosen };
+        match sparing(self.store_changes(base.clone(), mark.clone(), form)).await? {
+            Stored::Done(written) => Ok(written),
+            // The whole image did not get through in time; what changed may.
+            Stored::TooSlow if self.may_append(base.as_deref()) => match sparing(self.store_changes(base, mark, Form::Appended)).await? {
+                Stored::Done(written) => Ok(written),
+                Stored::TooSlow => Err(Fault::Unstored(no_answer())),
+            },
+            Stored::TooSlow => Err(Fault::Unstored(no_answer())),
+        }
     }
 
-    async fn store_changes(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
+    /// Whether what changed can be put behind what is stored, where the whole would be written by choice.
+    fn may_append(&self, base: Option<&Head>) -> bool {
+        let Some(live) = &self.live else { return false };
+        let origin = base.or(live.owned.head.as_deref());
+        origin.is_some_and(|head| head.segments.len() < SEGMENTS_APPENDED_MAX && !must_rewrite(live, head, false))
+    }
+
+    async fn store_changes(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, form: Form) -> Result<Stored, Fault> {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let writer = self.pod.storage.writer().await.map_err(Fault::Unavailable)?;
-        let Some(live) = &mut self.live else { return Ok(0) };
+        let writer = self.pod.storage.writer().await.map_err(Fault::Unstored)?;
+        let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
         live.owned.epoch = epoch;
         // Until the commit is known to be done: pieces may have been put that no head names.
         let lost_before = std::mem::replace(&mut self.lost_commit, true);
-        let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unavailable)?;
+        let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unstored)?;
         live.state.event_seq = event_seq;
         let time = self.pod.environment.clock.now();
-        let change = change(live, base.as_deref(), writer.is_some(), time).map_err(Fault::Unavailable)?;
+        let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
+        let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
-        let annex = Annex { blobs: table, ..self.due_annex(base, mark, writer.is_some()) };
+        let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
+        let journal = annex.journal.clone();
         let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
         let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
-        let mut written = bytes;
-        let outcome = drive(&pod.storage, commit, step, outgoing, &mut written).await;
+        let mut attempt = Attempt::new(commit, step, outgoing, bytes);
+        let outcome = attempt.drive(&pod.storage, COMMIT_TIMEOUT).await;
         let took = began.elapsed();
         match outcome {
             Outcome::Committed(owned) => {
                 self.pod.metrics.commit(CommitOutcome::Committed, took);
-                let Some(live) = &mut self.live else { return Ok(0) };
                 self.lost_commit = lost_before;
+                let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
-                live.dirty = false;
+                (live.dirty, live.moved, live.answered) = (false, false, None);
                 if let Some(head) = &live.owned.head {
                     self.pod.storage.sweep(live.contents.committed(head).await);
                 }
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.pod.metrics.lag(lag);
                 collect_garbage(&self.pod.storage, &before, live);
-                Ok(written)
+                Ok(Stored::Done(attempt.written))
+            }
+            Outcome::Unsent(error) => {
+                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
+                let Some(live) = &mut self.live else { return Err(Fault::Unstored(error)) };
+                live.contents.unsent(table.is_some()).await;
+                live.journal.splice(..0, journal);
+                if was_full { Ok(Stored::TooSlow) } else { Err(Fault::Unstored(error)) }
+            }
+            Outcome::Unknown(error) => {
+                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
+                self.unresolved = Some(Box::new(Unresolved::new(attempt)));
+                Err(Fault::Unstored(error))
             }
             Outcome::Lost(outcome, fault) => {
                 self.pod.metrics.commit(outcome, took);
@@ -101,18 +159,41 @@ impl Actor {
     }
 }
 
-/// What has changed in the instance since `base`, or else since the last commit. The first commit that is `sealed` writes everything anew, so
-/// that nothing of the session stays in clear that no checkpoint needs.
-fn change(live: &mut super::actor::Live, base: Option<&Head>, sealed: bool, time: jiff::Timestamp) -> Result<Change, ApiError> {
+/// How a change is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As the whole where that pays.
+    Chosen,
+    /// As what changed.
+    Appended,
+}
+
+enum Stored {
+    /// The bytes written.
+    Done(u64),
+    /// The whole image could not be put in time. Nothing has happened.
+    TooSlow,
+}
+
+/// Whether what is stored under `head` cannot be gone on from: pages are differences to an engine's base image, and those of another engine say
+/// nothing; and the first commit that is sealed writes everything anew, so that nothing of the session stays in clear that no checkpoint needs.
+fn must_rewrite(live: &Live, head: &Head, sealed: bool) -> bool {
+    super::wake::holds_contents(head) || head.engine_digest != live.instance.engine().digest().to_string() || (sealed && !head.sealed)
+}
+
+/// What has changed in the instance since `base`, or else since the last commit.
+fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: jiff::Timestamp) -> Result<Change, ApiError> {
     let engine_digest = live.instance.engine().digest().to_string();
-    // Pages are differences to an engine's base image: those of another engine say nothing.
-    let another = |head: &Head| super::wake::holds_contents(head) || head.engine_digest != engine_digest;
-    let anew = |base: &Head| another(base) || (sealed && !base.sealed);
-    let full = wants_full_image(&live.owned) || base.or(live.owned.head.as_deref()).is_some_and(anew);
+    let rewrite = base.or(live.owned.head.as_deref()).is_some_and(|head| must_rewrite(live, head, sealed));
+    let full = rewrite || (form == Form::Chosen && wants_full_image(&live.owned));
     // Asked for even when the whole image is written: the next delta is relative to it.
     let delta = live.instance.delta();
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
-    let pages = if full { live.instance.image().pages.into_iter().collect() } else { delta.pages };
+    let pages = if full {
+        live.instance.image().pages.into_iter().collect()
+    } else {
+        live.answered.as_ref().map_or(delta.pages.clone(), |answered| answered.with(delta.pages))
+    };
     let encode = |error: serde_json::Error| ApiError::new(ErrorCode::Internal, format!("the session's record cannot be written: {error}"));
     Ok(Change {
         full,
@@ -130,79 +211,125 @@ async fn begin(threads: Threads, owned: Owned, change: Change, annex: Annex, put
         return Ok(Commit::begin_with(&owned, change, annex, put_id));
     }
     let begun = threads.blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
-    begun.map_err(|error| Fault::Poisoned(format!("compressing the pages: {error}")))
+    begun.map_err(|error| Fault::Unstored(ApiError::new(ErrorCode::Internal, format!("the pages cannot be compressed: {error}"))))
 }
 
-/// What is sent again when its outcome is unknown.
-enum Request {
-    Segment(String, Bytes),
-    Head(String, Bytes, lifecycle::Condition),
-    Read(String),
-}
+impl Attempt {
+    fn new(commit: Commit, step: Step, outgoing: Outgoing, written: u64) -> Self {
+        Self { commit, step: Some(step), request: None, outgoing, head_sent: false, written }
+    }
 
-async fn drive(storage: &Storage, mut commit: Commit, mut step: Step, mut outgoing: Outgoing, written: &mut u64) -> Outcome {
-    let deadline = Instant::now() + COMMIT_TIMEOUT;
-    let mut wait = RESEND_FIRST;
-    let mut request = None;
-    loop {
-        match step {
-            Step::PutSegment { key, bytes } => match outgoing.body(&key, bytes).await {
-                Ok(bytes) => request = Some(Request::Segment(key, bytes)),
-                Err(error) => return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error)),
-            },
-            Step::PutHead { key, bytes, condition } => match outgoing.body(&key, bytes).await {
-                Ok(bytes) => request = Some(Request::Head(key, bytes, condition)),
-                Err(error) => return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error)),
-            },
-            Step::GetHead { key } => request = Some(Request::Read(key)),
-            Step::Resend => {
+    /// Goes on until the outcome is known, for about so long at most, and longer for a body that takes longer.
+    pub(super) async fn drive(&mut self, storage: &Storage, patience: Duration) -> Outcome {
+        let mut deadline = Instant::now() + patience;
+        let mut wait = RESEND_FIRST;
+        loop {
+            let step = match self.step.take() {
+                Some(step) => step,
+                None => Step::Resend,
+            };
+            let is_new = !matches!(step, Step::Resend);
+            match step {
+                Step::PutSegment { key, bytes } => match self.outgoing.body(&key, bytes).await {
+                    Ok(bytes) => self.request = Some(Request::Segment(key, bytes)),
+                    Err(error) => return Outcome::Unsent(error),
+                },
+                Step::PutHead { key, bytes, condition } => match self.outgoing.body(&key, bytes).await {
+                    Ok(bytes) => self.request = Some(Request::Head(key, bytes, condition)),
+                    Err(error) if !self.head_sent => return Outcome::Unsent(error),
+                    Err(error) => return Outcome::Unknown(error),
+                },
+                Step::GetHead { key } => self.request = Some(Request::Read(key)),
+                Step::Resend => {}
+                Step::Committed(owned) => return Outcome::Committed(owned),
+                Step::Zombie { epoch } => {
+                    let error = gone(format!("epoch {epoch} has taken the session over"));
+                    return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(error.with_details(serde_json::json!({ "epoch": epoch }))));
+                }
+                Step::Superseded { .. } => return Outcome::Lost(CommitOutcome::Superseded, Fault::Superseded),
+                Step::Deleted => return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(gone("the session was deleted"))),
+                Step::Failed(failure) => return Outcome::Lost(CommitOutcome::Unavailable, failed(&failure)),
+            }
+            if is_new {
+                deadline = deadline.max(Instant::now() + self.time_to_send());
+            }
+            let reply = self.send(storage).await;
+            match reply {
+                // It did not happen, and would not if it were sent at once. What it says may be put right; the commit stays to be sent.
+                Reply::Failed(reason) => return self.given_up(ApiError::new(ErrorCode::StorageUnavailable, reason)),
+                reply => self.step = Some(self.commit.on(reply)),
+            }
+            if matches!(self.step, Some(Step::Resend)) {
+                self.step = None;
                 if Instant::now() >= deadline {
-                    let message = "the object store does not answer; send the request again with its idempotency key";
-                    let error = ApiError::new(ErrorCode::StorageUnavailable, message);
-                    return Outcome::Lost(CommitOutcome::Unavailable, Fault::Unavailable(error));
+                    return self.given_up(no_answer());
                 }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RESEND_WAIT_MAX);
             }
-            Step::Committed(owned) => return Outcome::Committed(owned),
-            Step::Zombie { epoch } => {
-                let fault = Fault::Gone(gone(format!("epoch {epoch} has taken the session over")));
-                return Outcome::Lost(CommitOutcome::Zombie, fault);
-            }
-            Step::Superseded { .. } => return Outcome::Lost(CommitOutcome::Superseded, Fault::Superseded),
-            Step::Deleted => return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(gone("the session was deleted"))),
-            Step::Failed(failure) => return Outcome::Lost(CommitOutcome::Unavailable, failed(&failure)),
         }
-        let reply = match &request {
-            Some(Request::Segment(key, bytes)) => storage.put_segment(key, bytes.clone()).await,
-            Some(Request::Head(key, bytes, condition)) => storage.put_head(key, bytes.clone(), condition).await,
-            Some(Request::Read(key)) => storage.read_head(key).await,
-            None => Reply::Failed("a repetition of nothing".to_owned()),
-        };
-        if let (Reply::Stored { .. }, Some(Request::Segment(_, bytes) | Request::Head(_, bytes, _))) = (&reply, &request) {
-            *written += bytes.len() as u64;
-        }
-        step = commit.on(reply);
     }
+
+    fn given_up(&self, error: ApiError) -> Outcome {
+        if self.head_sent { Outcome::Unknown(error) } else { Outcome::Unsent(error) }
+    }
+
+    /// How long the body of the request may take over the slowest way that is reckoned with.
+    fn time_to_send(&self) -> Duration {
+        match &self.request {
+            Some(Request::Segment(_, bytes) | Request::Head(_, bytes, _)) => {
+                Duration::from_secs(bytes.len() as u64 / UPLOAD_BYTES_PER_SECOND_MIN)
+            }
+            Some(Request::Read(_)) | None => Duration::ZERO,
+        }
+    }
+
+    async fn send(&mut self, storage: &Storage) -> Reply {
+        let reply = match &self.request {
+            Some(Request::Segment(key, bytes)) => storage.put_segment(key, bytes.clone()).await,
+            Some(Request::Head(key, bytes, condition)) => {
+                self.head_sent = true;
+                storage.put_head(key, bytes.clone(), condition).await
+            }
+            Some(Request::Read(key)) => storage.read_head(key).await,
+            None => Reply::Unknown,
+        };
+        if let (Reply::Stored { .. }, Some(Request::Segment(_, bytes) | Request::Head(_, bytes, _))) = (&reply, &self.request) {
+            self.written += bytes.len() as u64;
+        }
+        reply
+    }
+}
+
+fn no_answer() -> ApiError {
+    let message = "the object store does not answer; send the request again with its idempotency key";
+    ApiError::new(ErrorCode::StorageUnavailable, message)
 }
 
 fn failed(failure: &Failure) -> Fault {
     let message = failure.to_string();
     match failure {
         Failure::Head(_) | Failure::Segment(_) | Failure::Journal(_) => {
-            let message = format!("{message}; the session goes on from before this cell. Keep less in it");
-            Fault::Unavailable(ApiError::new(ErrorCode::SizeAdmissionError, message))
+            let message = format!("{message}; the session goes on from the last commit before. Keep less in it");
+            Fault::Ended(CellError {
+                code: ErrorCode::SizeAdmissionError,
+                name: ErrorCode::SizeAdmissionError.to_string(),
+                message,
+                stack: String::new(),
+                line: 0,
+                column: 0,
+            })
         }
-        Failure::Store(_) => Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)),
+        Failure::Store(_) => Fault::Unstored(ApiError::new(ErrorCode::StorageUnavailable, message)),
         Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),
         Failure::Foreign { .. } | Failure::Damaged(_) => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
-        Failure::Driver(_) => Fault::Poisoned(message),
+        Failure::Driver(_) => Fault::Unstored(ApiError::new(ErrorCode::Internal, message)),
     }
 }
 
 /// Removes what the commit leaves unnamed. The first one after a restore looks for what predecessors left, too: from here on, its version
 /// outranks everything that they can have put.
-fn collect_garbage(storage: &Storage, before: &Owned, live: &mut super::actor::Live) {
+fn collect_garbage(storage: &Storage, before: &Owned, live: &mut Live) {
     let Some(head) = live.owned.head.clone() else { return };
     if std::mem::take(&mut live.litter) {
         return storage.sweep_after(&live.owned.session, head);

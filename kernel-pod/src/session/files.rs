@@ -8,7 +8,6 @@ use bytes::Bytes;
 use dormouse_lifecycle::blobs::Blob;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::file::{FileEntry, FileKind, FileList, Preconditions};
-use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -90,10 +89,7 @@ struct SaidError {
 
 impl Actor {
     /// Answers a request about files.
-    pub(super) async fn answer_files(&mut self, assignment: &Assignment, ask: Ask, reply: Reply<Told>) {
-        if let Err(error) = self.adopt(assignment) {
-            return drop(reply.send(Err(error)));
-        }
+    pub(super) async fn answer_files(&mut self, ask: Ask, reply: Reply<Told>) {
         let result = self.on_files(ask).await;
         if let Some(live) = &mut self.live {
             live.idle_since = Instant::now();
@@ -108,6 +104,7 @@ impl Actor {
         match ask {
             Ask::Open(path) => Ok(self.open(&path).await?.map(Told::Opened)),
             Ask::List(path, recursive) => {
+                self.see_what_is_answered().await?;
                 let said = self.serve(json!({ "verb": "list", "path": path, "recursive": recursive })).await?;
                 Ok(said.map(|said| Told::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated })))
             }
@@ -126,11 +123,19 @@ impl Actor {
         }
     }
 
-    async fn open(&mut self, path: &str) -> Result<Result<Opened, ApiError>, Fault> {
-        // What is read from the store must be there, and named.
-        if self.live.as_ref().is_some_and(|live| live.contents.may_have_left_pieces()) {
+    /// Makes sure that what is read is of the last answered state: that no other process has gone on with the session, and that nothing is read
+    /// which no answer and no commit has, nor anything whose pieces are not stored.
+    async fn see_what_is_answered(&mut self) -> Result<(), Fault> {
+        self.verify_owned().await?;
+        self.ensure_live().await?;
+        if self.live.as_ref().is_some_and(|live| live.is_ahead_of_answers() || live.contents.may_have_left_pieces()) {
             self.commit().await?;
         }
+        Ok(())
+    }
+
+    async fn open(&mut self, path: &str) -> Result<Result<Opened, ApiError>, Fault> {
+        self.see_what_is_answered().await?;
         let said = match self.serve(json!({ "verb": "open", "path": path })).await? {
             Ok(said) => said,
             Err(error) => return Ok(Err(error)),

@@ -10,7 +10,7 @@ use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::actor::{Actor, Poison};
+use super::actor::Actor;
 use super::state::SessionState;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
@@ -57,6 +57,8 @@ impl Actor {
         // What was answered ahead of its commit is set aside with the rest.
         if self.live.as_ref().is_some_and(|live| live.dirty) {
             self.commit().await?;
+        } else if self.live.is_none() {
+            self.resolve().await?;
         }
         let InHand { mut owned, state: now, tail } = match self.take_in_hand().await {
             Ok(in_hand) => in_hand,
@@ -81,7 +83,7 @@ impl Actor {
             Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
         }
         let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
-        self.poison = Poison::default();
+        self.setback = None;
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
         let sequence = base.sequence;
         let state = then.rewound().numbered_after(now.as_ref());
@@ -96,7 +98,7 @@ impl Actor {
         let keep = self.assignment.spec.checkpoints.keep;
         let mark = now.map(|_| Mark { subject: Subject::Before, label: None, keep });
         self.commit_with(Some(Arc::new(base)), mark).await?;
-        self.failure = None;
+        (self.failure, self.bad_bootstrap) = (None, None);
         self.respec = false;
         Ok(Ok(()))
     }

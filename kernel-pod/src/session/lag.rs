@@ -5,25 +5,35 @@ use std::time::Duration;
 use dormouse_crds::session::Durability;
 use tokio::time::Instant;
 
+use super::Fault;
 use super::actor::Actor;
 
 /// How long an answer may be ahead of its commit under `Batched`.
 const BATCHED_LAG_MAX: Duration = Duration::from_millis(500);
+
+/// Entries of the journal that may wait for a commit: they are in memory, and travel with it.
+const JOURNAL_ENTRIES_AHEAD_MAX: usize = 512;
 
 impl Actor {
     /// Whether what has run must be stored before anybody hears of it. Always when a call is to leave, and for the first commit under an
     /// epoch, which is what makes the owner the owner.
     pub(super) fn commits_first(&self, calls: bool) -> bool {
         let owner = |live: &super::actor::Live| live.owned.head.as_ref().is_some_and(|head| head.epoch == self.assignment.epoch);
-        calls || self.assignment.spec.durability == Durability::PerEval || !self.live.as_ref().is_some_and(owner)
+        let much = |live: &super::actor::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX;
+        calls
+            || self.live.as_ref().is_some_and(much)
+            || self.assignment.spec.durability == Durability::PerEval
+            || !self.live.as_ref().is_some_and(owner)
     }
 
-    /// Leaves the commit to later. Answers the bytes written: none.
-    pub(super) fn postpone(&mut self) -> u64 {
+    /// Leaves the commit to later. Answers the bytes written: none. What lies outside the heap is stored all the same: the process has room for
+    /// pages only.
+    pub(super) async fn postpone(&mut self) -> Result<u64, Fault> {
         if let Some(live) = &mut self.live {
+            live.contents.settle().await.map_err(Fault::Unstored)?;
             live.unstored_since.get_or_insert_with(Instant::now);
         }
-        0
+        Ok(0)
     }
 
     /// When what was answered must be stored, if nothing else stores it before.

@@ -4,15 +4,17 @@
 //! ([`crate::server`]) nor how many sessions there are ([`crate::registry`]).
 
 mod actor;
-mod answered;
+mod bootstrap;
 mod budget;
 mod calls;
 mod cells;
 mod claimed;
 mod commit;
+mod ended;
 mod engines;
 pub(crate) mod files;
 pub(crate) mod history;
+mod inbox;
 mod journal;
 mod lag;
 mod leave;
@@ -21,20 +23,24 @@ mod ops;
 mod rest;
 mod retries;
 mod run;
+mod setback;
 mod sleep;
 pub(crate) mod state;
 mod tell;
+mod unresolved;
 mod wake;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_engine::InterruptHandle;
-use dormouse_protocol::eval::{EvalRequest, EvalResult, Woke};
+use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Woke};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
 use dormouse_protocol::kernel::{Assignment, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use engines::of as engine_of;
 pub(crate) use ops::Caller;
@@ -117,6 +123,8 @@ pub(crate) struct EvalJob {
     pub attempts: u32,
     /// Where the heap came from.
     pub woke: Woke,
+    /// When it came.
+    pub arrived: Instant,
 }
 
 /// Someone who waits for a cell.
@@ -128,6 +136,11 @@ pub(crate) struct Waiter {
 }
 
 impl EvalJob {
+    /// Whether everyone who waited has left. One that was restored with its session had nobody here.
+    pub(crate) fn is_left(&self) -> bool {
+        !self.waiters.is_empty() && self.waiters.iter().all(|waiter| waiter.reply.is_closed())
+    }
+
     /// Tells everyone who waits.
     pub(crate) fn answer(self, result: Result<EvalResult, ApiError>) {
         for waiter in self.waiters {
@@ -143,6 +156,8 @@ pub(crate) struct Control {
     /// The claim under which the task was started, and its epoch.
     claim: Option<(Claim, u64)>,
     executing: Mutex<Option<InterruptHandle>>,
+    /// Work of the session's task that can be cut off, other than a turn.
+    abortable: Mutex<Option<CancellationToken>>,
 }
 
 impl Control {
@@ -164,8 +179,17 @@ impl Control {
         }
     }
 
+    /// Lets work be cut off by [`Self::interrupt`].
+    fn set_abortable(&self, token: Option<CancellationToken>) {
+        *self.abortable.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
     /// Ends the code that runs now. False when none does.
     pub(crate) fn interrupt(&self) -> bool {
+        if let Some(token) = &*self.abortable.lock().unwrap_or_else(PoisonError::into_inner) {
+            token.cancel();
+            return true;
+        }
         self.lock().as_ref().inspect(|handle| handle.interrupt()).is_some()
     }
 }
@@ -192,7 +216,7 @@ impl Handle {
         let (mailbox, inbox) = mpsc::channel(MAILBOX_MESSAGES_MAX);
         let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
         let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
-        let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None) });
+        let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None), abortable: Mutex::new(None) });
         let handle = Self { mailbox, control };
         let lanes = Arc::clone(&pod.lanes);
         // The runtime's task only waits: it ends the session's when the runtime ends.
@@ -225,39 +249,23 @@ pub(crate) enum Fault {
     Gone(ApiError),
     /// A predecessor's write is newer than what was restored: restore, and run the unacked cell again.
     Superseded,
-    /// The instance is lost; the last commit is not.
-    Poisoned(String),
-    /// The instance is lost because its turn could not be ended within its budgets; the last commit is not.
-    Overrun,
-    /// It cannot be done now: no slot, no storage.
+    /// The instance is lost, and the cell that ran in it ends with this: what it did since its last commit cannot be stored.
+    Ended(CellError),
+    /// What ran last is not stored. The instance goes back to what was answered before it, and the same request may be sent again.
+    Unstored(ApiError),
+    /// It cannot be done now: no slot, no storage. The session is as it was.
     Unavailable(ApiError),
     /// It cannot run until someone changes something.
     Failed(ApiError),
 }
 
 impl Fault {
-    /// What the log says.
-    pub(crate) fn reason(&self) -> String {
-        match self {
-            Self::Poisoned(reason) => reason.clone(),
-            Self::Gone(_) | Self::Superseded | Self::Overrun | Self::Unavailable(_) | Self::Failed(_) => self.error().to_string(),
-        }
-    }
-
     /// What a client is told.
     pub(crate) fn error(&self) -> ApiError {
         match self {
-            Self::Gone(error) | Self::Unavailable(error) | Self::Failed(error) => error.clone(),
+            Self::Gone(error) | Self::Unavailable(error) | Self::Unstored(error) | Self::Failed(error) => error.clone(),
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
-            Self::Overrun => ApiError::new(
-                ErrorCode::TimeoutError,
-                "the cell was over its budget and could not be interrupted (one long operation, or promises without end); the session goes on from \
-                 before it. Split the work, or raise timeoutMs or limits.evalTimeoutMs",
-            ),
-            Self::Poisoned(_) => ApiError::new(
-                ErrorCode::Internal,
-                "the interpreter failed while it ran this cell; the session goes on from before it. Do not send the same cell again",
-            ),
+            Self::Ended(error) => ApiError::new(error.code, error.message.clone()),
         }
     }
 }

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::actor::{Actor, Live};
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
-use super::state::{Pending, Recorded, RunningCell};
-use super::{EvalJob, Fault, budget, journal};
+use super::state::{Pending, RunningCell};
+use super::{EvalJob, Fault, budget, ended, journal, setback};
 use crate::metrics::CellOutcome;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -54,7 +54,7 @@ impl Actor {
         let constants = self.live.as_ref().map(|live| live.state.constants.clone()).unwrap_or_default();
         let compiled = self.scripts.compile(&request, &filename, constants);
         let Some(live) = &mut self.live else { return Ok(()) };
-        live.dirty = true;
+        (live.dirty, live.moved) = (true, true);
         live.state.declare(self.scripts.declared(&filename));
         let running = RunningCell::new(request, cell, filename, live.clock.now_ms());
         live.note(journal::began(&running));
@@ -88,7 +88,7 @@ impl Actor {
         if live.state.pending.remove(&op).is_none() {
             return Ok(());
         }
-        live.dirty = true;
+        (live.dirty, live.moved) = (true, true);
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }
@@ -101,7 +101,9 @@ impl Actor {
 
     /// Asks the guest what no cell asks. `None`: it knows no such request.
     pub(super) async fn ask_guest(&mut self, request: serde_json::Value) -> Result<Option<serde_json::Value>, Fault> {
+        self.blame.is_request = true;
         let mut turn = self.execute(Work::Serve(request)).await?;
+        self.blame.is_request = false;
         let answer = turn.answer.take();
         // Somebody who watches a file may have been told.
         self.settle(turn, false, None).await?;
@@ -111,7 +113,13 @@ impl Actor {
     /// Ends a cell that awaits what can never come.
     pub(super) async fn end_stuck(&mut self) {
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
-        if self.live.as_ref().is_some_and(stuck) {
+        let is_stuck = self.live.as_ref().is_some_and(stuck);
+        if is_stuck && self.is_bootstrapping() {
+            let message = "spec.bootstrap.code awaits a promise that nothing can settle";
+            let error = ApiError::new(ErrorCode::UncaughtException, message);
+            self.bootstrap_ended(error.clone());
+            self.on_result(Err(Fault::Failed(error)));
+        } else if is_stuck {
             let result = self.abandon(EngineErrorCode::UncaughtException, STUCK).await;
             self.on_result(result);
         }
@@ -123,6 +131,13 @@ impl Actor {
             let result = self.abandon(EngineErrorCode::Interrupted, "the cell was interrupted by request").await;
             self.on_result(result);
         }
+    }
+
+    /// Ends the cell that awaits, because its client has left and others wait behind it.
+    pub(super) async fn interrupt_left(&mut self) {
+        let message = "the cell awaited something, its client had left, and other cells waited behind it";
+        let result = self.abandon(EngineErrorCode::Interrupted, message).await;
+        self.on_result(result);
     }
 
     async fn abandon(&mut self, code: EngineErrorCode, message: &str) -> Result<(), Fault> {
@@ -162,11 +177,14 @@ impl Actor {
         self.executing = false;
         result.map_err(|error| {
             if let Work::Deliver(op, _) = work {
-                self.poison.op = Some(op);
+                self.blame.op = Some(op);
             }
             match error {
-                EngineError::Overrun => Fault::Overrun,
-                error => Fault::Poisoned(error.to_string()),
+                EngineError::Overrun => Fault::Ended(setback::overrun()),
+                error => {
+                    tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
+                    Fault::Ended(setback::trapped())
+                }
             }
         })
     }
@@ -175,7 +193,7 @@ impl Actor {
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let (caller, sender) = (self.caller(), self.sender());
         let Some(live) = &mut self.live else { return Ok(()) };
-        live.dirty = true;
+        (live.dirty, live.moved) = (true, true);
         live.absorb(&turn);
         let mut events = Vec::new();
         let mut calls = false;
@@ -202,9 +220,9 @@ impl Actor {
     }
 
     /// Commits if that comes first, then lets everything leave.
-    async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
+    pub(super) async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
         let durable = self.commits_first(calls);
-        let committed_bytes = if durable { self.commit().await? } else { self.postpone() };
+        let committed_bytes = if durable { self.commit().await? } else { self.postpone().await? };
         self.settle_claim().await?;
         self.release(events);
         let Some(live) = &mut self.live else { return Ok(()) };
@@ -212,13 +230,14 @@ impl Actor {
         if let Some(running) = &mut live.state.running {
             running.committed_bytes += committed_bytes;
         }
-        let Some(mut result) = done else { return Ok(()) };
+        let Some(mut result) = done else {
+            // What a cell has declared and shown so far is part of nobody's answer, and it may go on from its last commit.
+            return Ok(());
+        };
+        self.finishing = None;
         result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
         result.stats.committed_bytes += committed_bytes;
         result.durable = durable;
-        if let Some(last) = &mut live.state.last {
-            last.result.stats.committed_bytes = result.stats.committed_bytes;
-        }
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
@@ -226,6 +245,9 @@ impl Actor {
         self.offer_slot();
         if let Some(job) = self.current.take() {
             job.answer(Ok(result));
+        }
+        if !durable {
+            self.keep_answered().await;
         }
         Ok(())
     }
@@ -260,10 +282,10 @@ impl Actor {
     }
 
     /// Closes the running cell. `None` when it was the bootstrap code.
-    fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
+    pub(super) fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
         let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
         let Some(live) = &mut self.live else { return Ok(None) };
-        let Some(running) = live.state.running.take() else { return Ok(None) };
+        let Some(mut running) = live.state.running.take() else { return Ok(None) };
         if running.cell == BOOTSTRAP_CELL {
             if let Some(error) = end.error {
                 let message = format!("spec.bootstrap.code failed: {}: {}", error.name, error.message);
@@ -288,24 +310,27 @@ impl Actor {
             value: end.value,
             value_type: end.value_type,
             preview: end.preview,
-            display: running.display,
-            console: running.console,
+            display: std::mem::take(&mut running.display),
+            console: std::mem::take(&mut running.console),
             error: end.error,
             cell: running.cell,
             sequence: live.owned.head.as_ref().map_or(0, |head| head.sequence) + 1,
             durable: true,
-            idempotency_key: None,
+            idempotency_key: running.request.idempotency_key.clone(),
             stats,
         };
         live.note(journal::ended(&result));
-        live.state.record(Recorded::new(running.request.idempotency_key, &result));
+        if let Some(key) = &result.idempotency_key {
+            live.state.ends.record(key, result.cell, ended::stored(&result));
+        }
         live.state.last_active = Some(live.clock.now().to_string());
+        self.finishing = Some(running);
         Ok(Some(result))
     }
 }
 
 /// A cell's end on the wire's terms.
-struct EvalEnd {
+pub(super) struct EvalEnd {
     ok: bool,
     value: Option<serde_json::Value>,
     value_type: String,
@@ -314,7 +339,7 @@ struct EvalEnd {
 }
 
 impl EvalEnd {
-    fn failed(error: CellError) -> Self {
+    pub(super) fn failed(error: CellError) -> Self {
         Self { ok: false, value: None, value_type: "undefined".to_owned(), preview: String::new(), error: Some(error) }
     }
 }

@@ -13,7 +13,7 @@ impl Actor {
     /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
     /// to ask again.
     pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let Some(live) = &mut self.live else { return self.resolve().await };
         live.note(JournalBody::Hibernated);
         if live.dirty || live.owned.head.is_none() {
             self.commit().await?;
@@ -30,13 +30,6 @@ impl Actor {
         Ok(())
     }
 
-    /// Drops the instance without a commit.
-    pub(super) fn drop_live(&mut self) {
-        if let Some(live) = self.live.take() {
-            self.lost_commit |= live.contents.may_have_left_pieces();
-        }
-    }
-
     pub(super) async fn sleep_on_request(&mut self) -> Result<(), Fault> {
         // A session that this process knows nothing of may have no head yet.
         if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
@@ -50,5 +43,9 @@ impl Actor {
         for job in self.current.take().into_iter().chain(std::mem::take(&mut self.queue)) {
             job.answer(Err(error.clone()));
         }
+        for message in std::mem::take(&mut self.deferred) {
+            message.refuse(error.clone());
+        }
+        self.owe_no_longer(error);
     }
 }

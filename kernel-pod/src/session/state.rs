@@ -5,20 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_lifecycle::Json;
+use dormouse_lifecycle::ends::Ends;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest, EvalResult};
+use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
-
-use super::answered::Answered;
 
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
 
 /// Names that are kept as constants. What is declared beyond them can be assigned to.
 const CONSTANTS_MAX: usize = 4096;
-
-/// The largest answer that is recorded for retries. A larger one is recorded without value, display and console.
-const RECORDED_RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// What a cell catches when the rest of a response is lost. The guest gives it the same name.
 pub(crate) const STREAM_INTERRUPTED: &str = "StreamInterrupted";
@@ -55,11 +51,9 @@ pub(crate) struct SessionState {
     pub pending: BTreeMap<u64, Pending>,
     /// The cell that awaits.
     pub running: Option<RunningCell>,
-    /// The last answer.
-    pub last: Option<Recorded>,
-    /// Answers before the last: an attempt that was late must not run its cell again.
-    #[serde(default)]
-    pub answered: Answered,
+    /// How cells ended, by idempotency key: a retry never runs one again.
+    #[serde(default, skip_serializing_if = "Ends::is_empty")]
+    pub ends: Ends,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -131,35 +125,6 @@ pub(crate) struct RunningCell {
     pub tool_calls: u32,
 }
 
-/// An answer that a retry with the same key gets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Recorded {
-    /// The idempotency key.
-    pub key: Option<String>,
-    /// The answer.
-    pub result: EvalResult,
-}
-
-impl Recorded {
-    /// `result` under `key`, cut down to what fits in a head.
-    pub(crate) fn new(key: Option<String>, result: &EvalResult) -> Self {
-        let mut result = result.clone();
-        let bytes = serde_json::to_vec(&result).map_or(usize::MAX, |json| json.len());
-        if bytes > RECORDED_RESULT_BYTES_MAX {
-            result.value = None;
-            result.display.clear();
-            result.console.clear();
-            result.preview = result.preview.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
-            if let Some(error) = &mut result.error {
-                error.message = error.message.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
-                error.stack = error.stack.chars().take(RECORDED_RESULT_BYTES_MAX / 8).collect();
-            }
-        }
-        Self { key, result }
-    }
-}
-
 impl SessionState {
     /// A session that has never run.
     pub(crate) fn fresh(assignment: &dormouse_protocol::kernel::Assignment) -> Self {
@@ -176,16 +141,8 @@ impl SessionState {
             event_seq: 0,
             pending: BTreeMap::new(),
             running: None,
-            last: None,
-            answered: Answered::default(),
+            ends: Ends::default(),
             last_active: None,
-        }
-    }
-
-    /// Takes an answer for the last one.
-    pub(crate) fn record(&mut self, answer: Recorded) {
-        if let Some(before) = self.last.replace(answer) {
-            self.answered.push(before);
         }
     }
 
@@ -231,8 +188,7 @@ impl SessionState {
             *pending = Pending::Refused { name, message: message.to_owned() };
         }
         self.running = None;
-        self.last = None;
-        self.answered.clear();
+        self.ends.clear();
         self
     }
 
@@ -245,8 +201,7 @@ impl SessionState {
                 self.calls = self.calls.max(now.calls);
                 self.event_seq = self.event_seq.max(now.event_seq);
                 // A late retry of a cell that was left behind must not run it in the state that is gone back to.
-                self.last.clone_from(&now.last);
-                self.answered.clone_from(&now.answered);
+                self.ends.clone_from(&now.ends);
             }
             None => {
                 self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);

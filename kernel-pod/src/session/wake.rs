@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
-use dormouse_protocol::eval::{EvalRequest, Woke};
+use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -62,12 +62,15 @@ impl Actor {
         if self.live.is_some() {
             return Ok(Woke::No);
         }
+        self.refuse_bad_bootstrap()?;
         let result = self.wake().await;
         self.waking = false;
-        if result.is_ok() {
-            self.failure = None;
-        }
-        result
+        let woke = result?;
+        self.failure = None;
+        self.take_setback().await;
+        self.record_lost().await?;
+        self.bootstrap().await?;
+        Ok(woke)
     }
 
     /// The same for a session that no cell is to run in: a new one is committed, so that its head exists.
@@ -80,6 +83,7 @@ impl Actor {
     }
 
     async fn wake(&mut self) -> Result<Woke, Fault> {
+        self.resolve().await?;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         self.pod.storage_ready().await.map_err(Fault::Failed)?;
         let uid = self.assignment.uid.clone();
@@ -96,7 +100,6 @@ impl Actor {
                         live.journal = copy.journal;
                         live.note(JournalBody::Woke { from: Woke::Cache });
                     }
-                    self.bootstrap().await?;
                     return Ok(Woke::Cache);
                 }
                 Err(error) => tracing::error!(uid, %error, "the pod's own copy cannot be laid back; reading the store"),
@@ -104,9 +107,7 @@ impl Actor {
         }
         self.waking = true;
         self.tell();
-        let woke = sparing(self.wake_from_storage(settings, slot)).await?;
-        self.bootstrap().await?;
-        Ok(woke)
+        sparing(self.wake_from_storage(settings, slot)).await
     }
 
     pub(super) fn key(&self) -> SessionKey {
@@ -161,11 +162,15 @@ impl Actor {
                 missing = owned.etag;
                 continue;
             };
-            let image = image(&engine, &head, &segments)?;
+            let mut image = image(&engine, &head, &segments)?;
+            let answered = self.over_answered(&mut image, owned.etag.as_ref());
             let instance =
                 if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
             let instance = instance.map_err(|error| corrupt(&error))?;
-            let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error))?;
+            let state = match answered {
+                Some(answered) => answered,
+                None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
+            };
             self.pod.metrics.woke(source);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
@@ -188,20 +193,21 @@ impl Actor {
         slot: Slot,
     ) {
         let mut dirty = false;
-        if let Some(op) = self.poison.op.take() {
+        if let Some(op) = self.setback.as_mut().and_then(|setback| setback.op.take()) {
             dirty |= state.pending.remove(&op).is_some();
-        }
-        let cell = self.poison.cell.take();
-        if state.running.as_ref().is_some_and(|running| cell == Some(running.cell) && running.cell != BOOTSTRAP_CELL) {
-            state.running = None;
-            dirty = true;
         }
         state.generation = self.assignment.generation;
         state.spec = self.assignment.spec.clone();
         if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
             let request = running.request.clone();
-            self.current =
-                Some(EvalJob { request, assignment: self.assignment.clone(), waiters: Vec::new(), attempts: 0, woke: Woke::Storage });
+            self.current = Some(EvalJob {
+                request,
+                assignment: self.assignment.clone(),
+                waiters: Vec::new(),
+                attempts: 0,
+                woke: Woke::Storage,
+                arrived: Instant::now(),
+            });
         }
         let clock = self.pod.environment.clock;
         let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());
@@ -220,6 +226,9 @@ impl Actor {
             in_flight,
             slot,
             dirty,
+            moved: dirty,
+            answered: None,
+            appends: false,
             unstored_since,
             litter,
             journal,
@@ -254,34 +263,6 @@ impl Actor {
         })
     }
 
-    /// Runs the spec's code in a new session, to its end.
-    async fn bootstrap(&mut self) -> Result<(), Fault> {
-        let code = self.assignment.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.code.clone());
-        let Some(live) = &mut self.live else { return Ok(()) };
-        if live.state.bootstrapped {
-            return Ok(());
-        }
-        let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
-            live.state.bootstrapped = true;
-            return Ok(());
-        };
-        if live.state.running.is_none() {
-            self.begin(EvalRequest { code, ..EvalRequest::default() }, BOOTSTRAP_CELL).await?;
-        }
-        loop {
-            let Some(live) = &mut self.live else { return Ok(()) };
-            if live.state.running.is_none() {
-                return Ok(());
-            }
-            if live.state.pending.is_empty() {
-                let message = "spec.bootstrap.code awaits a promise that nothing can settle";
-                return Err(Fault::Failed(ApiError::new(ErrorCode::UncaughtException, message)));
-            }
-            let settled = live.in_flight.next(&live.state).await;
-            self.on_settled(settled).await?;
-        }
-    }
-
     /// After a later epoch came to a live session: is what we hold still what is stored?
     pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
         let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
@@ -305,7 +286,7 @@ impl Actor {
         let Some(live) = &mut self.live else { return Ok(()) };
         live.state.generation = self.assignment.generation;
         live.state.spec = self.assignment.spec.clone();
-        live.dirty = true;
+        (live.dirty, live.moved) = (true, true);
         if live.settings == settings {
             live.instance.set_blobs(modules);
             return Ok(());
@@ -313,7 +294,7 @@ impl Actor {
         self.commit().await?;
         let Some(live) = &mut self.live else { return Ok(()) };
         let engine = live.instance.engine().clone();
-        live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Poisoned(error.to_string()))?;
+        live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Unstored(internal(&error)))?;
         live.instance.set_blobs(modules);
         live.settings = settings;
         Ok(())
@@ -340,7 +321,10 @@ pub(super) fn corrupt(error: &dyn std::fmt::Display) -> Fault {
 /// Why a head that was read gives no right to go on.
 pub(super) fn gone_from_head(acquired: &Acquire) -> Fault {
     match acquired {
-        Acquire::Stale { epoch } => Fault::Gone(gone(format!("epoch {epoch} has taken the session over"))),
+        Acquire::Stale { epoch } => {
+            let error = gone(format!("epoch {epoch} has taken the session over"));
+            Fault::Gone(error.with_details(serde_json::json!({ "epoch": epoch })))
+        }
         Acquire::Deleted => Fault::Gone(gone("the session was deleted")),
         Acquire::Corrupt(error) => corrupt(error),
         Acquire::Fresh(_) | Acquire::Restore(_) => Fault::Superseded,

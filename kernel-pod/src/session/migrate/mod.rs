@@ -7,12 +7,15 @@ mod replay;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dormouse_engine::{EngineError, Instance, Settings};
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_protocol::history::{JournalBody, JournalEntry, Migration, NotCarried};
-use dormouse_protocol::kernel::{Assignment, JournalCall, StoredCall};
+use dormouse_protocol::kernel::{JournalCall, StoredCall};
 use dormouse_protocol::{ApiError, ErrorCode};
+
+use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
 use super::state::Pending;
@@ -29,6 +32,9 @@ const JOURNAL_PAGE: usize = 10_000;
 /// Hex digits of an engine's digest in the label of the checkpoint before it was left.
 const LABEL_DIGITS: usize = 12;
 
+/// How long replay and comparison may take: the session answers nothing else meanwhile.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Characters of a preview in the report.
 const PREVIEW_CHARS_MAX: usize = 200;
 
@@ -41,10 +47,7 @@ struct Replayed {
 
 impl Actor {
     /// Answers a request to migrate.
-    pub(super) async fn answer_migrate(&mut self, assignment: &Assignment, dry_run: bool, reply: Reply<Migration>) {
-        if let Err(error) = self.adopt(assignment) {
-            return drop(reply.send(Err(error)));
-        }
+    pub(super) async fn answer_migrate(&mut self, dry_run: bool, reply: Reply<Migration>) {
         let result = self.migrate(dry_run).await;
         let answer = self.settle_answer(result);
         let _ = reply.send(answer);
@@ -79,14 +82,17 @@ impl Actor {
         }
         let plan = plan(&entries);
         report.notes.clone_from(&plan.notes);
-        let mut replayed = match self.replay(plan, &mut report).await {
-            Ok(replayed) => replayed,
+        let contents = match self.replays_contents().await {
+            Ok(contents) => contents,
             Err(error) => return Ok(Err(error)),
         };
-        if let Err(error) = self.compare(&mut replayed, &mut report).await {
-            replayed.contents.discard().await;
-            return Ok(Err(error));
-        }
+        let replayed = match self.replay_and_compare(plan, &contents, &mut report).await {
+            Ok(replayed) => replayed,
+            Err(error) => {
+                contents.discard().await;
+                return Ok(Err(error));
+            }
+        };
         if dry_run {
             replayed.contents.discard().await;
             return Ok(Ok(report));
@@ -127,16 +133,39 @@ impl Actor {
         }
     }
 
-    /// Runs the cells of the plan in a new instance.
-    async fn replay(&mut self, plan: Plan, report: &mut Migration) -> Result<Replayed, ApiError> {
-        let settings = budget::settings(&self.assignment.spec)?;
+    /// What the replay's instance has outside its heap.
+    async fn replays_contents(&self) -> Result<Arc<Contents>, ApiError> {
         let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
-        let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
         let head = live.owned.head.as_deref();
         let contents = Arc::new(Contents::empty(Arc::clone(&self.pod), self.key(), self.assignment.epoch, head));
         // Its cells find the packages that they found, and no others.
         contents.carry(&live.contents, PACKAGE_PREFIX).await;
-        instance.set_blobs(Some(Arc::new(Modules::closed(Arc::clone(&contents)))));
+        Ok(contents)
+    }
+
+    /// Replays and compares, unless somebody interrupts that or it takes too long. The session itself is as it was until it has ended.
+    async fn replay_and_compare(&mut self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
+        let handle = self.handle.clone();
+        let cut = CancellationToken::new();
+        handle.control.set_abortable(Some(cut.clone()));
+        let work = async {
+            let mut replayed = self.replay(plan, contents, report).await?;
+            self.compare(&mut replayed, report).await?;
+            Ok(replayed)
+        };
+        let replayed = tokio::select! {
+            replayed = tokio::time::timeout(MIGRATION_TIMEOUT, work) => replayed.unwrap_or_else(|_| Err(took_too_long())),
+            () = cut.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the migration was interrupted; the session goes on under its engine")),
+        };
+        handle.control.set_abortable(None);
+        replayed
+    }
+
+    /// Runs the cells of the plan in a new instance.
+    async fn replay(&self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
+        let settings = budget::settings(&self.assignment.spec)?;
+        let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
+        instance.set_blobs(Some(Arc::new(Modules::closed(Arc::clone(contents)))));
         let mut replay = Replay::new(instance, budget::budget(&self.assignment.spec, None));
         if let Some(bootstrap) = self.assignment.spec.bootstrap.as_ref().filter(|bootstrap| !bootstrap.code.trim().is_empty()) {
             let request = EvalRequest { code: bootstrap.code.clone(), ..EvalRequest::default() };
@@ -152,13 +181,7 @@ impl Actor {
             }
             let filename = recorded.filename.clone().unwrap_or_else(|| format!("cell-{}.ts", recorded.cell));
             let request = EvalRequest { code: recorded.source, language: recorded.language, ..EvalRequest::default() };
-            let outcome = match replay.cell(&request, &filename).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    contents.discard().await;
-                    return Err(spent(recorded.cell, &error));
-                }
-            };
+            let outcome = replay.cell(&request, &filename).await.map_err(|error| spent(recorded.cell, &error))?;
             report.replayed += 1;
             let reason = match recorded.came_to {
                 Some((true, _)) if !outcome.ok => Some(outcome.error.unwrap_or_else(|| "it failed".to_owned())),
@@ -169,7 +192,7 @@ impl Actor {
             report.cells.extend(reason.map(|reason| NotCarried { name, reason }));
         }
         report.calls = replay.calls;
-        Ok(Replayed { replay, contents, settings })
+        Ok(Replayed { replay, contents: Arc::clone(contents), settings })
     }
 
     /// Says which globals and contexts are missing or other ones. A context is carried as it is.
@@ -211,7 +234,7 @@ impl Actor {
         live.instance.set_blobs(Some(modules));
         live.contents = contents;
         live.settings = settings;
-        live.dirty = true;
+        (live.dirty, live.moved) = (true, true);
         live.in_flight = super::ops::InFlight::resume(&live.state, live.clock, None);
     }
 }
@@ -232,6 +255,12 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
         Some(_) => None,
     };
     before.iter().filter_map(other).collect()
+}
+
+fn took_too_long() -> ApiError {
+    let seconds = MIGRATION_TIMEOUT.as_secs();
+    let message = format!("its cells could not be replayed within {seconds} s; the session goes on under its engine");
+    ApiError::new(ErrorCode::TimeoutError, message)
 }
 
 fn spent(cell: u64, error: &EngineError) -> ApiError {

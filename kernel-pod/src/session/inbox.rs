@@ -1,0 +1,192 @@
+//! What a session does with a message, and in which order cells run.
+
+use std::time::Duration;
+
+use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{ApiError, eval::Woke};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::actor::Actor;
+use super::leave::Leave;
+use super::{EvalJob, Message, QUEUED_EVALS_MAX};
+
+/// How often it is looked whether the client of a cell is still there that others wait behind.
+const LEFT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Actor {
+    pub(super) async fn on_message(&mut self, message: Message) {
+        if let Some(assignment) = message.assignment().cloned()
+            && let Err(error) = self.adopt(&assignment)
+        {
+            return message.refuse(error);
+        }
+        match message {
+            Message::Eval(job) => self.on_eval(*job),
+            message @ (Message::Wake(..) | Message::Checkpoint(..) | Message::Migrate(..) | Message::Files(..)) => {
+                self.deferred.push_back(message);
+                self.begin_deferred().await;
+            }
+            Message::Hibernate(_, reply) => {
+                let result = self.sleep_on_request().await;
+                self.answer_report(reply, result);
+            }
+            Message::Evict(reply) => {
+                if self.idle_deadline().is_some() {
+                    let result = self.hibernate().await;
+                    self.on_result(result);
+                }
+                let _ = reply.send(());
+            }
+            Message::Restore(_, checkpoint, reply) => {
+                let result = self.restore_checkpoint(&checkpoint).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer.map(|()| self.report()));
+            }
+            Message::Interrupt(_, reply) => {
+                self.interrupt_awaiting().await;
+                let _ = reply.send(Ok(()));
+            }
+            Message::Forget(assignment, reply) => match self.adopt(&assignment) {
+                Ok(()) => self.leaving = Some(Leave::Forgotten(reply)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Message::Drain(reply) => {
+                if let Err(fault) = self.resolve().await {
+                    self.on_result(Err(fault));
+                }
+                let result = self.hibernate().await;
+                self.on_result(result);
+                if self.leaving.is_none() {
+                    self.tell();
+                    self.leaving = Some(Leave::Drained(Some(reply)));
+                } else {
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+
+    /// Deals with the requests that take a session that has begun.
+    pub(super) async fn begin_deferred(&mut self) {
+        while self.leaving.is_none() && !self.deferred.is_empty() {
+            if let Err(fault) = self.ensure_live().await {
+                let error = fault.error();
+                self.on_result(Err(fault));
+                self.tell();
+                for message in std::mem::take(&mut self.deferred) {
+                    message.refuse(error.clone());
+                }
+                return;
+            }
+            if self.is_bootstrapping() {
+                return;
+            }
+            let Some(message) = self.deferred.pop_front() else { return };
+            self.begin_request(message).await;
+        }
+    }
+
+    async fn begin_request(&mut self, message: Message) {
+        match message {
+            Message::Wake(_, reply) => {
+                let result = self.wake_and_store().await;
+                if let Some(live) = &mut self.live {
+                    live.idle_since = Instant::now();
+                }
+                self.answer_report(reply, result);
+            }
+            Message::Checkpoint(_, label, reply) => {
+                let result = self.make_checkpoint(label).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
+            Message::Migrate(_, dry_run, reply) => self.answer_migrate(dry_run, reply).await,
+            Message::Files(_, ask, reply) => self.answer_files(*ask, reply).await,
+            other => other.refuse(ApiError::new(ErrorCode::Internal, "this request does not wait for a session")),
+        }
+    }
+
+    fn on_eval(&mut self, mut job: EvalJob) {
+        // What is recorded has a key: a cell that must begin again knows itself by it.
+        let key = job.request.idempotency_key.get_or_insert_with(|| uuid::Uuid::new_v4().to_string()).clone();
+        let same = |other: &&mut EvalJob| other.request.idempotency_key.as_ref() == Some(&key);
+        if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
+            return known.waiters.extend(job.waiters);
+        }
+        self.queue.retain(|job| !job.is_left());
+        if self.queue.len() >= QUEUED_EVALS_MAX {
+            let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
+            return job.answer(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+        }
+        self.queue.push_back(job);
+    }
+
+    /// Begins the evals that wait, one after the other, until one of them awaits the world.
+    pub(super) async fn begin_queued(&mut self) {
+        while self.leaving.is_none() && !self.queue.is_empty() {
+            let woke = match self.ensure_live().await {
+                Ok(woke) => woke,
+                Err(fault) => {
+                    let error = fault.error();
+                    self.on_result(Err(fault));
+                    for job in std::mem::take(&mut self.queue) {
+                        job.answer(Err(error.clone()));
+                    }
+                    return;
+                }
+            };
+            self.answer_known();
+            if self.current.is_some() || self.is_bootstrapping() {
+                return;
+            }
+            let Some(mut job) = self.queue.pop_front() else { return };
+            // Nobody would hear of it, and nothing of it has begun.
+            if job.is_left() {
+                continue;
+            }
+            if woke != Woke::No {
+                job.woke = woke;
+            }
+            let result = self.run_cell(job).await;
+            self.on_result(result);
+        }
+    }
+
+    /// When the first of the evals that wait has waited for as long as its cell might have run, behind one that awaits.
+    pub(super) fn queue_deadline(&self) -> Option<Instant> {
+        self.current.as_ref()?;
+        let limit = |job: &EvalJob| {
+            let asked = job.request.timeout_ms.unwrap_or(u64::MAX);
+            Duration::from_millis(self.assignment.spec.limits.eval_timeout_ms.min(asked))
+        };
+        let waited = self.queue.iter().map(|job| job.arrived + limit(job)).min()?;
+        let looked = self.looked_at_queue.map(|at| at + LEFT_CHECK_INTERVAL);
+        Some(looked.map_or(waited, |looked| looked.max(waited)))
+    }
+
+    /// Ends the wait behind a cell that awaits: the cell's, if its client has left, else that of those who wait.
+    pub(super) async fn end_waits(&mut self) {
+        self.looked_at_queue = Some(Instant::now());
+        self.queue.retain(|job| !job.is_left());
+        if self.queue.is_empty() {
+            return;
+        }
+        if self.current.as_ref().is_some_and(EvalJob::is_left) {
+            return self.interrupt_left().await;
+        }
+        let cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
+        let now = Instant::now();
+        let limit_ms = self.assignment.spec.limits.eval_timeout_ms;
+        let (over, rest) = std::mem::take(&mut self.queue).into_iter().partition::<Vec<_>, _>(|job| {
+            now >= job.arrived + Duration::from_millis(limit_ms.min(job.request.timeout_ms.unwrap_or(u64::MAX)))
+        });
+        self.queue = rest.into();
+        for job in over {
+            let message = "another cell of this session awaits something, and cells run one after the other; nothing of this one has run. Wait for \
+                           that cell, or interrupt it";
+            let error = ApiError::new(ErrorCode::SessionBusy, message).with_details(json!({ "cell": cell }));
+            job.answer(Err(error));
+        }
+    }
+}
