@@ -15,6 +15,7 @@ pub mod memory;
 pub mod probe;
 pub mod s3;
 mod s3_errors;
+pub mod s3_parts;
 pub mod sts;
 
 use bytes::Bytes;

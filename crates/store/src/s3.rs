@@ -23,6 +23,7 @@ use crate::{
     credentials::{CredentialSource, Provider},
     held::Held,
     s3_errors::Place,
+    s3_parts::in_parts,
 };
 
 /// To open a connection.
@@ -31,6 +32,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// One attempt, its body sent.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The slowest way to the service for which a body is given the time.
+const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 512 << 10;
 /// Attempts of a request that changes nothing, or the same thing again.
 const IDEMPOTENT_ATTEMPTS_MAX: u32 = 3;
 
@@ -51,10 +54,10 @@ pub struct S3Options {
 #[derive(Debug, Clone)]
 pub struct S3 {
     /// Retries what is harmless to repeat.
-    client: Client,
+    pub(crate) client: Client,
     /// Never retries: whether a PUT took place is the caller's to find out.
-    once: Client,
-    place: Place,
+    pub(crate) once: Client,
+    pub(crate) place: Place,
 }
 
 impl S3 {
@@ -123,6 +126,16 @@ impl S3 {
         Ok(Some(Object { bytes: body.into_bytes(), etag }))
     }
 
+    /// What a request may take whose body has so many bytes: the client's times, and that of the body over a slow way.
+    pub(crate) fn timeouts(bytes: usize) -> aws_sdk_s3::config::Builder {
+        let body = Duration::from_secs(bytes as u64 / UPLOAD_BYTES_PER_SECOND_MIN);
+        let times = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT + body)
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT + body);
+        Config::builder().timeout_config(times.build())
+    }
+
     async fn put_once(&self, key: &str, bytes: Bytes, condition: Condition, held: Option<Held>) -> Result<ETag, PutError> {
         let length = bytes.len() as u64;
         if length > OBJECT_BYTES_MAX {
@@ -135,9 +148,11 @@ impl S3 {
             Condition::Absent => request.if_none_match("*"),
             Condition::Matches(etag) => request.if_match(etag),
         };
+        let time = Self::timeouts(usize::try_from(length).unwrap_or(usize::MAX));
         let answer = match held {
             Some(held) => request.customize().interceptor(held).send().await,
-            None => request.send().await,
+            None if length < UPLOAD_BYTES_PER_SECOND_MIN => request.send().await,
+            None => request.customize().config_override(time).send().await,
         };
         match answer {
             Ok(answer) => answer.e_tag().map(ToOwned::to_owned).ok_or_else(|| {
@@ -182,6 +197,9 @@ impl SnapshotStore for S3 {
     }
 
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+        if in_parts(bytes.len(), &condition) && bytes.len() as u64 <= OBJECT_BYTES_MAX {
+            return self.put_parts(key, &bytes, matches!(condition, Condition::Absent)).await;
+        }
         self.put_once(key, bytes, condition, None).await
     }
 

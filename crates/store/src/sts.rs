@@ -62,7 +62,7 @@ pub fn tenant_policy(bucket: &str, prefix: &str, tenant: &str) -> String {
         "Statement": [
             {
                 "Effect": "Allow",
-                "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+                "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
                 "Resource": [format!("arn:aws:s3:::{bucket}/{objects}")],
             },
             {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use dormouse_store::{
     Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore, StoreError,
     probe::{StoreUnsafe, conditional_writes},
+    s3_parts::{PART_BYTES, PARTS_FROM_BYTES},
     sts,
 };
 use dormouse_testkit::minio::Minio;
@@ -58,6 +59,21 @@ async fn an_object_is_copied_by_the_store() {
     assert!(!store.copy("t/a/s/parent/1-1-ab", "t/a/s/child/1-2-ab").await.unwrap(), "what is gone is not copied");
     let error = S3::new(&minio.options("absent")).copy("k", "l").await.unwrap_err();
     assert!(matches!(error, StoreError::NoBucket { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_large_object_goes_in_parts_and_is_one_object_all_the_same() {
+    let minio = Minio::start().await.unwrap();
+    let store = minio.create_bucket("sessions").await.unwrap();
+    for bytes in [PARTS_FROM_BYTES, PARTS_FROM_BYTES + PART_BYTES + 1] {
+        let key = format!("t/a/s/u/{bytes}");
+        let content: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
+        let etag = store.put(&key, content.clone(), Condition::Absent).await.unwrap();
+        let object = store.get(&key).await.unwrap().unwrap();
+        assert!(object.etag == etag && object.bytes == content, "{bytes}");
+        let again = store.put(&key, content.slice(1..), Condition::Absent).await;
+        assert!(matches!(again, Err(PutError::Refused)) || store.get(&key).await.unwrap().unwrap().bytes == content, "{again:?}");
+    }
 }
 
 #[tokio::test]

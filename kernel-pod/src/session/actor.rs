@@ -19,7 +19,7 @@ use super::leave::Leave;
 use super::ops::{InFlight, Settled};
 use super::setback::{Answered, Blame, Setback};
 use super::state::{RunningCell, SessionState};
-use super::unresolved::Unresolved;
+use super::unresolved::{Tries, Unresolved};
 use super::{EvalJob, Fault, Handle, Message, Reply, gone};
 use crate::claim::Claim;
 use crate::contents::Contents;
@@ -68,6 +68,8 @@ pub(crate) struct Actor {
     pub(super) scripts: Scripts,
     /// A commit that may be stored or not.
     pub(super) unresolved: Option<Box<Unresolved>>,
+    /// When what is still to be stored is tried again.
+    pub(super) tries: Option<Tries>,
     /// Whether a commit was begun that did not come to its end: its segment may lie in the store unnamed.
     pub(super) lost_commit: bool,
     /// When it was looked last whether those are still there who wait.
@@ -149,6 +151,7 @@ impl Actor {
             setback: None,
             scripts: Scripts::default(),
             unresolved: None,
+            tries: None,
             lost_commit: false,
             looked_at_queue: None,
             leaving: None,

@@ -59,6 +59,10 @@ impl Actor {
             self.commit().await?;
         } else if self.live.is_none() {
             self.resolve().await?;
+            // What cannot go on cannot be set aside either.
+            if self.owes_storage() && self.ensure_live().await.is_ok() {
+                self.commit().await?;
+            }
         }
         let InHand { mut owned, state: now, tail } = match self.take_in_hand().await {
             Ok(in_hand) => in_hand,

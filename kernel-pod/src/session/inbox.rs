@@ -52,8 +52,9 @@ impl Actor {
                 Err(error) => drop(reply.send(Err(error))),
             },
             Message::Drain(reply) => {
-                if let Err(fault) = self.resolve().await {
-                    self.on_result(Err(fault));
+                if self.owes_storage() {
+                    let live = self.ensure_live().await;
+                    self.on_result(live.map(drop));
                 }
                 let result = self.hibernate().await;
                 self.on_result(result);

@@ -161,6 +161,11 @@ impl Actor {
         }
     }
 
+    /// Whether there are answers that only this process has, and no instance.
+    pub(super) fn owes_storage(&self) -> bool {
+        self.live.is_none() && self.setback.as_ref().is_some_and(|setback| setback.answered.is_some())
+    }
+
     /// Whether somebody waits for the end of a cell that is still to be recorded.
     pub(super) fn owes_an_end(&self) -> bool {
         self.setback.as_ref().and_then(|setback| setback.ended.as_ref()).is_some_and(|ended| ended.job.is_some())

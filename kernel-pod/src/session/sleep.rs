@@ -32,7 +32,9 @@ impl Actor {
 
     pub(super) async fn sleep_on_request(&mut self) -> Result<(), Fault> {
         // A session that this process knows nothing of may have no head yet.
-        if self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch) {
+        if self.owes_storage()
+            || self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch)
+        {
             self.ensure_live().await?;
         }
         self.hibernate().await

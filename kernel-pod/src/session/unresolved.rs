@@ -1,4 +1,5 @@
-//! A commit of which nobody knows whether it is stored. It is sent again until that is known; nothing else is done with the session before.
+//! What is still to be stored of a session that has no instance: a commit of which nobody knows whether it is stored, or answers that were ahead of
+//! storage. The commit is sent again until its outcome is known; nothing else is done with the session before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +25,40 @@ const TRY_WAIT_FIRST: Duration = Duration::from_secs(1);
 const TRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The commit.
-pub(super) struct Unresolved {
-    attempt: Attempt,
-    next_try: Instant,
-    wait: Duration,
-}
+pub(super) struct Unresolved(Attempt);
 
 impl Unresolved {
     pub(super) fn new(attempt: Attempt) -> Self {
-        Self { attempt, next_try: Instant::now() + TRY_WAIT_FIRST, wait: TRY_WAIT_FIRST }
+        Self(attempt)
+    }
+}
+
+/// When it is tried again without anybody asking.
+#[derive(Debug)]
+pub(super) struct Tries {
+    next: Instant,
+    wait: Duration,
+}
+
+impl Tries {
+    fn begin() -> Self {
+        Self { next: Instant::now() + TRY_WAIT_FIRST, wait: TRY_WAIT_FIRST }
+    }
+
+    fn later(&mut self) {
+        self.wait = (self.wait * 2).min(TRY_WAIT_MAX);
+        self.next = Instant::now() + self.wait;
     }
 }
 
 impl Actor {
     /// When to try again, if nobody asks before.
-    pub(super) fn resolve_at(&self) -> Option<Instant> {
-        self.unresolved.as_ref().map(|unresolved| unresolved.next_try)
+    pub(super) fn resolve_at(&mut self) -> Option<Instant> {
+        if self.unresolved.is_none() && !self.owes_storage() {
+            self.tries = None;
+            return None;
+        }
+        Some(self.tries.get_or_insert_with(Tries::begin).next)
     }
 
     /// Learns the outcome of the commit that is on its way, if there is one.
@@ -47,29 +66,36 @@ impl Actor {
         self.resolve_within(RESOLVE_TIMEOUT).await.map_err(Fault::Failed)?
     }
 
-    /// The same, without anybody waiting for it.
+    /// Stores what is still to be stored, without anybody waiting for it.
     pub(super) async fn try_resolve(&mut self) {
-        // What cannot be learned now is tried again.
-        if let Ok(result) = self.resolve_within(TRY_TIMEOUT).await {
-            self.on_result(result);
-            self.tell();
+        if let Some(tries) = &mut self.tries {
+            tries.later();
+        }
+        if let Ok(resolved) = self.resolve_within(TRY_TIMEOUT).await {
+            self.on_result(resolved);
+        }
+        // What cannot be done now is tried again.
+        if self.unresolved.is_none() && self.leaving.is_none() && self.owes_storage() {
+            let stored = match self.ensure_live().await {
+                Ok(_) => self.commit().await.map(drop),
+                Err(fault) => Err(fault),
+            };
+            self.on_result(stored);
         }
     }
 
     /// The outer error: it is still not known. The inner: the session is not this process's to go on with.
     async fn resolve_within(&mut self, patience: Duration) -> Result<Result<(), Fault>, ApiError> {
-        let Some(mut unresolved) = self.unresolved.take() else { return Ok(Ok(())) };
+        let Some(Unresolved(mut attempt)) = self.unresolved.take().map(|unresolved| *unresolved) else { return Ok(Ok(())) };
         let (pod, began) = (Arc::clone(&self.pod), Instant::now());
-        match unresolved.attempt.drive(&pod.storage, patience).await {
+        match attempt.drive(&pod.storage, patience).await {
             Outcome::Committed(_) => {
                 pod.metrics.commit(CommitOutcome::Committed, began.elapsed());
                 self.failure = None;
                 Ok(Ok(()))
             }
             Outcome::Unsent(error) | Outcome::Unknown(error) => {
-                unresolved.wait = (unresolved.wait * 2).min(TRY_WAIT_MAX);
-                unresolved.next_try = Instant::now() + unresolved.wait;
-                self.unresolved = Some(unresolved);
+                self.unresolved = Some(Box::new(Unresolved(attempt)));
                 Err(error)
             }
             // Whatever is stored, the next wake reads it.
