@@ -168,7 +168,7 @@ impl Cluster {
         }
         let kernels =
             Kernels::new(PeerClient::new(files(&ca, &Identity::new(Process::Gateway, "dormouse-system", "gateway").dns_name())?)?);
-        let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
+        let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = Client::new(&format!("http://{}", listener.local_addr()?), NAMESPACE, None)?;
         let routes = gateway.routes(shutdown.clone());

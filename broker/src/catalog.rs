@@ -17,8 +17,9 @@ use crate::{
     ConfigError, Problem, ProblemKind, Secrets,
     credential::Scheme,
     egress::BrokerRules,
+    egress::{self, Reach},
     modules::Source,
-    path::{Pattern, Template},
+    path::{Pattern, Spelled, Template},
 };
 
 /// Methods that tools may use.
@@ -62,7 +63,8 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn allows_path(&self, path: &str) -> bool {
-        self.paths.iter().any(|pattern| pattern.matches(path))
+        let path = Spelled::of(path);
+        self.paths.iter().any(|pattern| pattern.matches(&path))
     }
 }
 
@@ -133,6 +135,11 @@ fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Metho
 fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
     if url::plain(&spec.base_url).is_none() {
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
+    }
+    let host = url::plain(&spec.base_url).and_then(|url| url.host_str().and_then(egress::literal));
+    if host.is_some_and(|address| !Reach::Service.holds(address)) {
+        const METADATA: &str = "must not name an address where clouds keep their metadata";
+        problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::Path(METADATA) });
     }
     let scheme = Scheme::check(&spec.auth, &format!("{path}.auth"), secrets, problems).unwrap_or(Scheme::None);
     let mut methods = BTreeSet::new();

@@ -15,6 +15,7 @@ use crate::{
     Secrets,
     catalog::{Service, Tool},
     credential::{Credential, Striker},
+    egress::{Reach, Resolver},
 };
 
 /// How much of a failed answer's body is read, in bytes.
@@ -34,7 +35,8 @@ const IDEMPOTENCY_KEY_DIGITS: usize = 32;
 
 /// The client of all services: no redirects, no proxy, no cookies.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
-    client_with(|builder| builder.user_agent(concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"))))
+    let agent = concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"));
+    client_with(|builder| builder.user_agent(agent).dns_resolver(Resolver::new(Reach::Service)))
 }
 
 /// A client without redirects, proxy and cookies, and with what `shape` adds.

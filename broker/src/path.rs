@@ -112,12 +112,32 @@ fn check(value: &str) -> Result<(), ArgumentError> {
     Ok(())
 }
 
-/// Whether no server can read the path as another one, however often it decodes: no dot segments, no control characters. Some servers end a
-/// segment at a `;`.
-pub(crate) fn is_plain(path: &str) -> bool {
-    let decoded = fully_decoded(path);
-    let name = |segment: &str| segment.split(';').next().is_some_and(|name| name == "." || name == "..");
-    !decoded.chars().any(char::is_control) && !decoded.split(['/', '\\']).any(name)
+/// A path of a request in the ways that servers may read it, read once for all the patterns that it is compared with.
+#[derive(Debug)]
+pub(crate) struct Spelled<'a> {
+    path: &'a str,
+    /// Decoded once, as patterns are.
+    once: String,
+    is_plain: bool,
+    /// No further decoding makes slashes.
+    is_one_reading: bool,
+}
+
+impl<'a> Spelled<'a> {
+    /// Reads a path, in time that is linear in its length.
+    pub(crate) fn of(path: &'a str) -> Self {
+        let decoded = fully_decoded(path);
+        let slashes = |text: &str| text.matches(['/', '\\']).count();
+        let name = |segment: &str| segment.split(';').next().is_some_and(|name| name == "." || name == "..");
+        let is_plain = !decoded.chars().any(char::is_control) && !decoded.split(['/', '\\']).any(name);
+        Self { path, once: decode(path), is_plain, is_one_reading: slashes(&decoded) == slashes(path) }
+    }
+
+    /// Whether no server can read the path as another one, however often it decodes: no dot segments, no control characters. Some servers end
+    /// a segment at a `;`.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
 }
 
 fn has_dot_segment(decoded: &str) -> bool {
@@ -138,14 +158,13 @@ impl Pattern {
     }
 
     /// Whether it matches a path, both decoded once: servers may see either form.
-    pub(crate) fn matches(&self, path: &str) -> bool {
-        self.covers(&decode(path))
+    pub(crate) fn matches(&self, path: &Spelled<'_>) -> bool {
+        self.covers(&path.once)
     }
 
     /// Whether it matches in every reading: a path with encoded slashes must match with them as slashes and as they are.
-    pub(crate) fn allows(&self, path: &str) -> bool {
-        let slashes = |text: &str| text.matches(['/', '\\']).count();
-        self.matches(path) && (slashes(&fully_decoded(path)) == slashes(path) || self.covers(path))
+    pub(crate) fn allows(&self, path: &Spelled<'_>) -> bool {
+        self.matches(path) && (path.is_one_reading || self.covers(path.path))
     }
 
     fn covers(&self, path: &str) -> bool {
@@ -177,11 +196,12 @@ pub(crate) fn encode(text: &str) -> String {
 }
 
 fn decode(text: &str) -> String {
+    count_work(text);
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, tail)) = rest.split_first() {
         let escape = (*byte == b'%').then(|| tail.split_at_checked(2)).flatten();
-        let value = escape.and_then(|(hex, tail)| Some((u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?, tail)));
+        let value = escape.and_then(|(hex, tail)| Some((hex_value(hex)?, tail)));
         let (value, tail) = value.unwrap_or((*byte, tail));
         decoded.push(value);
         rest = tail;
@@ -189,17 +209,40 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Decodes until nothing is left to decode. Each round is shorter than the one before, so it ends.
+/// Decodes until nothing is left to decode, in one pass: what an escape stands for may end an escape that begins before it, and no two escapes
+/// overlap, so their order does not matter.
 fn fully_decoded(text: &str) -> String {
-    let mut current = text.to_owned();
-    loop {
-        let next = decode(&current);
-        if next.len() >= current.len() {
-            return current;
+    count_work(text);
+    let mut decoded: Vec<u8> = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        decoded.push(byte);
+        while let Some((b'%', hex)) = decoded.last_chunk::<3>().and_then(|end| end.split_first()).map(|(first, hex)| (*first, hex)) {
+            let Some(value) = hex_value(hex) else { break };
+            decoded.truncate(decoded.len() - 3);
+            decoded.push(value);
         }
-        current = next;
     }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
+
+fn hex_value(hex: &[u8]) -> Option<u8> {
+    let is_hex = hex.len() == 2 && hex.iter().all(u8::is_ascii_hexdigit);
+    is_hex.then(|| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Bytes that were decoded.
+    pub(crate) static WORK_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+fn count_work(text: &str) {
+    WORK_BYTES.set(WORK_BYTES.get() + text.len());
+}
+
+#[cfg(not(test))]
+fn count_work(_text: &str) {}
 
 #[cfg(test)]
 mod tests {
@@ -243,7 +286,7 @@ mod tests {
 
     #[test]
     fn patterns_match_runs() {
-        let matches = |pattern: &str, path: &str| Pattern::parse(pattern).unwrap().matches(path);
+        let matches = |pattern: &str, path: &str| Pattern::parse(pattern).unwrap().matches(&Spelled::of(path));
         assert!(matches("/widgets/*", "/widgets/1"));
         assert!(matches("/widgets/*", "/widgets/1/parts"));
         assert!(!matches("/widgets/*", "/widgets"));
@@ -255,5 +298,28 @@ mod tests {
         assert!(!matches("/a*a", "/a"));
         assert!(matches("*", "/anything"));
         assert!(matches("/a b", "/a%20b"));
+    }
+    #[test]
+    fn decoding_all_at_once_is_decoding_again_and_again() {
+        let again_and_again = |text: &str| {
+            let mut current = text.to_owned();
+            loop {
+                let next = decode(&current);
+                if next.len() >= current.len() {
+                    return current;
+                }
+                current = next;
+            }
+        };
+        let pieces = ["%", "2", "5", "%25", "%2", "%32", "%35", "e", "%2e", "/", "g", "%5c", "+1"];
+        let mut seed = 1_u32;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..8 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                text.push_str(pieces[(seed >> 16) as usize % pieces.len()]);
+            }
+            assert_eq!(fully_decoded(&text), again_and_again(&text), "{text}");
+        }
     }
 }

@@ -34,8 +34,18 @@ pub const INFO_TIMEOUT: Duration = Duration::from_secs(2);
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a pod may take to note an interrupt.
 pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest line of a stream from a pod, in bytes.
-pub const LINE_BYTES_MAX: usize = 64 << 20;
+/// Largest line of a stream from a pod, in bytes: outputs of 64 MiB, each character of which may be written as six.
+pub const LINE_BYTES_MAX: usize = 512 << 20;
+/// Bytes of a line that are kept until its end has come; a longer one is passed on in pieces.
+pub const LINE_KEPT_BYTES_MAX: usize = 256 << 10;
+/// Largest line of a pod's reports, in bytes.
+pub const REPORT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a cell's answer that are kept until its end has come; of a longer one the rest is passed on as it comes.
+pub const ANSWER_KEPT_BYTES_MAX: usize = 256 << 10;
+/// Largest answer of a pod that is read as a whole, in bytes.
+pub const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Largest error of a pod, in bytes.
+pub const ERROR_BYTES_MAX: usize = 1 << 20;
 /// Media type of streams.
 pub const NDJSON: &str = "application/x-ndjson";
 
@@ -74,8 +84,29 @@ impl From<reqwest::Error> for KernelError {
     }
 }
 
-/// Lines of a stream, without their newline.
-pub type Lines = BoxStream<'static, Result<Bytes, KernelError>>;
+/// A line of a stream, without its newline, or a piece of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A whole line.
+    Line(Bytes),
+    /// The first [`LINE_KEPT_BYTES_MAX`] bytes, about, of a longer one.
+    Begin(Bytes),
+    /// More of it.
+    More(Bytes),
+    /// It has ended.
+    End,
+}
+
+/// Lines of a stream.
+pub type Lines = BoxStream<'static, Result<Piece, KernelError>>;
+
+/// The answer to a cell, an `EvalResult` in JSON.
+pub struct Answer {
+    /// All of it, or its first bytes.
+    pub start: Bytes,
+    /// What follows, of a long one.
+    pub rest: Option<BoxStream<'static, Result<Bytes, reqwest::Error>>>,
+}
 
 /// The client of kernel pods. Clones share connections.
 #[derive(Clone)]
@@ -118,11 +149,18 @@ impl Kernels {
         json(self.client.send(self.request(pod, Method::GET, "/v1/info").timeout(INFO_TIMEOUT)).await?).await
     }
 
-    /// Runs a cell. The bytes are an `EvalResult` in JSON.
-    pub async fn eval(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Bytes, KernelError> {
+    /// Runs a cell.
+    pub async fn eval(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Answer, KernelError> {
         let request = send_with(self.request(pod, Method::POST, "/v1/eval"), call, unwritten);
-        let response = checked(self.client.send(request).await?).await?;
-        Ok(response.bytes().await?)
+        let mut response = checked(self.client.send(request).await?).await?;
+        let mut start = BytesMut::new();
+        while let Some(chunk) = response.chunk().await? {
+            start.extend_from_slice(&chunk);
+            if start.len() > ANSWER_KEPT_BYTES_MAX {
+                return Ok(Answer { start: start.freeze(), rest: Some(response.bytes_stream().boxed()) });
+            }
+        }
+        Ok(Answer { start: start.freeze(), rest: None })
     }
 
     /// Runs a cell and streams its events; the last line is `final`.
@@ -221,8 +259,13 @@ impl Kernels {
 
     /// What the pod reports, for ever.
     pub async fn report(&self, pod: &KernelPod) -> Result<BoxStream<'static, Result<ReportLine, KernelError>>, KernelError> {
-        let lines = lines(checked(self.client.send(self.request(pod, Method::GET, "/v1/report")).await?).await?);
-        Ok(lines.map(|line| serde_json::from_slice(&line?).map_err(|error| KernelError::Garbled(error.to_string()))).boxed())
+        let response = checked(self.client.send(self.request(pod, Method::GET, "/v1/report")).await?).await?;
+        let lines = split(response.bytes_stream().map(|chunk| chunk.map_err(KernelError::from)), REPORT_BYTES_MAX);
+        let read = |piece| match piece {
+            Piece::Line(line) => serde_json::from_slice(&line).map_err(|error| KernelError::Garbled(error.to_string())),
+            _ => Err(KernelError::Garbled(format!("a report of more than {REPORT_BYTES_MAX} bytes"))),
+        };
+        Ok(lines.map(move |piece| read(piece?)).boxed())
     }
 
     fn order(&self, pod: &KernelPod, path: &str, body: &impl serde::Serialize) -> RequestBuilder {
@@ -240,7 +283,7 @@ async fn checked(response: Response) -> Result<Response, KernelError> {
     if status.is_success() {
         return Ok(response);
     }
-    let body = response.bytes().await?;
+    let body = whole(response, ERROR_BYTES_MAX).await?;
     Err(match serde_json::from_slice::<ErrorBody>(&body) {
         Ok(body) => KernelError::Refused(body.error),
         Err(_) if status.as_u16() == 413 => {
@@ -251,52 +294,129 @@ async fn checked(response: Response) -> Result<Response, KernelError> {
 }
 
 async fn json<T: DeserializeOwned>(response: Response) -> Result<T, KernelError> {
-    let body = checked(response).await?.bytes().await?;
+    let body = whole(checked(response).await?, ANSWER_BYTES_MAX).await?;
     serde_json::from_slice(&body).map_err(|error| KernelError::Garbled(error.to_string()))
 }
 
+async fn whole(mut response: Response, bytes_max: usize) -> Result<BytesMut, KernelError> {
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > bytes_max {
+            return Err(KernelError::Garbled(format!("an answer of more than {bytes_max} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
 fn lines(response: Response) -> Lines {
-    split(response.bytes_stream().map(|chunk| chunk.map_err(KernelError::from))).boxed()
+    split(response.bytes_stream().map(|chunk| chunk.map_err(KernelError::from)), LINE_KEPT_BYTES_MAX).boxed()
 }
 
 /// Cuts a stream of chunks at newlines; empty lines are left out. What follows the last newline is not a line: its end was lost.
-fn split(chunks: impl Stream<Item = Result<Bytes, KernelError>> + Send + 'static) -> impl Stream<Item = Result<Bytes, KernelError>> + Send {
-    let state = (Box::pin(chunks), BytesMut::new(), false);
-    futures::stream::unfold(state, |(mut chunks, mut buffer, mut ended)| async move {
+fn split(
+    chunks: impl Stream<Item = Result<Bytes, KernelError>> + Send + 'static,
+    kept_bytes_max: usize,
+) -> impl Stream<Item = Result<Piece, KernelError>> + Send {
+    let splitter = Splitter { chunks: Box::pin(chunks), buffer: BytesMut::new(), scanned: 0, passed_on: 0, ended: false };
+    futures::stream::unfold(splitter, move |mut splitter| async move { Some((splitter.next(kept_bytes_max).await?, splitter)) })
+}
+
+struct Splitter<S> {
+    chunks: std::pin::Pin<Box<S>>,
+    buffer: BytesMut,
+    /// Bytes of the buffer that hold no newline.
+    scanned: usize,
+    /// Bytes of the present line that have left; none while it is kept.
+    passed_on: usize,
+    ended: bool,
+}
+
+impl<S: Stream<Item = Result<Bytes, KernelError>>> Splitter<S> {
+    async fn next(&mut self, kept_bytes_max: usize) -> Option<Result<Piece, KernelError>> {
         loop {
-            if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-                let mut line = buffer.split_to(end + 1);
-                line.truncate(end);
-                if line.is_empty() {
-                    continue;
-                }
-                return Some((Ok(line.freeze()), (chunks, buffer, ended)));
+            if let Some(piece) = self.cut(kept_bytes_max) {
+                return Some(Ok(piece));
             }
-            if ended {
+            if self.passed_on > LINE_BYTES_MAX {
+                self.ended = true;
+                self.passed_on = 0;
+                self.buffer.clear();
+                return Some(Err(KernelError::Garbled(format!("a line of more than {LINE_BYTES_MAX} bytes"))));
+            }
+            if self.ended {
                 return None;
             }
-            if buffer.len() > LINE_BYTES_MAX {
-                ended = true;
-                buffer.clear();
-                return Some((Err(KernelError::Garbled(format!("a line of more than {LINE_BYTES_MAX} bytes"))), (chunks, buffer, ended)));
-            }
-            match chunks.next().await {
-                Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
-                Some(Err(error)) => return Some((Err(error), (chunks, BytesMut::new(), true))),
-                None => ended = true,
+            match self.chunks.next().await {
+                Some(Ok(chunk)) => self.buffer.extend_from_slice(&chunk),
+                Some(Err(error)) => {
+                    self.ended = true;
+                    self.buffer.clear();
+                    self.scanned = 0;
+                    return Some(Err(error));
+                }
+                None => self.ended = true,
             }
         }
-    })
+    }
+
+    /// What can leave of what has come.
+    fn cut(&mut self, kept_bytes_max: usize) -> Option<Piece> {
+        loop {
+            let end = self.buffer.iter().skip(self.scanned).position(|byte| *byte == b'\n').map(|at| self.scanned + at);
+            let Some(end) = end else {
+                self.scanned = self.buffer.len();
+                let leaves = !self.buffer.is_empty() && (self.passed_on > 0 || self.buffer.len() > kept_bytes_max);
+                return leaves.then(|| self.pass_on(self.buffer.len()));
+            };
+            if self.passed_on > 0 && end > 0 {
+                return Some(self.pass_on(end));
+            }
+            let mut line = self.buffer.split_to(end + 1);
+            line.truncate(end);
+            self.scanned = 0;
+            if std::mem::take(&mut self.passed_on) > 0 {
+                return Some(Piece::End);
+            }
+            if !line.is_empty() {
+                return Some(Piece::Line(line.freeze()));
+            }
+        }
+    }
+
+    fn pass_on(&mut self, bytes: usize) -> Piece {
+        let is_begin = self.passed_on == 0;
+        self.passed_on += bytes;
+        self.scanned = 0;
+        let piece = self.buffer.split_to(bytes).freeze();
+        if is_begin { Piece::Begin(piece) } else { Piece::More(piece) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    async fn pieces(chunks: &[&str], kept_bytes_max: usize) -> Vec<Piece> {
+        let chunks: Vec<_> = chunks.iter().map(|chunk| Ok(Bytes::copy_from_slice(chunk.as_bytes()))).collect();
+        split(futures::stream::iter(chunks), kept_bytes_max).map(|piece| piece.unwrap()).collect().await
+    }
+
     #[tokio::test]
     async fn lines_are_whole_however_the_chunks_fall() {
-        let chunks = ["{\"a\"", ":1}\n\n{\"b\":2}\n{\"c", "\":3}\n", "cut off"].map(|text| Ok(Bytes::from_static(text.as_bytes())));
-        let lines: Vec<_> = split(futures::stream::iter(chunks)).map(|line| line.unwrap()).collect().await;
-        assert_eq!(lines, ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}"]);
+        let chunks = ["{\"a\"", ":1}\n\n{\"b\":2}\n{\"c", "\":3}\n", "cut off"];
+        let lines = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}"].map(|line| Piece::Line(Bytes::from_static(line.as_bytes())));
+        assert_eq!(pieces(&chunks, 100).await, lines);
+    }
+
+    #[tokio::test]
+    async fn a_long_line_is_passed_on_in_pieces_and_none_is_kept() {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let long = pieces(&["ab", "cd", "efg", "hi\nj", "\n"], 3).await;
+        let expected =
+            [Piece::Begin(bytes("abcd")), Piece::More(bytes("efg")), Piece::More(bytes("hi")), Piece::End, Piece::Line(bytes("j"))];
+        assert_eq!(long, expected);
+        assert_eq!(pieces(&["abcd", "\nx\n"], 3).await, [Piece::Begin(bytes("abcd")), Piece::End, Piece::Line(bytes("x"))]);
+        assert_eq!(pieces(&["abcd", "e"], 3).await, [Piece::Begin(bytes("abcd")), Piece::More(bytes("e"))], "an end that was lost is none");
     }
 }

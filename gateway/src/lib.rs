@@ -5,10 +5,12 @@
 //! crash would lose, run a cell, read storage, or hold a tool's secret: whatever it remembers only spares requests.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
-use std::{future::IntoFuture as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::serve::ListenerExt as _;
-use dormouse_service::{Clock, Metrics};
+use dormouse_service::{
+    Clock, Metrics,
+    public::{self, Limits},
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,7 @@ pub mod files;
 pub mod history;
 pub mod journey;
 pub mod kernels;
+mod local;
 mod metrics;
 mod placement;
 mod problem;
@@ -47,6 +50,8 @@ pub struct Gateway {
     authenticator: Arc<dyn Authenticator>,
     registry: Metrics,
     metrics: metrics::GatewayMetrics,
+    limits: Limits,
+    is_local: bool,
 }
 
 impl Gateway {
@@ -61,7 +66,22 @@ impl Gateway {
     pub fn with_metrics(directory: Arc<dyn Directory>, kernels: Kernels, authenticator: Arc<dyn Authenticator>, registry: Metrics) -> Self {
         let metrics = metrics::GatewayMetrics::register(&registry);
         let router = router::Router::new(directory, kernels, metrics.clone());
-        Self { router, authenticator, registry, metrics }
+        let limits = Limits { drain_timeout: DRAIN_TIMEOUT, ..Limits::default() };
+        Self { router, authenticator, registry, metrics, limits, is_local: false }
+    }
+
+    /// Answers only requests to loopback hosts that no page of another origin sent.
+    #[must_use]
+    pub fn local(mut self) -> Self {
+        self.is_local = true;
+        self
+    }
+
+    /// What clients may take of the listener.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The same by another clock.
@@ -83,6 +103,7 @@ impl Gateway {
             authenticator: Arc::clone(&self.authenticator),
             metrics: self.metrics.clone(),
             shutdown,
+            is_local: self.is_local,
         };
         routes::routes(app)
     }
@@ -93,25 +114,9 @@ impl Gateway {
     }
 
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
-    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> std::io::Result<()> {
-        let listener = listener.tap_io(|connection| {
-            // Small answers must not wait for more to come; a connection without it only is slower.
-            let _ = connection.set_nodelay(true);
-        });
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
         let desires = tokio::spawn(self.background_wakes(shutdown.clone()));
-        let served = axum::serve(listener, self.routes(shutdown.clone())).with_graceful_shutdown(shutdown.clone().cancelled_owned());
-        let drained = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(DRAIN_TIMEOUT).await;
-        };
-        let outcome = tokio::select! {
-            outcome = served.into_future() => outcome,
-            () = drained => {
-                tracing::warn!("requests were still running when the time to stop was over");
-                Ok(())
-            }
-        };
+        public::serve(listener, self.routes(shutdown.clone()), self.limits, shutdown).await;
         desires.abort();
-        outcome
     }
 }

@@ -73,7 +73,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
             closing.cancel();
         }
     });
-    gateway.serve(listener, closing).await.context("the listener failed")?;
+    gateway.serve(listener, closing).await;
     watching.cancel();
     Ok(())
 }

@@ -25,6 +25,8 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub const PAGE_DEFAULT: usize = 100;
 /// Most sessions on a page of a list.
 pub const PAGE_MAX: usize = 500;
+/// Bytes of a page after which it ends early: specs may be as large as an object of Kubernetes.
+pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Tries to place a name that was generated.
 const NAME_TRIES_MAX: u32 = 4;
 
@@ -91,7 +93,15 @@ pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Optio
         .iter()
         .filter(|record| !record.deleting && after.as_deref().is_none_or(|after| record.key.name.as_str() > after))
         .filter(|record| selects(selector, &record.labels));
-    let items: Vec<Session> = fitting.by_ref().take(limit).map(|record| view(record)).collect();
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    while items.len() < limit
+        && bytes < PAGE_BYTES_MAX
+        && let Some(record) = fitting.next()
+    {
+        let item = view(record);
+        bytes += json_bytes(&item);
+        items.push(item);
+    }
     let more = fitting.next().is_some();
     let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
     Ok(SessionList { items, continue_token })
@@ -174,6 +184,24 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
             Err(ApiError::new(ErrorCode::SessionGone, "the session's kernel pod did not confirm the interrupt: send it again"))
         }
     }
+}
+
+/// The length of a value as JSON, without making it.
+fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
 pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {

@@ -12,19 +12,21 @@ use dormouse_protocol::{
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     directory::Key,
     journey::{Asleep, Journey, means_elsewhere, pause},
-    kernels::{KernelError, Lines},
+    kernels::{KernelError, Lines, Piece},
     metrics::Source,
     router::{Route, Router},
 };
 
 /// Lines that a slow client may be behind before its pod has to wait.
 pub const LINES_QUEUED_MAX: usize = 64;
+/// Bytes of an event before its payload.
+const HEAD_BYTES_MAX: usize = 4 << 10;
 /// While a followed session has no process, the directory is looked at this often at least.
 const PLACE_POLL: Duration = Duration::from_secs(5);
 
@@ -37,8 +39,40 @@ pub enum Framing {
     Sse,
 }
 
+/// Bytes that wait for a slow client before its pod has to wait.
+pub const QUEUED_BYTES_MAX: usize = 512 << 10;
+
 /// Frames on their way to a client.
-pub type Frames = mpsc::Receiver<Bytes>;
+pub type Frames = mpsc::Receiver<Frame>;
+
+/// Bytes for a client, and the room that they take in its queue.
+#[derive(Debug)]
+pub struct Frame {
+    /// The bytes.
+    pub bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+/// A queue to a client: bounded by its bytes and by its frames.
+#[derive(Clone)]
+struct Queue {
+    frames: mpsc::Sender<Frame>,
+    room: Arc<Semaphore>,
+}
+
+impl Queue {
+    fn new() -> (Self, Frames) {
+        let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
+        (Self { frames, room: Arc::new(Semaphore::new(QUEUED_BYTES_MAX)) }, receiver)
+    }
+
+    async fn send(&self, bytes: Bytes) -> Result<(), Closed> {
+        // One that is larger than the whole queue waits until that is empty.
+        let room = u32::try_from(bytes.len().min(QUEUED_BYTES_MAX)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await.map_err(|_| Closed)?;
+        self.frames.send(Frame { bytes, _room: room }).await.map_err(|_| Closed)
+    }
+}
 
 /// What of an event's line the gateway looks at.
 #[derive(Debug, Deserialize)]
@@ -60,11 +94,32 @@ impl Head {
     fn read(line: &[u8]) -> Result<Self, KernelError> {
         serde_json::from_slice(line).map_err(|error| KernelError::Garbled(error.to_string()))
     }
+
+    /// What stands before the payload, which is the last of an event's fields.
+    fn begin(begin: &[u8]) -> Result<Self, KernelError> {
+        let field = b"\"payload\":";
+        let near = begin.get(..begin.len().min(HEAD_BYTES_MAX)).unwrap_or_default();
+        let at = near.windows(field.len()).position(|window| window == field);
+        let head = at.and_then(|at| near.get(..at)).ok_or_else(|| KernelError::Garbled("a long line that is no event".to_owned()))?;
+        Self::read(&[head, b"\"payload\":{}}"].concat())
+    }
+}
+
+/// Reads on to the end of a line that the client has seen before.
+async fn skip(lines: &mut Lines) -> Result<(), KernelError> {
+    while let Some(piece) = lines.next().await {
+        match piece? {
+            Piece::More(_) => {}
+            Piece::End => return Ok(()),
+            Piece::Line(_) | Piece::Begin(_) => break,
+        }
+    }
+    Err(KernelError::CutOff)
 }
 
 /// The client's end: what it has seen, and how it wants to see it.
 struct Client {
-    frames: mpsc::Sender<Bytes>,
+    queue: Queue,
     framing: Framing,
     last_seq: u64,
 }
@@ -75,7 +130,21 @@ struct Closed;
 impl Client {
     async fn send(&mut self, seq: u64, line: &[u8]) -> Result<(), Closed> {
         self.last_seq = self.last_seq.max(seq);
-        self.frames.send(frame(self.framing, seq, line)).await.map_err(|_| Closed)
+        self.queue.send(frame(self.framing, seq, line)).await
+    }
+
+    /// Sends a line whose first bytes have come; the others follow. A client that has seen half a line sees no other one.
+    async fn send_long(&mut self, seq: u64, begin: &[u8], lines: &mut Lines) -> Result<(), Closed> {
+        self.last_seq = self.last_seq.max(seq);
+        self.queue.send(before(self.framing, seq, begin).freeze()).await?;
+        while let Some(piece) = lines.next().await {
+            match piece {
+                Ok(Piece::More(bytes)) => self.queue.send(bytes).await?,
+                Ok(Piece::End) => return self.queue.send(Bytes::from_static(after(self.framing))).await,
+                Ok(Piece::Line(_) | Piece::Begin(_)) | Err(_) => break,
+            }
+        }
+        Err(Closed)
     }
 
     /// Tells why a stream ends early. Carries the last `seq` again, so that a client that goes on after it misses nothing.
@@ -90,19 +159,26 @@ impl Client {
 }
 
 fn frame(framing: Framing, seq: u64, line: &[u8]) -> Bytes {
-    let mut frame = BytesMut::with_capacity(line.len() + 40);
-    match framing {
-        Framing::Ndjson => {
-            frame.extend_from_slice(line);
-            frame.extend_from_slice(b"\n");
-        }
-        Framing::Sse => {
-            frame.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
-            frame.extend_from_slice(line);
-            frame.extend_from_slice(b"\n\n");
-        }
-    }
+    let mut frame = before(framing, seq, line);
+    frame.extend_from_slice(after(framing));
     frame.freeze()
+}
+
+/// A frame up to the end of what there is of its line.
+fn before(framing: Framing, seq: u64, line: &[u8]) -> BytesMut {
+    let mut frame = BytesMut::with_capacity(line.len() + 40);
+    if framing == Framing::Sse {
+        frame.extend_from_slice(format!("id: {seq}\ndata: ").as_bytes());
+    }
+    frame.extend_from_slice(line);
+    frame
+}
+
+fn after(framing: Framing) -> &'static [u8] {
+    match framing {
+        Framing::Ndjson => b"\n",
+        Framing::Sse => b"\n\n",
+    }
 }
 
 /// Runs a cell and streams its events up to `final`. An error here comes before the first event.
@@ -110,8 +186,8 @@ pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: Str
     let mut journey = Journey::new(Asleep::Refuse, Source::Request);
     let cell = Cell { router: router.clone(), key: key.clone(), eval, request_id };
     let (lines, route) = cell.open(&mut journey).await?;
-    let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
-    let client = Client { frames, framing: Framing::Ndjson, last_seq: 0 };
+    let (queue, receiver) = Queue::new();
+    let client = Client { queue, framing: Framing::Ndjson, last_seq: 0 };
     tokio::spawn(cell.pump(journey, client, lines, route));
     Ok(receiver)
 }
@@ -165,8 +241,24 @@ impl From<Closed> for Broke {
 
 /// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.
 async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
-    while let Some(line) = lines.next().await {
-        let line = line.map_err(Broke::Kernel)?;
+    while let Some(piece) = lines.next().await {
+        let line = match piece.map_err(Broke::Kernel)? {
+            Piece::Line(line) => line,
+            Piece::Begin(begin) => {
+                let head = Head::begin(&begin).map_err(Broke::Kernel)?;
+                let is_end = matches!(head.type_.as_str(), "error" | "final");
+                if is_end || head.seq > client.last_seq {
+                    client.send_long(head.seq, &begin, lines).await?;
+                } else {
+                    skip(lines).await.map_err(Broke::Kernel)?;
+                }
+                if is_end {
+                    return Ok(());
+                }
+                continue;
+            }
+            Piece::More(_) | Piece::End => return Err(Broke::Kernel(KernelError::CutOff)),
+        };
         let head = Head::read(&line).map_err(Broke::Kernel)?;
         match (head.type_.as_str(), head.payload.code) {
             ("error", Some(code)) if means_elsewhere(code) => {
@@ -198,12 +290,12 @@ pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: Cancel
         router.kernels().events(&pod, &EventsCall { assignment, after: wanted.after, follow: wanted.follow }).await
     });
     let (lines, route) = sent.await?;
-    let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
+    let (queue, receiver) = Queue::new();
     let follower = Follower {
         router: router.clone(),
         key: key.clone(),
         uid: route.record.uid.clone(),
-        client: Client { frames, framing: wanted.framing, last_seq: wanted.after },
+        client: Client { queue, framing: wanted.framing, last_seq: wanted.after },
         follow: wanted.follow,
     };
     tokio::spawn(async move { shutdown.run_until_cancelled(follower.pump(lines, route.placement.epoch)).await });
@@ -222,7 +314,7 @@ struct Follower {
 impl Follower {
     async fn pump(mut self, mut lines: Lines, mut epoch: u64) {
         loop {
-            let gone = self.client.frames.clone();
+            let gone = self.client.queue.frames.clone();
             let forwarded = tokio::select! {
                 () = gone.closed() => return,
                 forwarded = self.forward(&mut lines) => forwarded,
@@ -250,8 +342,20 @@ impl Follower {
     }
 
     async fn forward(&mut self, lines: &mut Lines) -> Result<(), Broke> {
-        while let Some(line) = lines.next().await {
-            let line = line.map_err(Broke::Kernel)?;
+        while let Some(piece) = lines.next().await {
+            let line = match piece.map_err(Broke::Kernel)? {
+                Piece::Line(line) => line,
+                Piece::Begin(begin) => {
+                    let head = Head::begin(&begin).map_err(Broke::Kernel)?;
+                    if head.seq > self.client.last_seq {
+                        self.client.send_long(head.seq, &begin, lines).await?;
+                    } else {
+                        skip(lines).await.map_err(Broke::Kernel)?;
+                    }
+                    continue;
+                }
+                Piece::More(_) | Piece::End => return Err(Broke::Kernel(KernelError::CutOff)),
+            };
             let head = Head::read(&line).map_err(Broke::Kernel)?;
             // A heartbeat is no entry of the log and repeats the last `seq`.
             if head.seq > self.client.last_seq || head.type_ == "heartbeat" {
@@ -294,12 +398,12 @@ mod tests {
     use super::*;
 
     fn client() -> (Client, Frames) {
-        let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
-        (Client { frames, framing: Framing::Ndjson, last_seq: 0 }, receiver)
+        let (queue, receiver) = Queue::new();
+        (Client { queue, framing: Framing::Ndjson, last_seq: 0 }, receiver)
     }
 
     fn lines(lines: &[&'static str]) -> Lines {
-        let lines: Vec<_> = lines.iter().map(|line| Ok(Bytes::from_static(line.as_bytes()))).collect();
+        let lines: Vec<_> = lines.iter().map(|line| Ok(Piece::Line(Bytes::from_static(line.as_bytes())))).collect();
         futures::stream::iter(lines).boxed()
     }
 
@@ -313,7 +417,7 @@ mod tests {
         drop(client);
         let mut seen = Vec::new();
         while let Some(frame) = frames.recv().await {
-            let head = Head::read(&frame).unwrap();
+            let head = Head::read(&frame.bytes).unwrap();
             seen.push((head.seq, head.type_));
         }
         assert_eq!(seen, [(1, "log".to_owned()), (2, "log".to_owned()), (2, "final".to_owned())]);
@@ -327,6 +431,47 @@ mod tests {
         assert!(matches!(broke, Err(Broke::Kernel(KernelError::Refused(refusal))) if refusal.code == ErrorCode::SessionGone));
         drop(client);
         assert!(frames.recv().await.is_none());
+    }
+
+    fn long(seq: u64, end: bool) -> Lines {
+        let begin =
+            format!(r#"{{"protocolVersion":1,"sessionId":"s_1","seq":{seq},"type":"final","payload":{{"text":"{}"#, "x".repeat(300_000));
+        let mut pieces = vec![Ok(Piece::Begin(begin.into())), Ok(Piece::More(Bytes::from_static(b"\"}}")))];
+        pieces.extend(end.then_some(Ok(Piece::End)));
+        futures::stream::iter(pieces).boxed()
+    }
+
+    #[tokio::test]
+    async fn a_long_line_arrives_as_it_left() {
+        let (mut client, mut frames) = client();
+        assert!(forward(&mut long(3, true), &mut client).await.is_ok());
+        assert_eq!(client.last_seq, 3);
+        drop(client);
+        let mut seen = Vec::new();
+        while let Some(frame) = frames.recv().await {
+            seen.extend_from_slice(&frame.bytes);
+        }
+        assert!(seen.ends_with(b"xx\"}}\n"));
+        assert_eq!(Head::read(seen.trim_ascii_end()).unwrap().type_, "final");
+    }
+
+    #[tokio::test]
+    async fn a_long_line_that_breaks_ends_the_stream() {
+        let (mut client, _frames) = client();
+        assert!(matches!(forward(&mut long(3, false), &mut client).await, Err(Broke::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_is_sent_so_many_bytes_and_no_more() {
+        let (mut client, mut frames) = client();
+        let line = vec![b'x'; QUEUED_BYTES_MAX / 4];
+        let mut sent = 0;
+        while futures::FutureExt::now_or_never(client.send(sent, &line)).is_some() {
+            sent += 1;
+        }
+        assert_eq!(sent, 3, "lines, each with its newline");
+        drop(frames.recv().await);
+        assert!(futures::FutureExt::now_or_never(client.send(sent, &line)).is_some());
     }
 
     #[test]

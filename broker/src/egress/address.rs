@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use dormouse_service::metadata::is_metadata;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// Which addresses a rule reaches.
@@ -17,11 +18,18 @@ pub(crate) enum Reach {
     Public,
     /// Those of private networks and of this machine as well. Never link-local ones, where clouds keep their metadata.
     Private,
+    /// Those of a service that an administrator names: any but where clouds keep their metadata.
+    Service,
 }
 
 impl Reach {
     pub(crate) fn holds(self, address: IpAddr) -> bool {
-        is_global(address) || (self == Self::Private && is_private(address))
+        let within = match self {
+            Self::Public => is_global(address),
+            Self::Private => is_global(address) || is_private(address),
+            Self::Service => true,
+        };
+        within && !is_metadata(address)
     }
 }
 
@@ -134,6 +142,7 @@ mod tests {
         const PRIVATE: (bool, bool) = (false, true);
         const NEVER: (bool, bool) = (false, false);
         let cases: &[(&[&str], (bool, bool))] = &[
+            (&["168.63.129.16", "100.100.100.200", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42"], NEVER),
             (&["0.0.0.0", "0.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255"], NEVER),
             (&["10.0.0.0", "10.255.255.255", "127.0.0.0", "127.255.255.255", "172.16.0.0", "172.31.255.255"], PRIVATE),
             (&["192.168.0.0", "192.168.255.255", "100.64.0.0", "100.127.255.255"], PRIVATE),
@@ -149,7 +158,7 @@ mod tests {
             (&["1fff:ffff::", "4000::", "fe80::1", "febf::1", "fec0::1", "ff02::1", "ff0e::1", "5f00::1"], NEVER),
             (&["2001::1", "2001:1ff:ffff::", "2001:db8::", "2001:db8:ffff::1", "2002:808:808::", "3fff::", "3fff:fff::1"], NEVER),
             (&["2001:db7:ffff::", "2001:db9::", "2003::1"], PUBLIC),
-            (&["::1", "fc00::", "fdff:ffff::1"], PRIVATE),
+            (&["::1", "fc00::", "fdff:ffff::1", "100.100.100.199", "fd00:ec3::254"], PRIVATE),
         ];
         for (addresses, expected) in cases {
             for address in *addresses {

@@ -27,7 +27,7 @@ use dormouse_protocol::{
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use address::{Reach, literal};
+pub(crate) use address::{Reach, Resolver, literal};
 pub(crate) use request::Clients;
 pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;

@@ -66,7 +66,7 @@ impl Clients {
     pub(crate) fn of(&self, reach: Reach) -> &Client {
         match reach {
             Reach::Public => &self.public,
-            Reach::Private => &self.private,
+            Reach::Private | Reach::Service => &self.private,
         }
     }
 }

@@ -77,7 +77,7 @@ impl Rule {
         };
         host && port
             && self.methods.iter().any(|method| method == target.method.as_str())
-            && self.paths.iter().any(|pattern| pattern.allows(target.path))
+            && self.paths.iter().any(|pattern| pattern.allows(&target.path))
     }
 }
 
@@ -117,7 +117,7 @@ struct Target<'a> {
     port: u16,
     usual_port: bool,
     method: &'a Method,
-    path: &'a str,
+    path: path::Spelled<'a>,
 }
 
 impl<'a> Target<'a> {
@@ -129,10 +129,11 @@ impl<'a> Target<'a> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("a URL that is fetched must not hold a user or a password");
         }
-        if !path::is_plain(url.path()) {
+        let path = path::Spelled::of(url.path());
+        if !path.is_plain() {
             return Err("a path must not hold encoded dot segments or control characters");
         }
-        Ok(Self { host: plain_host(host), port, usual_port: url.port().is_none(), method, path: url.path() })
+        Ok(Self { host: plain_host(host), port, usual_port: url.port().is_none(), method, path })
     }
 }
 

@@ -173,3 +173,35 @@ fn a_session_may_bring_so_many_rules() {
     assert!(made(SESSION_RULES_MAX).is_ok());
     assert_eq!(made(SESSION_RULES_MAX + 1).unwrap_err().code, ErrorCode::EgressDenied);
 }
+
+#[test]
+fn a_path_is_read_once_whatever_the_number_of_rules() {
+    let path = format!("/%{}2e", "25".repeat(8_000));
+    let rules: Vec<_> =
+        (0..64).map(|n| json!({ "host": "a.example", "paths": (0..64).map(|m| format!("/{n}/{m}/*x")).collect::<Vec<_>>() })).collect();
+    let judge = judge(json!(rules), json!(rules));
+    let url = Url::parse(&format!("https://a.example{path}")).unwrap();
+    crate::path::WORK_BYTES.set(0);
+    assert!(judge.judge(&url, &Method::GET).is_err());
+    assert!(crate::path::WORK_BYTES.get() <= 2 * url.path().len(), "{} bytes were decoded", crate::path::WORK_BYTES.get());
+}
+
+#[test]
+fn where_clouds_keep_credentials_is_reached_by_no_rule() {
+    for host in [
+        "169.254.169.254",
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.0.0.192",
+        "[fd00:ec2::254]",
+        "[fd20:ce::254]",
+        "[fd00:42::42]",
+        "[fe80::1]",
+    ] {
+        let rules = |private: bool| if private { json!([{ "host": host, "private": true }]) } else { json!([{ "host": host }]) };
+        for private in [false, true] {
+            let judged = judge(rules(false), rules(private)).judge(&Url::parse(&format!("http://{host}/latest")).unwrap(), &Method::GET);
+            assert_eq!(judged.unwrap_err().code, ErrorCode::EgressDenied, "{host}");
+        }
+    }
+}

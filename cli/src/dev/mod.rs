@@ -12,7 +12,11 @@ mod orphans;
 mod sessions;
 mod storage;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context as _, bail};
 use dormouse_broker::JournalStore;
@@ -51,12 +55,15 @@ const CACHE_BYTES: u64 = 256 << 20;
 /// Flags of `dormouse dev`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Address of the HTTP API. Loopback only: there is no authentication.
+    /// Address of the HTTP API. Loopback only: whoever reaches it may do everything, unless --token-file is given.
     #[arg(long, env = "DORMOUSE_LISTEN", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
     /// Where sessions and what they need is kept.
     #[arg(long, env = "DORMOUSE_DATA", default_value = ".dormouse")]
     pub data: PathBuf,
+    /// File with a token that every request must bring; the client's verbs read theirs from DORMOUSE_TOKEN.
+    #[arg(long, env = "DORMOUSE_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// The bucket, when it is not that folder.
     #[command(flatten)]
     storage: StorageArgs,
@@ -81,8 +88,9 @@ pub struct Args {
 /// A manifest, the store, a certificate or a port cannot be used.
 pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> anyhow::Result<()> {
     if !args.listen.ip().is_loopback() {
-        bail!("`dormouse dev` has no authentication, so it listens on loopback only: use --listen 127.0.0.1:{}", args.listen.port());
+        bail!("`dormouse dev` listens on loopback only: use --listen 127.0.0.1:{}", args.listen.port());
     }
+    let callers = callers(args.token_file.as_deref())?;
     // Sessions are files here, also when their heaps are in a bucket: two processes would overwrite each other's.
     let _lock = folder::lock(&args.data)?;
     let engine_dir = args.data.join("engine");
@@ -134,17 +142,26 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
             inner.run_until_cancelled(collected).await;
         }
     });
-    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(Loopback));
+    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).local();
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
     sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;
     greet(address, &namespace, &brokers, &args);
-    let served = gateway.serve(listener, shutdown).await;
+    gateway.serve(listener, shutdown).await;
     inner.cancel();
     inner_tasks.close();
     inner_tasks.wait().await;
-    directory.flush().await.context("cannot write the status of sessions")?;
-    served.context("the listener failed")
+    directory.flush().await.context("cannot write the status of sessions")
+}
+
+/// Who may call.
+fn callers(token_file: Option<&Path>) -> anyhow::Result<Loopback> {
+    let Some(file) = token_file else { return Ok(Loopback::default()) };
+    let token = std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?;
+    match token.trim() {
+        "" => bail!("--token-file {}: the file is empty; write a token into it", file.display()),
+        token => Ok(Loopback::with_token(token.to_owned())),
+    }
 }
 
 /// What encrypts. Here somebody is there to be told at once that there are no keys.
@@ -167,16 +184,20 @@ fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {
 #[expect(clippy::print_stdout, reason = "what it serves is the answer of this command")]
 fn greet(address: SocketAddr, namespace: &str, brokers: &[String], args: &Args) {
     let sessions = format!("http://{address}/v1/namespaces/{namespace}/sessions");
-    let json = "-H 'content-type: application/json'";
     let program = std::env::args().next().unwrap_or_else(|| "dormouse".to_owned());
     let server = if address.to_string() == DEFAULT_LISTEN { String::new() } else { format!(" --server http://{address}") };
     println!("dormouse dev serves http://{address}, keeps {}", args.storage.describe(&args.data));
     if !brokers.is_empty() {
         println!("ToolBrokers: {}", brokers.join(", "));
     }
+    if args.token_file.is_some() {
+        println!(
+            "Every request needs the token: export DORMOUSE_TOKEN for the verbs below, -H \"Authorization: Bearer $DORMOUSE_TOKEN\" for curl"
+        );
+    }
     println!("Try it:");
     println!("  {program}{server} repl");
-    println!("  curl -s {sessions} {json} -d '{{\"name\":\"first\"}}'");
-    println!("  curl -s {sessions}/first/eval {json} -d '{{\"code\":\"let n: number = 41; n + 1\"}}'");
+    println!("  curl -s {sessions} --json '{{\"name\":\"first\"}}'");
+    println!("  curl -s {sessions}/first/eval --json '{{\"code\":\"let n: number = 41; n + 1\"}}'");
     println!("Ctrl-C puts every session to sleep and ends it.");
 }

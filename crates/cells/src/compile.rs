@@ -16,7 +16,7 @@ use oxc::{
     transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, deep, erase, imports, lower, position::Positions, splice, syntax_error::SyntaxError};
+use crate::{check, cost, deep, erase, imports, lower, position::Positions, splice, syntax_error::SyntaxError};
 
 const ACCESSOR: &str = "accessor cannot stand beside decorators, enums, namespaces, parameter properties or JSX: declare the class in a cell of \
                         its own, without decorators";
@@ -103,6 +103,7 @@ impl Script {
 /// deeper than [`crate::SOURCE_BYTES_MAX`] and [`crate::NESTING_MAX`] allow.
 pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     deep::admit(source)?;
+    cost::admit(source, options.language)?;
     deep::with_stack(source, || compile_on_this_stack(source, options))
 }
 

@@ -8,8 +8,9 @@ pub const SOURCE_BYTES_MAX: usize = 1 << 20;
 pub const NESTING_MAX: usize = 2_000;
 /// Bytes of source that cannot recurse deeper than an ordinary thread's stack holds.
 const SHALLOW_BYTES_MAX: usize = 256;
-/// Stack for longer sources: twice what the deepest source of [`SOURCE_BYTES_MAX`] takes. Address space only; a page is taken when touched.
-const STACK_BYTES: usize = 1 << 30;
+/// Stack for longer sources: four times what the deepest of [`crate::LEVELS_MAX`] and [`NESTING_MAX`] levels takes, which is 64 MiB. Address
+/// space only; a page is taken when touched.
+const STACK_BYTES: usize = 256 << 20;
 
 /// Refuses what no stack could hold.
 pub(crate) fn admit(source: &str) -> Result<(), SyntaxError> {

@@ -9,6 +9,7 @@
 
 mod check;
 mod compile;
+mod cost;
 mod deep;
 #[cfg(test)]
 mod edit_tests;
@@ -16,11 +17,13 @@ mod erase;
 mod imports;
 mod lower;
 mod position;
+mod reach;
 mod splice;
 mod syntax_error;
 #[cfg(test)]
 mod tests;
 
 pub use compile::{Declared, Language, Options, Script, compile};
+pub use cost::{HEAP_BYTES_MAX, LEVELS_MAX};
 pub use deep::{NESTING_MAX, SOURCE_BYTES_MAX};
 pub use syntax_error::SyntaxError;

@@ -1,14 +1,11 @@
 //! The configuration of wasmtime, and `engine.wasm` as native code.
 
-use std::{
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::Path,
-};
+use std::{io, os::unix::fs::MetadataExt as _, path::Path};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Config, Engine, Module, OptLevel};
 
-use crate::EngineError;
+use crate::{EngineError, vault::Vault};
 
 /// A build of `engine.wasm`.
 pub(crate) struct Wasm<'a> {
@@ -59,39 +56,47 @@ impl Wasm<'_> {
 pub(crate) fn module(engine: &Engine, wasm: &Wasm<'_>, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
     let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
     let Some(dir) = cache_dir else { return Module::new(engine, wasm.bytes).map_err(load) };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+    owned_by_us(dir)?;
     let file = dir.join(format!("{digest}-{WASMTIME_VERSION}.cwasm"));
-    if file.exists() {
-        owned_by_us(dir)?;
-        owned_by_us(&file)?;
-        // SAFETY: folder and file belong to this process's user and no one else can write them, so the file is what this code wrote there.
-        #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
-        let loaded = unsafe { Module::deserialize_file(engine, &file) };
-        match loaded {
-            Ok(module) => return Ok(module),
-            Err(error) => tracing::warn!(%error, file = %file.display(), "compiled code does not fit this process; compiling anew"),
+    let vault = match Vault::open(dir) {
+        Ok(vault) => vault,
+        Err(error) => {
+            tracing::warn!(%error, "compiled code is not cached");
+            return Module::new(engine, wasm.bytes).map_err(load);
         }
+    };
+    if file.exists() {
+        owned_by_us(&file)?;
+        if let Some(module) = load_cached(engine, &vault, &file) {
+            return Ok(module);
+        }
+        tracing::warn!(file = %file.display(), "compiled code is damaged or does not fit this process; compiling anew");
     }
     let module = Module::new(engine, wasm.bytes).map_err(load)?;
-    let stored = module.serialize().map_err(load).and_then(|code| store(dir, &file, &code));
+    let stored = module.serialize().map_err(load).and_then(|code| vault.write(&file, &code).map_err(|error| failed(&file, &error)));
     if let Err(error) = stored {
         tracing::warn!(%error, "compiled code is not cached");
     }
     Ok(module)
 }
 
-fn store(dir: &Path, file: &Path, code: &[u8]) -> Result<(), EngineError> {
-    let load = |error: std::io::Error| EngineError::Load(format!("{}: {error}", file.display()));
-    std::fs::create_dir_all(dir).map_err(load)?;
-    owned_by_us(dir)?;
-    let draft = file.with_extension(format!("{}.tmp", std::process::id()));
-    let mut options = std::fs::OpenOptions::new();
-    let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(load)?;
-    std::io::Write::write_all(&mut out, code).map_err(load)?;
-    std::fs::rename(&draft, file).map_err(load)
+fn failed(path: &Path, error: &io::Error) -> EngineError {
+    EngineError::Load(format!("{}: {error}", path.display()))
+}
+
+/// What the file holds, if this machine's key vouches for every bit of it.
+fn load_cached(engine: &Engine, vault: &Vault, file: &Path) -> Option<Module> {
+    let code = vault.read(file).ok().flatten()?;
+    // SAFETY: only who has the key can have written these bytes, and the key is this user's alone; they are a copy in memory, so that nothing
+    // changes them between the check and the use.
+    #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
+    let loaded = unsafe { Module::deserialize(engine, &code) };
+    loaded.ok()
 }
 
 /// Refuses what another user owns or could write.
-fn owned_by_us(path: &Path) -> Result<(), EngineError> {
+pub(crate) fn owned_by_us(path: &Path) -> Result<(), EngineError> {
     let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
     let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
     let us = std::fs::metadata("/proc/self").map_err(|error| refuse(error.to_string()))?.uid();

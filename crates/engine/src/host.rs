@@ -26,6 +26,10 @@ const SLICE: Duration = Duration::from_micros(500);
 
 /// Bytes of host operations that one turn may ask for.
 const OPERATION_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a message beside the text that counts.
+const MESSAGE_FRAME_BYTES_MAX: usize = 1_024;
+/// Bytes that JSON writes for one byte of text at most.
+const ESCAPED_BYTES_MAX: usize = 6;
 
 /// The host's part of a session's state. Travels with every image.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -48,9 +52,13 @@ pub struct HostState {
 pub struct InterruptHandle(Arc<AtomicBool>);
 
 impl InterruptHandle {
-    /// Ends the code that runs now with `Interrupted`. Does nothing when none runs.
+    /// Ends the code that runs now, or the turn that begins next, with `Interrupted`.
     pub fn interrupt(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn forget(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -148,7 +156,6 @@ impl Host {
 
     /// Begins a turn.
     pub(crate) fn begin(&mut self, budget: &Budget, input: Vec<u8>) {
-        self.interrupt.0.store(false, Ordering::Relaxed);
         self.stop = None;
         self.turn = Turn::default();
         self.fault = None;
@@ -171,6 +178,8 @@ impl Host {
     /// Ends the turn and hands over what it collected.
     pub(crate) fn end(&mut self) -> Turn {
         self.pause();
+        // One that came too late is not the next turn's.
+        self.interrupt.0.store(false, Ordering::Relaxed);
         let mut turn = std::mem::take(&mut self.turn);
         turn.cpu = self.ran;
         self.input = Vec::new();
@@ -273,14 +282,28 @@ impl Host {
         }
     }
 
+    /// Whether a message may be read at all: what is over a budget in any case is not parsed first.
+    fn admits_reading(&mut self, kind: Kind, bytes: usize) -> bool {
+        match kind {
+            Kind::Operation => {
+                self.operation_bytes = self.operation_bytes.saturating_add(bytes);
+                self.operation_bytes <= OPERATION_BYTES_MAX
+            }
+            Kind::Console | Kind::Display | Kind::Value => {
+                let least = bytes.saturating_sub(MESSAGE_FRAME_BYTES_MAX) / ESCAPED_BYTES_MAX;
+                least as u64 <= self.output_left || self.admit(least)
+            }
+            Kind::Unfinished | Kind::Answer | Kind::Cell => true,
+        }
+    }
+
     /// A message from the guest. `false` when it is refused.
     pub(crate) fn told(&mut self, kind: Kind, bytes: &[u8]) -> bool {
+        if !self.admits_reading(kind, bytes.len()) {
+            return false;
+        }
         match message::read(kind, bytes) {
             Ok(Told::Operation(op)) => {
-                self.operation_bytes += bytes.len();
-                if self.operation_bytes > OPERATION_BYTES_MAX {
-                    return false;
-                }
                 self.turn.ops.push(op);
                 true
             }

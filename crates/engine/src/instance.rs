@@ -238,10 +238,13 @@ impl Instance {
         self.store.data().state.heap_bytes
     }
 
-    /// A handle with which another task interrupts running code.
+    /// A handle with which another task interrupts running code. What was asked for before it is taken is forgotten; what is asked for
+    /// afterwards ends the next turn, also when that has not begun.
     #[must_use]
     pub fn interrupt_handle(&self) -> InterruptHandle {
-        self.store.data().interrupt.clone()
+        let handle = self.store.data().interrupt.clone();
+        handle.forget();
+        handle
     }
 
     /// Who sees output while code runs, besides the [`Turn`] that collects it.

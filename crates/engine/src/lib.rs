@@ -22,6 +22,7 @@ pub mod preempt;
 pub mod thread_priority;
 mod track;
 mod turn;
+mod vault;
 mod written;
 
 pub use blank::Blank;

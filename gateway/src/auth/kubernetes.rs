@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use super::{Access, AuthError, Authenticator, CREDENTIAL_BYTES_MAX, Caller, cache::TtlCache};
 
@@ -20,10 +21,18 @@ pub const TOKEN_REFUSED_TTL: Duration = Duration::from_secs(3);
 pub const ACCESS_TTL: Duration = Duration::from_secs(10);
 /// How long a refused right is not asked about again.
 pub const ACCESS_REFUSED_TTL: Duration = Duration::from_secs(2);
-/// Tokens that are remembered.
+/// Good tokens that are remembered.
 pub const TOKENS_MAX: usize = 10_000;
+/// Bad tokens that are remembered, apart from the good ones: a flood of them forgets only others of them.
+pub const TOKENS_REFUSED_MAX: usize = 1_000;
+/// New tokens that the API server is asked about at once.
+pub const REVIEWS_AT_ONCE_MAX: usize = 64;
+/// How long a new token may wait until it is asked about.
+pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Rights that are remembered.
 pub const ACCESSES_MAX: usize = 50_000;
+/// Refused rights that are remembered.
+pub const ACCESSES_REFUSED_MAX: usize = 5_000;
 /// How long the API server may take.
 pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -32,15 +41,26 @@ pub struct KubernetesAuthenticator {
     client: Client,
     audience: String,
     /// By digest: a token is not kept.
-    tokens: TtlCache<[u8; 32], Option<Caller>>,
-    accesses: TtlCache<(Caller, Access), bool>,
+    tokens: TtlCache<[u8; 32], Caller>,
+    refused_tokens: TtlCache<[u8; 32], ()>,
+    reviews: Semaphore,
+    accesses: TtlCache<(Caller, Access), ()>,
+    refused_accesses: TtlCache<(Caller, Access), ()>,
 }
 
 impl KubernetesAuthenticator {
     /// Takes tokens that are meant for `audience`.
     #[must_use]
     pub fn new(client: Client, audience: String) -> Self {
-        Self { client, audience, tokens: TtlCache::new(TOKENS_MAX), accesses: TtlCache::new(ACCESSES_MAX) }
+        Self {
+            client,
+            audience,
+            tokens: TtlCache::new(TOKENS_MAX),
+            refused_tokens: TtlCache::new(TOKENS_REFUSED_MAX),
+            reviews: Semaphore::new(REVIEWS_AT_ONCE_MAX),
+            accesses: TtlCache::new(ACCESSES_MAX),
+            refused_accesses: TtlCache::new(ACCESSES_REFUSED_MAX),
+        }
     }
 
     async fn review_token(&self, token: &str) -> Result<Option<Caller>, AuthError> {
@@ -95,32 +115,43 @@ impl Authenticator for KubernetesAuthenticator {
     async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, AuthError> {
         let token = bearer.filter(|token| !token.is_empty() && token.len() <= CREDENTIAL_BYTES_MAX).ok_or(AuthError::Unauthenticated)?;
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let caller = match self.tokens.get(&digest) {
-            Some(known) => known,
-            None => {
-                let caller = self.review_token(token).await?;
-                let ttl = if caller.is_some() { TOKEN_TTL } else { TOKEN_REFUSED_TTL };
-                self.tokens.put(digest, caller.clone(), ttl);
-                caller
+        if let Some(caller) = self.tokens.get(&digest) {
+            return Ok(caller);
+        }
+        if self.refused_tokens.get(&digest).is_some() {
+            return Err(AuthError::Unauthenticated);
+        }
+        let turn = tokio::time::timeout(REVIEW_WAIT_MAX, self.reviews.acquire()).await;
+        let _turn = turn.map_err(|_| AuthError::Busy)?.map_err(|closed| AuthError::Unavailable(closed.into()))?;
+        match self.review_token(token).await? {
+            Some(caller) => {
+                self.tokens.put(digest, caller.clone(), TOKEN_TTL);
+                Ok(caller)
             }
-        };
-        caller.ok_or(AuthError::Unauthenticated)
+            None => {
+                self.refused_tokens.put(digest, (), TOKEN_REFUSED_TTL);
+                Err(AuthError::Unauthenticated)
+            }
+        }
     }
 
     async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
         let key = (caller.clone(), access.clone());
-        let allowed = match self.accesses.get(&key) {
-            Some(known) => known,
-            None => {
-                let allowed = self.review_access(caller, access).await?;
-                self.accesses.put(key, allowed, if allowed { ACCESS_TTL } else { ACCESS_REFUSED_TTL });
-                allowed
-            }
-        };
-        if allowed {
+        if self.accesses.get(&key).is_some() {
             return Ok(());
+        }
+        if self.refused_accesses.get(&key).is_none() {
+            if self.review_access(caller, access).await? {
+                self.accesses.put(key, (), ACCESS_TTL);
+                return Ok(());
+            }
+            self.refused_accesses.put(key, (), ACCESS_REFUSED_TTL);
         }
         let resource = if access.eval { "kernelsessions/eval" } else { "kernelsessions" };
         Err(AuthError::Forbidden { user: caller.user.clone(), verb: access.verb.as_str(), resource, namespace: access.namespace.clone() })
     }
 }
+
+#[cfg(test)]
+#[path = "kubernetes_tests.rs"]
+mod tests;

@@ -73,6 +73,12 @@ pub enum AuthError {
     /// No credentials, or bad ones.
     #[error("no valid credentials: send `Authorization: Bearer <Kubernetes token for this audience>`")]
     Unauthenticated,
+    /// Not the token that a gateway on loopback demands.
+    #[error("this gateway demands a token: send `Authorization: Bearer <what is in the file of --token-file>`")]
+    WrongToken,
+    /// More callers than the authority can be asked about at once.
+    #[error("too many new tokens are being checked: try again in a moment")]
+    Busy,
     /// Good credentials without the right.
     #[error("`{user}` may not {verb} {resource} in namespace `{namespace}`: ask for a Role with that verb")]
     Forbidden {
@@ -93,7 +99,8 @@ pub enum AuthError {
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match &error {
-            AuthError::Unauthenticated => ApiError::new(ErrorCode::Unauthenticated, error.to_string()),
+            AuthError::Unauthenticated | AuthError::WrongToken => ApiError::new(ErrorCode::Unauthenticated, error.to_string()),
+            AuthError::Busy => ApiError::new(ErrorCode::CapacityExhausted, error.to_string()),
             AuthError::Forbidden { .. } => ApiError::new(ErrorCode::Forbidden, error.to_string()),
             AuthError::Unavailable(cause) => {
                 tracing::error!(error = %crate::problem::chain(&**cause), "credentials cannot be checked");

@@ -3,7 +3,7 @@
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde::de::DeserializeOwned;
@@ -13,13 +13,15 @@ use crate::{directory::Key, problem::Problem, service::check_name};
 /// Largest request body, in bytes.
 pub const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// A JSON body. What does not fit is refused with the path of the field. Any content type is taken: `curl -d` names the wrong one.
+/// A JSON body. What does not fit is refused with the path of the field. It must say that it is JSON: a web page may send any other type
+/// anywhere without asking.
 pub struct Body<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let is_json = says_json(request.headers());
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
             let message = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
                 format!("the body is larger than {BODY_BYTES_MAX} bytes: send less at a time")
@@ -28,10 +30,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             };
             ApiError::new(ErrorCode::InvalidRequest, message)
         })?;
+        if !bytes.is_empty() && !is_json {
+            const TYPE: &str = "the body must be JSON and say so: send `Content-Type: application/json` (`curl --json` does)";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, TYPE).into());
+        }
         // No body means: all fields as they are by default.
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         parse(bytes).map(Self).map_err(Problem)
     }
+}
+
+fn says_json(headers: &HeaderMap) -> bool {
+    let said = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    said.split(';').next().is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {

@@ -61,7 +61,11 @@ pub(crate) async fn eval(
         router.kernels().eval(&pod, &call, unwritten).await
     });
     let (result, _) = sent.await?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], result).into_response())
+    let body = match result.rest {
+        None => HttpBody::from(result.start),
+        Some(rest) => HttpBody::from_stream(futures::stream::iter([Ok(result.start)]).chain(rest)),
+    };
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// Whether the client asked for `media_type`.
@@ -74,7 +78,7 @@ pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
 
 /// Frames as a body that is never buffered on its way.
 pub(super) fn streamed(frames: Frames, content_type: &'static str) -> Response {
-    let body = HttpBody::from_stream(ReceiverStream::new(frames).map(Ok::<_, std::convert::Infallible>));
+    let body = HttpBody::from_stream(ReceiverStream::new(frames).map(|frame| Ok::<_, std::convert::Infallible>(frame.bytes)));
     let headers = [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-store"),

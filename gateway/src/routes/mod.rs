@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     auth::{Access, Authenticator, Caller, Verb},
     directory::Key,
+    local,
     metrics::GatewayMetrics,
     problem::{Problem, RequestId, with_request_id},
     router::Router,
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) metrics: GatewayMetrics,
     /// Ends the streams that would never end.
     pub(crate) shutdown: CancellationToken,
+    /// Only what comes from this machine and from no web page is answered.
+    pub(crate) is_local: bool,
 }
 
 impl App {
@@ -112,6 +115,9 @@ pub(crate) fn routes(app: App) -> AxumRouter {
     }
     for path in NOT_BUILT {
         routes = routes.route(path, any(not_built));
+    }
+    if app.is_local {
+        routes = routes.layer(from_fn(local::only));
     }
     routes
         .layer(from_fn_with_state(app.metrics.clone(), counted))

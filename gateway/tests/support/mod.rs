@@ -311,7 +311,7 @@ pub async fn directory(trust: &Trust, pods: &[&Arc<FakePod>]) -> (tempfile::Temp
 
 /// A gateway's HTTP API on a port of its own. Without the loop of wakes that nobody asked for.
 pub async fn serve(trust: &Trust, directory: Arc<dyn Directory>) -> Client {
-    serve_with(trust, directory, Arc::new(Loopback)).await
+    serve_with(trust, directory, Arc::new(Loopback::default())).await
 }
 
 pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authenticator: Arc<dyn Authenticator>) -> Client {
@@ -354,12 +354,12 @@ impl Client {
 
 /// The whole gateway, with the loop of wakes that nobody asked for, until the token is cancelled.
 pub async fn serve_whole(trust: &Trust, directory: Arc<dyn Directory>) -> (Client, CancellationToken) {
-    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback));
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let shutdown = CancellationToken::new();
     let until = shutdown.clone();
-    tokio::spawn(async move { gateway.serve(listener, until).await.unwrap() });
+    tokio::spawn(async move { gateway.serve(listener, until).await });
     (Client::new(base), shutdown)
 }
 

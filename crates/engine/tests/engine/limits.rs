@@ -69,6 +69,18 @@ async fn a_running_cell_yields_and_can_be_interrupted() {
 }
 
 #[tokio::test]
+async fn an_interrupt_just_before_a_turn_begins_ends_it() {
+    let mut session = Session::new(real());
+    session.instance.interrupt_handle().interrupt();
+    let turn = session.turn("while(true){}", false).await;
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::Interrupted);
+    let late = session.instance.interrupt_handle();
+    late.interrupt();
+    let _taken_for_the_next_turn = session.instance.interrupt_handle();
+    assert_eq!(session.value("1+1").await, json!(2), "what was asked for before a turn's own handle is forgotten");
+}
+
+#[tokio::test]
 async fn the_heap_limit_is_a_typed_error() {
     let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 16 << 20, determinism: None });
     session.cell("var kept = 'kept'").await;
