@@ -26,7 +26,7 @@ use permits::{Permit, Permits};
 
 /// Has sessions take turns. Cloning shares it.
 #[derive(Debug, Clone)]
-pub struct Scheduler(Arc<Permits>);
+pub struct Scheduler(Option<Arc<Permits>>);
 
 /// Why a task stands still.
 enum Pause<T> {
@@ -46,14 +46,21 @@ impl Scheduler {
     }
 
     fn with_permits(permits: usize) -> Self {
-        Self(Arc::new(Permits::new(permits)))
+        Self(Some(Arc::new(Permits::new(permits))))
+    }
+
+    /// No turns: every task runs on until it waits for something else than time to run, so a run on one thread is the same every time.
+    #[must_use]
+    pub fn inline() -> Self {
+        Self(None)
     }
 
     /// The future, taking turns with all others of this scheduler. To be spawned on a tokio runtime.
     pub fn run<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
-        let permits = Arc::clone(&self.0);
+        let permits = self.0.clone();
         async move {
             let mut future = pin!(future);
+            let Some(permits) = permits else { return poll_fn(|context| unsliced(|| future.as_mut().poll(context))).await };
             let mut account = Account::new(Instant::now());
             let mut permit: Option<Permit> = None;
             loop {
@@ -87,6 +94,16 @@ impl Scheduler {
                     Pause::NoPermit => permit = Some(Permits::take(&permits, account.served_mut()).await),
                 }
             }
+        }
+    }
+}
+
+/// Polls on over the ends of slices.
+fn unsliced<T>(mut poll: impl FnMut() -> Poll<T>) -> Poll<T> {
+    loop {
+        let (polled, sliced) = slice::observe(&mut poll);
+        if !sliced {
+            return polled;
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What the scheduler promises, with sessions that run for ever.
 
-use std::time::Duration;
+use std::{
+    future::Future as _,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use dormouse_engine::{Budget, CellSource, Engine, EngineError, EngineOptions, Settings, Turn};
 use tokio::{io::AsyncWriteExt as _, sync::oneshot, task::JoinHandle};
@@ -58,7 +62,7 @@ async fn a_permit_is_not_kept_by_who_does_not_run() {
     let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::with_permits(1));
     let gone = session(&engine, &scheduler, LOOP, Duration::from_secs(600));
     let waits = session(&engine, &scheduler, LOOP, Duration::from_secs(600));
-    while scheduler.0.waiting() == 0 {
+    while scheduler.0.as_ref().unwrap().waiting() == 0 {
         tokio::task::yield_now().await;
     }
     gone.abort();
@@ -77,6 +81,16 @@ async fn a_permit_is_not_kept_by_who_does_not_run() {
     let last = session(&engine, &scheduler, LOOP, Duration::from_millis(20)).await.unwrap().unwrap();
     assert!(!last.cell.unwrap().ok);
     pending.abort();
+}
+
+#[tokio::test]
+async fn without_turns_a_cell_runs_on_to_its_end() {
+    let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::inline());
+    let mut instance = engine.create(&Settings { heap_bytes: 64 << 20, determinism: None }).unwrap();
+    let cell = CellSource { code: "for (let i = 0; i < 1e6; i++); 7".to_owned(), ..CellSource::default() };
+    let mut session = std::pin::pin!(scheduler.run(async move { instance.eval(&cell, &Budget::default()).await }));
+    let polled = session.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
 }
 
 #[tokio::test]
