@@ -53,7 +53,7 @@ if [ ! -e "$STAMP" ]; then
 fi
 # --- 2. the bake tool, with the project's own toolchain -------------------------
 # A folder for each state of its sources: by their times alone cargo would take another checkout's newer build for this one's.
-BAKE=$TOOLS/bake-$(cat "$HERE/bake/Cargo.lock" "$HERE/bake/src/main.rs" | sha256sum | cut -c1-12)
+BAKE=$TOOLS/bake-$(cat "$HERE/bake/Cargo.lock" "$HERE"/bake/src/*.rs | sha256sum | cut -c1-12)
 (cd "$HERE/bake" && cargo build --quiet --release --locked --target-dir "$BAKE")
 BAKE=$BAKE/release/bake
 # --- 3. the modules of a session, bundled from their packages ----------------------
@@ -76,7 +76,7 @@ rm -rf "$SRCDIR"; mkdir -p "$SRCDIR"; cp -r "$HERE/Cargo.toml" "$HERE/Cargo.lock
 [ "${CLEAN:-1}" = 1 ] && rm -rf "$TARGET"
 cd "$SRCDIR"
 "$ROOT/usr/bin/cargo" build -Zbuild-std=std,panic_abort --release --locked --target wasm32-unknown-unknown --target-dir "$TARGET"
-# --- 6. compile the modules, run init once and bake the memory it leaves into the module ------------
+# --- 6. compile the modules, run init once and bake the memory it leaves into the module, whose loops poll ------------
 env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"
 DIGEST=$(sha256sum "$TOOLS/baked.wasm" | cut -c1-16)
 # The engine before goes, unless sessions may sleep on it: kept.rs names those.

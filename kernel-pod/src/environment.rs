@@ -15,7 +15,7 @@ pub struct Environment {
 /// Where the work of a pod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Threads {
-    /// Sessions in [`crate::lanes`], work that takes long where it may block.
+    /// Sessions take turns ([`crate::scheduler`]), work that takes long where it may block.
     #[default]
     Own,
     /// Everything where it is awaited.

@@ -15,12 +15,12 @@ pub mod disk;
 mod environment;
 mod events;
 mod files;
-pub mod lanes;
 mod metrics;
 mod modules;
 mod pod;
 mod registry;
 mod report;
+pub mod scheduler;
 mod sealed;
 mod server;
 mod session;
@@ -38,17 +38,12 @@ use dormouse_service::tls::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// The runtime of a process with sessions, with a thread for each core. The sessions' code runs in [`lanes`].
+/// The runtime of a process with sessions, with a thread for each core. Sessions are tasks of it: see [`scheduler`].
 ///
 /// # Errors
 /// When the system gives no threads.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(prompt).build()
-}
-
-/// Requests wait for no slice of a session.
-fn prompt() {
-    dormouse_engine::thread_priority::prompt(0);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 impl Pod {

@@ -20,7 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::cache::Cache;
 use crate::difference::Differences;
 use crate::environment::{Environment, Threads};
-use crate::lanes::Lanes;
+use crate::scheduler::Scheduler;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
@@ -75,9 +75,6 @@ pub enum PodError {
     /// A metric's name is taken twice.
     #[error("metrics cannot be registered")]
     Metrics(#[from] prometheus::Error),
-    /// The system gives no threads.
-    #[error("no threads for sessions")]
-    Threads(#[from] std::io::Error),
 }
 
 /// What the sessions share.
@@ -86,7 +83,7 @@ pub(crate) struct Shared {
     boot: String,
     pub(crate) environment: Environment,
     pub(crate) engines: Engines,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) scheduler: Scheduler,
     pub(crate) storage: Storage,
     pub(crate) tools: Arc<dyn Tools>,
     pub(crate) registry: Registry,
@@ -148,9 +145,9 @@ impl Pod {
         seal: Seal,
         environment: Environment,
     ) -> Result<Self, PodError> {
-        let lanes = match environment.threads {
-            Threads::Own => Lanes::start()?,
-            Threads::Inline => Lanes::inline(),
+        let scheduler = match environment.threads {
+            Threads::Own => Scheduler::new(),
+            Threads::Inline => Scheduler::inline(),
         };
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
@@ -159,7 +156,7 @@ impl Pod {
             boot: uuid::Uuid::new_v4().to_string(),
             engines: engines.into(),
             environment,
-            lanes: Arc::new(lanes),
+            scheduler,
             storage,
             tools,
             registry: Registry::default(),

@@ -1,11 +1,11 @@
-//! Sessions of earlier engines and formats, and cells that nothing but the backstop ends.
+//! Sessions of earlier engines and formats, and cells that end inside a builtin.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{World, assign, assign_spec, eval, spec, try_eval, value};
+use common::{World, assign, assign_spec, earlier, eval, spec, try_eval, upgraded, value};
 use dormouse_crds::session::KernelSessionSpec;
-use dormouse_engine::{Engine, EngineOptions, Engines};
+use dormouse_engine::{EngineOptions, Engines};
 use dormouse_lifecycle::{Head, segment};
 use dormouse_protocol::ErrorCode;
 use dormouse_store::{Condition, SnapshotStore as _};
@@ -17,12 +17,6 @@ const COUNTER: &str = "let n = 40; const next = () => ++n; next()";
 
 fn engines() -> Engines {
     Engines::new(EngineOptions::default()).unwrap()
-}
-
-fn earlier() -> Engine {
-    let engines = engines();
-    let digest = engines.earlier().next().expect("an earlier engine is kept");
-    engines.get(&digest).unwrap()
 }
 
 async fn stored(world: &World) -> Head {
@@ -37,7 +31,7 @@ async fn after_an_upgrade_a_session_keeps_its_engine_and_new_ones_get_the_new() 
     value(&old, &assign(&old, "u1", 1), COUNTER).await;
     old.drain().await;
 
-    let new = world.pod("new");
+    let new = world.pod_of("new", 10, upgraded());
     let session = assign(&new, "u1", 2);
     assert_eq!(value(&new, &session, "next()").await, json!(42));
     assert_eq!(stored(&world).await.engine_digest, earlier.digest().as_str());
@@ -102,7 +96,7 @@ async fn a_snapshot_whose_pages_are_contents_is_read_and_written_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_builtin_that_never_polls_ends_with_a_timeout_and_the_last_commit_is_there() {
+async fn a_long_builtin_ends_with_a_timeout_and_the_last_commit_is_there() {
     let pod = World::default().pod("a");
     let mut limited = KernelSessionSpec { idle_seconds: 3600, ..spec() };
     limited.limits.eval_timeout_ms = 600;

@@ -5,8 +5,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, eval, try_eval, value};
-use dormouse_engine::{Engine, EngineOptions, Engines};
+use common::{World, assign, earlier, eval, try_eval, upgraded, value};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
 use dormouse_protocol::ErrorCode;
@@ -14,12 +13,6 @@ use dormouse_protocol::history::Migration;
 use dormouse_protocol::kernel::Assignment;
 use dormouse_store::SnapshotStore as _;
 use serde_json::json;
-
-fn earlier() -> Engine {
-    let engines = Engines::new(EngineOptions::default()).unwrap();
-    let digest = engines.earlier().next().expect("an earlier engine is kept");
-    engines.get(&digest).unwrap()
-}
 
 async fn engine_of(world: &World) -> String {
     let head = world.store.get("p/t/team/s/u1/head").await.unwrap().expect("the head is stored");
@@ -34,7 +27,7 @@ async fn old_session(world: &World, cells: &[&str]) -> (Pod, Assignment) {
         eval(&old, &session, cell).await;
     }
     old.drain().await;
-    let new = world.pod("new");
+    let new = world.pod_of("new", 10, upgraded());
     let session = assign(&new, "u1", 2);
     (new, session)
 }
@@ -68,7 +61,7 @@ async fn cells_are_replayed_and_the_state_before_stays() {
     assert!(pod.hibernate(session.clone()).await.unwrap().next_wake_time.is_some(), "the timer waits again");
 
     pod.drain().await;
-    let pod = world.pod("third");
+    let pod = world.pod_of("third", 10, upgraded());
     let session = assign(&pod, "u1", 3);
     assert_eq!(value(&pod, &session, "next()").await, json!(44));
     pod.restore(session.clone(), label).await.unwrap();

@@ -19,6 +19,8 @@ pub struct Script {
     pub name: String,
     /// The cell.
     pub source: String,
+    /// How it may end, see [`Verdict::outcome`]; in any typed way when there are none.
+    pub ends: Vec<String>,
 }
 
 /// A family: every template with every `$A` and every `$B`.
@@ -26,6 +28,8 @@ pub struct Script {
 #[serde(deny_unknown_fields)]
 struct Family {
     templates: Vec<String>,
+    #[serde(default)]
+    ends: Vec<String>,
     #[serde(default)]
     a: Vec<String>,
     #[serde(default)]
@@ -41,7 +45,7 @@ impl Family {
             for (a_number, a) in fillings("$A", &self.a).iter().enumerate() {
                 for (b_number, b) in fillings("$B", &self.b).iter().enumerate() {
                     let source = template.replace("$A", a).replace("$B", b);
-                    scripts.push(Script { name: format!("{name}/{number}.{a_number}.{b_number}"), source });
+                    scripts.push(Script { name: format!("{name}/{number}.{a_number}.{b_number}"), source, ends: self.ends.clone() });
                 }
             }
         }
@@ -75,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_family_is_every_template_with_every_filling() {
-        let family = Family { templates: vec!["$A + $B".into(), "$A".into()], a: vec!["1".into(), "2".into()], b: vec!["3".into()] };
+        let family =
+            Family { templates: vec!["$A + $B".into(), "$A".into()], ends: vec![], a: vec!["1".into(), "2".into()], b: vec!["3".into()] };
         let sources: Vec<String> = family.scripts("f").into_iter().map(|script| script.source).collect();
         assert_eq!(sources, ["1 + 3", "2 + 3", "1", "2"]);
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use dormouse_engine::{Budget, CellSource, EngineErrorCode, Settings, Turn};
+use dormouse_engine::{Budget, CellSource, EngineError, EngineErrorCode, Settings, Turn};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ const PENDING_OPERATIONS_MAX: u32 = 64;
 pub struct Verdict {
     /// The script.
     pub script: Script,
-    /// `value`, `waits`, `refused` by the compiler, `trap`, or the code of its error.
+    /// `value`, `waits`, `refused` by the compiler, `Overrun` when it was ended inside a builtin, `lost` with its instance, or the code of its error.
     pub outcome: String,
     /// Processor time that it took.
     pub cpu: Duration,
@@ -85,13 +85,17 @@ pub async fn run(script: &Script) -> anyhow::Result<Verdict> {
     match attack(&mut session, &script.source, &mut verdict.faults).await {
         Ok(outcome) => verdict.outcome = outcome,
         Err(error) => {
-            verdict.outcome = "trap".to_owned();
-            // A trap may be how a script that never polls is stopped; any other is a fault.
-            if thread_cpu().saturating_sub(began) < WALL {
+            // To be over its time inside a builtin, or with jobs without end, is the one good reason to lose an instance.
+            let overran = matches!(error.downcast_ref(), Some(EngineError::Overrun));
+            verdict.outcome = if overran { "Overrun" } else { "lost" }.to_owned();
+            if !overran || thread_cpu().saturating_sub(began) < WALL {
                 verdict.faults.push(format!("the instance is lost: {error:#}"));
             }
             session.go_back_to(&image)?;
         }
+    }
+    if !script.ends.is_empty() && !script.ends.contains(&verdict.outcome) {
+        verdict.faults.push(format!("ends as {}, not as {}", verdict.outcome, script.ends.join(" or ")));
     }
     verdict.cpu = thread_cpu().saturating_sub(began);
     if verdict.cpu > CPU_MAX {

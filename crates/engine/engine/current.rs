@@ -1,1 +1,1 @@
-include_bytes!("a5218381a69b8661.wasm")
+include_bytes!("8c3d26471e27b0fb.wasm")

@@ -6,13 +6,12 @@ use wasmtime::{Caller, Extern, ExternType, InstancePre, Linker, Module, ModuleEx
 
 use crate::{
     EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, Page,
-    backstop::Backstop,
     blank::Blank,
     compiled::{self, Wasm},
     host::Host,
     instance::Parts,
     message::Kind,
-    preempt::Stoppable,
+    slice::SliceEnd,
     track::{Base, Tracker},
 };
 
@@ -78,8 +77,6 @@ struct Inner {
     exports: Exports,
     base: Base,
     globals: Globals,
-    backstop: Arc<Backstop>,
-    stoppable: Stoppable,
 }
 
 /// Where the module's exports are, so that making an instance compares no names.
@@ -131,6 +128,16 @@ impl Engine {
         Self::load(&Wasm { prefix: "", bytes: wasm }, &EngineOptions::default())
     }
 
+    /// The current engine under another digest: what an earlier one is where upgrades are tested.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn twin() -> Result<Self, EngineError> {
+        // A custom section of this name and nothing in it.
+        const TWIN: &[u8] = b"\0\x05\x04twin";
+        Self::of_module(&[compiled::CURRENT.bytes, TWIN].concat())
+    }
+
     pub(crate) fn load(wasm: &Wasm<'_>, options: &EngineOptions) -> Result<Self, EngineError> {
         let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
         let digest = wasm.digest();
@@ -143,10 +150,7 @@ impl Engine {
         let memory = memory(&instance, &mut store, &exports)?;
         let base = Base::new(memory.data(&store));
         let globals = globals(&mutable_globals(&instance, &mut store, &exports), &mut store)?;
-        let backstop = Backstop::start()?;
-        let code = module.image_range();
-        let stoppable = Stoppable::new(code.start.addr()..code.end.addr());
-        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals, backstop, stoppable })))
+        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals })))
     }
 
     /// sha256 of `engine.wasm`.
@@ -231,15 +235,6 @@ impl Engine {
     pub(crate) fn exports(&self) -> &Exports {
         &self.0.exports
     }
-
-    pub(crate) fn backstop(&self) -> &Arc<Backstop> {
-        &self.0.backstop
-    }
-
-    /// Where the compiled code lies.
-    pub(crate) fn code(&self) -> std::ops::Range<usize> {
-        self.0.stoppable.code()
-    }
 }
 
 fn memory(instance: &wasmtime::Instance, store: &mut Store<Host>, exports: &Exports) -> Result<wasmtime::Memory, EngineError> {
@@ -299,12 +294,17 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
     linker.func_wrap_async("host", "interrupt", |mut caller: Caller<'_, Host>, (): ()| {
         Box::new(async move {
             let stop = caller.data_mut().tick();
-            if caller.data().slice_over() {
-                caller.data_mut().pause();
-                Yield(false).await;
-                caller.data_mut().resume();
-            }
+            let_others_run(&mut caller).await;
             i32::from(stop)
+        })
+    })?;
+    linker.func_wrap_async("host", "poll", |mut caller: Caller<'_, Host>, (): ()| {
+        Box::new(async move {
+            if caller.data_mut().overran() {
+                return Err(wasmtime::Error::msg("the turn is over its time"));
+            }
+            let_others_run(&mut caller).await;
+            Ok(())
         })
     })?;
     crate::blobs::link(&mut linker)?;
@@ -321,19 +321,12 @@ pub(crate) fn guest<'a>(caller: &'a mut Caller<'_, Host>, at: u32, len: u32) -> 
     memory.data_mut(caller).get_mut(range).ok_or_else(|| wasmtime::Error::msg("the guest named memory that it does not have"))
 }
 
-/// Lets other tasks run once.
-struct Yield(bool);
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut task::Context<'_>) -> task::Poll<()> {
-        if self.0 {
-            return task::Poll::Ready(());
-        }
-        self.0 = true;
-        context.waker().wake_by_ref();
-        task::Poll::Pending
+/// Yields if the code has used its slice. The code stands at a poll: nothing is half done.
+async fn let_others_run(caller: &mut Caller<'_, Host>) {
+    if caller.data().slice_over() {
+        caller.data_mut().pause();
+        SliceEnd::default().await;
+        caller.data_mut().resume();
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{
-    Engine, EngineError, EngineOptions,
-    compiled::{KEPT, Wasm},
-};
+use crate::{Engine, EngineError, EngineOptions, compiled::KEPT};
 
 /// All engines of this build. An earlier one is compiled when a session first needs it. Cloning shares them.
 #[derive(Debug, Clone)]
@@ -35,9 +32,10 @@ impl Engines {
         &self.0.current
     }
 
-    /// The digests of the earlier engines of this build, oldest first.
-    pub fn earlier(&self) -> impl Iterator<Item = String> {
-        KEPT.iter().map(Wasm::digest)
+    /// An engine as the current one beside earlier ones.
+    #[must_use]
+    pub fn with_earlier(current: Engine, earlier: Vec<Engine>) -> Self {
+        Self(Arc::new(Inner { current, options: EngineOptions::default(), earlier: Mutex::new(earlier) }))
     }
 
     /// The engine of this digest, if it needs no compiling.
@@ -72,6 +70,6 @@ impl Engines {
 impl From<Engine> for Engines {
     /// The engine as the current one. Earlier ones are compiled without a cache.
     fn from(current: Engine) -> Self {
-        Self(Arc::new(Inner { current, options: EngineOptions::default(), earlier: Mutex::default() }))
+        Self::with_earlier(current, Vec::new())
     }
 }

@@ -18,8 +18,7 @@ pub enum EngineError {
     /// The guest said something that the host does not understand. The instance is poisoned.
     #[error("the guest broke its protocol: {0}")]
     Protocol(String),
-    /// The turn could not be ended within its budgets: it was inside one long operation that does not poll, so its memory was taken away, or
-    /// it left jobs behind that enqueue jobs without end. The instance is poisoned.
+    /// The turn could not be ended within its budgets: it was inside one long builtin, where no exception ends it, or it left jobs behind that enqueue jobs without end. The instance is poisoned.
     #[error("the turn did not end within its budgets")]
     Overrun,
     /// No engine of this digest is here.

@@ -15,14 +15,15 @@ use wasmtime::{Memory, StoreLimits};
 
 use crate::{
     Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
-    backstop::Deadline,
     blobs::Keeper,
     cpu_clock,
     message::{self, Kind, Told},
+    slice::SLICE,
 };
 
-/// How long code runs before other sessions get a turn.
-const SLICE: Duration = Duration::from_micros(500);
+/// What a turn may take beyond its wall-clock budget inside builtins, which cannot be ended by an exception: one part of the budget in so many. Then the
+/// instance is given up.
+const GRACE_SHARE: u32 = 2;
 
 /// Bytes of host operations that one turn may ask for.
 const OPERATION_BYTES_MAX: usize = 64 << 20;
@@ -105,8 +106,8 @@ pub(crate) struct Host {
     pub(crate) fault: Option<String>,
     /// The turn was stopped and left jobs that would run for ever.
     pub(crate) unfinished: bool,
-    /// When the backstop ends this instance's turn.
-    pub(crate) deadline: Arc<Deadline>,
+    /// The turn was over its budget by more than its grace, and was ended where it stood.
+    pub(crate) overrun: bool,
     pub(crate) outlet: Option<Outlet>,
     pub(crate) blobs: Keeper,
     determinism: Option<Determinism>,
@@ -134,7 +135,7 @@ impl Host {
             turn: Turn::default(),
             fault: None,
             unfinished: false,
-            deadline: Arc::default(),
+            overrun: false,
             outlet: None,
             blobs: None,
             determinism,
@@ -214,15 +215,25 @@ impl Host {
                 Some(Stop::Requested)
             } else if self.budget.ticks != 0 && self.turn.ticks > self.budget.ticks {
                 Some(Stop::Ticks)
-            } else if self.ran + self.waited + self.slice_began.elapsed() > self.budget.wall
-                && self.ran + self.waited + self.slice_ran() > self.budget.wall
-            {
+            } else if self.is_over(self.budget.wall) {
                 Some(Stop::Wall)
             } else {
                 None
             };
         }
         self.stop.is_some()
+    }
+
+    /// One poll inside a builtin: whether the turn must end here.
+    pub(crate) fn overran(&mut self) -> bool {
+        self.overrun |= self.is_over(self.budget.wall.saturating_add(self.budget.wall / GRACE_SHARE));
+        self.overrun
+    }
+
+    /// Whether the turn has taken longer than this.
+    fn is_over(&self, most: Duration) -> bool {
+        let before = self.ran + self.waited;
+        before + self.slice_began.elapsed() > most && before + self.slice_ran() > most
     }
 
     /// Whether other sessions should have their turn now.
@@ -232,7 +243,6 @@ impl Host {
 
     /// Stops counting time.
     pub(crate) fn pause(&mut self) {
-        self.deadline.clear();
         self.ran += self.slice_ran();
         self.slice_began = Instant::now();
     }
@@ -241,7 +251,6 @@ impl Host {
     pub(crate) fn resume(&mut self) {
         self.slice_began = Instant::now();
         self.slice_began_cpu = cpu_clock::now();
-        self.deadline.set(self.budget.wall.saturating_sub(self.ran + self.waited), self.budget.wall, self.slice_began_cpu);
     }
 
     /// Counts time again after the code has waited for something: that is no work of its, but it spends its wall-clock budget.

@@ -7,13 +7,11 @@ use wasmtime::{Extern, Memory, ModuleExport, Store, TypedFunc, WasmParams};
 use crate::{
     Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, HostState, Image, InterruptHandle,
     OpResult, Outlet, PAGE_BYTES, Page, Turn,
-    backstop::Watched,
     engine::{MutableGlobals, raw_bits},
-    fence::{self, CHUNK_BYTES, Fence},
     host::Host,
     message,
     track::{Tracker, ZERO},
-    written::written,
+    tracking::Writes,
 };
 
 /// Largest script or answer in bytes; the slack of linear memory has room for it twice.
@@ -34,11 +32,6 @@ type Eval = TypedFunc<(u32, u32, i32, i32, u32, i32), u32>;
 /// Parameters of the guest's `deliver`: operation, status, bytes, reseed, heap limit, operations that may wait.
 type Deliver = TypedFunc<(f64, i32, u32, i32, u32, i32), u32>;
 
-/// Pages that differ from the base from which on a memory is armed: to look at fewer at each commit costs less than the faults that tell
-/// which have changed.
-const ARMED_PAGES_MIN: usize = 512;
-const PAGES_PER_CHUNK: usize = CHUNK_BYTES / PAGE_BYTES;
-
 /// What an instance is made of besides its store.
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
@@ -52,7 +45,7 @@ pub(crate) struct Parts {
 pub struct Instance {
     store: Store<Host>,
     memory: Memory,
-    fence: Arc<Fence>,
+    writes: Writes,
     eval: Eval,
     deliver: Deliver,
     abandon: TypedFunc<(), u32>,
@@ -72,12 +65,8 @@ impl Instance {
         let eval = function(&mut store, instance, &exports.eval)?;
         let deliver = function(&mut store, instance, &exports.deliver)?;
         let abandon = function(&mut store, instance, &exports.abandon)?;
-        // SAFETY: the address is that of this store's only memory, which is mapped with the reservation of `compiled::config`, cannot move, and lives as
-        // long as the store. Its protection is changed while code of the store runs or by methods of this instance, so not after it.
-        #[expect(unsafe_code, reason = "the fence protects the memory of this instance")]
-        let fence = Arc::new(unsafe { Fence::new(memory.data_ptr(&store), parts.memory_bytes_max, parts.engine.code()) });
-        fence::handle_faults(&mut store, Arc::clone(&fence));
-        Ok(Self { eval, deliver, abandon, store, memory, fence, parts, poisoned: false })
+        let writes = Writes::of(&mut store, memory, parts.memory_bytes_max);
+        Ok(Self { eval, deliver, abandon, store, memory, writes, parts, poisoned: false })
     }
 
     /// Grows memory to `bytes`, if it has fewer.
@@ -115,11 +104,11 @@ impl Instance {
         }
         let input = [cell.filename.as_bytes(), cell.code.as_bytes()].concat();
         let (name_bytes, code_bytes) = (size(cell.filename.len()), size(cell.code.len()));
-        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
+        let (reseed, heap, pending) = self.begin(budget, input)?;
         self.store.data_mut().begin_cell(&cell.filename);
         let args = (name_bytes, code_bytes, i32::from(cell.is_async), reseed, heap, pending);
         let used = self.eval.call_async(&mut self.store, args).await;
-        self.end(watched, used)
+        self.end(used)
     }
 
     /// Delivers the answer of operation `op` and runs what waits for it. An unknown `op` does nothing.
@@ -133,10 +122,10 @@ impl Instance {
             (status, input) = answer(&too_large)?;
         }
         let bytes = size(input.len());
-        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
+        let (reseed, heap, pending) = self.begin(budget, input)?;
         #[expect(clippy::cast_precision_loss, reason = "ids count operations of one session, far below 2^53")]
         let used = self.deliver.call_async(&mut self.store, (op as f64, status, bytes, reseed, heap, pending)).await;
-        self.end(watched, used)
+        self.end(used)
     }
 
     /// Asks what no cell asks: about the session's files. [`Turn::answer`] is what the guest says.
@@ -146,9 +135,9 @@ impl Instance {
     pub async fn serve(&mut self, request: &serde_json::Value, budget: &Budget) -> Result<Turn, EngineError> {
         let input = serde_json::to_vec(request).map_err(|error| EngineError::Protocol(error.to_string()))?;
         let bytes = size(input.len());
-        let (watched, (reseed, heap, pending)) = self.begin(budget, input)?;
+        let (reseed, heap, pending) = self.begin(budget, input)?;
         let used = self.deliver.call_async(&mut self.store, (NO_OPERATION, SERVE, bytes, reseed, heap, pending)).await;
-        self.end(watched, used)
+        self.end(used)
     }
 
     /// Ends the pending cell, if there is one, with `code`. Its promise may still settle; nothing reports it.
@@ -156,9 +145,9 @@ impl Instance {
     /// # Errors
     /// Any error poisons the instance: discard it.
     pub async fn abandon(&mut self, code: EngineErrorCode, budget: &Budget) -> Result<Turn, EngineError> {
-        let (watched, _) = self.begin(budget, Vec::new())?;
+        self.begin(budget, Vec::new())?;
         let used = self.abandon.call_async(&mut self.store, ()).await;
-        let mut turn = self.end(watched, used)?;
+        let mut turn = self.end(used)?;
         if let Some(cell) = &mut turn.cell {
             message::stopped(cell, code);
         }
@@ -184,7 +173,7 @@ impl Instance {
 
     fn changed(&mut self) -> Vec<(u32, Page)> {
         let memory = self.memory.data(&self.store);
-        let suspects = suspects(memory, &self.fence);
+        let suspects = self.writes.since_commit(memory.len() / PAGE_BYTES);
         self.parts.tracker.changed(self.parts.engine.base(), memory, suspects.into_iter())
     }
 
@@ -194,10 +183,8 @@ impl Instance {
         if self.poisoned {
             return;
         }
-        if self.parts.tracker.committed_pages() >= ARMED_PAGES_MIN || !self.fence.armed().is_empty() {
-            let end = self.memory.data_size(&self.store) / CHUNK_BYTES;
-            self.fence.arm(self.stack_chunks()..end);
-        }
+        // The dead stack is cleared outside of turns.
+        self.writes.committed(self.parts.tracker.committed_pages(), self.memory.data_size(&self.store), self.stack_bytes());
     }
 
     /// Gives back to the system what the instance holds and does not need: pages that are as in the base image again, the dead stack among them. They
@@ -208,10 +195,10 @@ impl Instance {
             return 0;
         }
         let memory = self.memory.data(&self.store);
-        let Some(own) = written(memory.as_ptr(), 0..memory.len() / PAGE_BYTES) else { return 0 };
+        let Some(own) = self.writes.own(memory.len() / PAGE_BYTES) else { return 0 };
         let unused = self.parts.tracker.unused(self.parts.engine.base(), memory, own.into_iter());
         for run in runs(&unused) {
-            self.fence.give_back(run);
+            self.writes.give_back(run);
         }
         unused.len()
     }
@@ -219,17 +206,10 @@ impl Instance {
     /// The whole state. Of a poisoned instance, nothing.
     pub fn image(&mut self) -> Image {
         let memory = self.memory.data(&self.store);
-        let all = 0..memory.len() / PAGE_BYTES;
-        let pages = if self.poisoned {
-            BTreeMap::new()
-        } else {
-            let base = self.parts.engine.base();
-            match written(memory.as_ptr(), all.clone()) {
-                Some(pages) => base.differing(memory, pages.into_iter()),
-                None => base.differing(memory, all.clone()),
-            }
-        };
-        Image { memory_pages: size(all.end), globals: self.parts.engine.globals().clone(), host: self.store.data().state.clone(), pages }
+        let all = memory.len() / PAGE_BYTES;
+        let pages =
+            if self.poisoned { BTreeMap::new() } else { self.parts.engine.base().differing(memory, self.writes.ever(all).into_iter()) };
+        Image { memory_pages: size(all), globals: self.parts.engine.globals().clone(), host: self.store.data().state.clone(), pages }
     }
 
     /// Bytes in use in the JavaScript heap after the last turn; 0 before the first.
@@ -258,25 +238,19 @@ impl Instance {
     }
 
     /// Begins a turn; poisoned until [`Self::end`] says otherwise.
-    fn begin(&mut self, budget: &Budget, input: Vec<u8>) -> Result<(Watched, (i32, u32, i32)), EngineError> {
+    fn begin(&mut self, budget: &Budget, input: Vec<u8>) -> Result<(i32, u32, i32), EngineError> {
         if std::mem::replace(&mut self.poisoned, true) {
             return Err(EngineError::Poisoned);
         }
         let heap = u32::try_from(self.parts.heap_limit).unwrap_or(u32::MAX);
         let host = self.store.data_mut();
         host.begin(budget, input);
-        let watched = self.parts.engine.backstop().watch(&self.fence, &host.deadline);
-        Ok((watched, (i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX))))
+        Ok((i32::from(!host.deterministic()), heap, i32::try_from(budget.pending_operations).unwrap_or(i32::MAX)))
     }
 
     /// The stack lies first in memory and grows down, so at a boundary everything below its pointer is dead.
     fn stack_bytes(&self) -> usize {
         self.parts.engine.globals().get(STACK_POINTER).and_then(|top| usize::try_from(*top).ok()).unwrap_or(0)
-    }
-
-    /// The chunks that are never armed, because [`Self::clear_stack`] writes them from outside a turn.
-    fn stack_chunks(&self) -> usize {
-        self.stack_bytes().div_ceil(CHUNK_BYTES)
     }
 
     /// As zeros the dead stack costs no page.
@@ -287,10 +261,8 @@ impl Instance {
         }
     }
 
-    fn end(&mut self, watched: Watched, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
-        // From here on the backstop lets the memory be; if it was quicker, nobody touches the memory again.
-        drop(watched);
-        if self.fence.is_condemned() || self.store.data().unfinished {
+    fn end(&mut self, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
+        if self.store.data().overrun || self.store.data().unfinished {
             return Err(EngineError::Overrun);
         }
         let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;
@@ -318,21 +290,6 @@ fn function<P: WasmParams>(
     let found = instance.get_module_export(&mut *store, export).and_then(Extern::into_func);
     let found = found.ok_or_else(|| EngineError::Create("an export is no function".to_owned()))?;
     found.typed(&*store).map_err(|error| EngineError::Create(format!("{error:#}")))
-}
-
-/// The pages that may have changed since the last commit: of an armed memory those of opened chunks, else all that were ever written.
-fn suspects(memory: &[u8], fence: &Fence) -> Vec<usize> {
-    let ever = |pages: Range<usize>| written(memory.as_ptr(), pages.clone()).unwrap_or_else(|| pages.collect());
-    let all = memory.len() / PAGE_BYTES;
-    let armed = fence.armed();
-    if armed.is_empty() {
-        return ever(0..all);
-    }
-    let pages = |chunk: usize| chunk * PAGES_PER_CHUNK..(chunk + 1) * PAGES_PER_CHUNK;
-    let mut suspects = ever(0..armed.start * PAGES_PER_CHUNK);
-    suspects.extend(armed.clone().filter(|chunk| fence.is_open(*chunk)).flat_map(pages));
-    suspects.extend(ever(armed.end * PAGES_PER_CHUNK..all));
-    suspects
 }
 
 /// Ascending numbers as ranges.

@@ -4,26 +4,22 @@
 //! cells and answers into turns, and memory into pages. It must not know storage, network, Kubernetes, or what a commit is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
-mod backstop;
 mod blank;
 mod blobs;
 mod compiled;
-pub mod cpu_clock;
+mod cpu_clock;
 mod engine;
 mod engines;
 mod error;
-mod fence;
 mod host;
 mod instance;
 mod message;
-pub mod metronome;
 mod pages;
-pub mod preempt;
-pub mod thread_priority;
+pub mod slice;
 mod track;
+mod tracking;
 mod turn;
 mod vault;
-mod written;
 
 pub use blank::Blank;
 pub use blobs::{BlobError, Blobs};

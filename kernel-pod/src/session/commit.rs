@@ -23,7 +23,6 @@ use super::wake::EngineState;
 use super::{Fault, gone};
 use crate::contents::Ready;
 use crate::environment::Threads;
-use crate::lanes::sparing;
 use crate::metrics::CommitOutcome;
 use crate::sealed::Outgoing;
 use crate::storage::Storage;
@@ -82,10 +81,11 @@ impl Actor {
         self.settle_claim_to_commit().await?;
         let appends = self.live.as_ref().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
         let form = if appends { Form::Appended } else { Form::Chosen };
-        match sparing(self.store_changes(base.clone(), mark.clone(), form)).await? {
+        // On the heap: a session's task, which lives as long as the session, has no room for it.
+        match Box::pin(self.store_changes(base.clone(), mark.clone(), form)).await? {
             Stored::Done(written) => Ok(written),
             // The whole image did not get through in time; what changed may.
-            Stored::TooSlow if self.may_append(base.as_deref()) => match sparing(self.store_changes(base, mark, Form::Appended)).await? {
+            Stored::TooSlow if self.may_append(base.as_deref()) => match Box::pin(self.store_changes(base, mark, Form::Appended)).await? {
                 Stored::Done(written) => Ok(written),
                 Stored::TooSlow => Err(Fault::Unstored(no_answer())),
             },

@@ -218,9 +218,8 @@ impl Handle {
         let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
         let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None), abortable: Mutex::new(None) });
         let handle = Self { mailbox, control };
-        let lanes = Arc::clone(&pod.lanes);
-        // The runtime's task only waits: it ends the session's when the runtime ends.
-        tokio::spawn(lanes.run(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run()));
+        let scheduler = pod.scheduler.clone();
+        tokio::spawn(scheduler.run(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run()));
         handle
     }
 

@@ -19,7 +19,6 @@ use super::state::SessionState;
 use super::{EvalJob, Fault, budget, engines, gone};
 use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
-use crate::lanes::sparing;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
 use crate::slots::Slot;
@@ -92,7 +91,7 @@ impl Actor {
         let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
         self.verify = false;
         if let Some(copy) = copy {
-            match sparing(engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings)).await {
+            match Box::pin(engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
                     self.pod.metrics.woke(WakeSource::Cache);
                     self.lay(instance, settings, copy.owned, copy.state, slot);
@@ -107,7 +106,7 @@ impl Actor {
         }
         self.waking = true;
         self.tell();
-        sparing(self.wake_from_storage(settings, slot)).await
+        Box::pin(self.wake_from_storage(settings, slot)).await
     }
 
     pub(super) fn key(&self) -> SessionKey {

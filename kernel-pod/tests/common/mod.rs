@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dormouse_crds::session::KernelSessionSpec;
-use dormouse_engine::{Engine, EngineOptions};
+use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig, Tools};
 use dormouse_protocol::broker::{ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
@@ -28,6 +28,18 @@ use futures::StreamExt as _;
 use tokio::sync::watch;
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
+
+static EARLIER: LazyLock<Engine> = LazyLock::new(|| Engine::twin().expect("the engine loads"));
+
+/// An engine that is not the current one.
+pub fn earlier() -> Engine {
+    EARLIER.clone()
+}
+
+/// The engines of a build that comes after [`earlier`].
+pub fn upgraded() -> Engines {
+    Engines::with_earlier(ENGINE.clone(), vec![earlier()])
+}
 
 /// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
 pub struct FakeTools {
@@ -115,13 +127,13 @@ impl World {
         Pod::sealing(config, ENGINE.clone(), store, Arc::<FakeTools>::clone(&self.tools), seal).unwrap()
     }
 
-    /// A pod whose new sessions get this engine.
-    pub fn pod_of(&self, name: &str, slots: u32, engine: Engine) -> Pod {
-        self.pod_with_parts(name, slots, engine, Arc::<Faulty>::clone(&self.store))
+    /// A pod with these engines.
+    pub fn pod_of(&self, name: &str, slots: u32, engines: impl Into<Engines>) -> Pod {
+        self.pod_with_parts(name, slots, engines, Arc::<Faulty>::clone(&self.store))
     }
 
-    fn pod_with_parts(&self, name: &str, slots: u32, engine: Engine, store: Arc<dyn SnapshotStore>) -> Pod {
-        Pod::new(config(name, slots), engine, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
+    fn pod_with_parts(&self, name: &str, slots: u32, engines: impl Into<Engines>, store: Arc<dyn SnapshotStore>) -> Pod {
+        Pod::new(config(name, slots), engines, store, Arc::<FakeTools>::clone(&self.tools)).unwrap()
     }
 }
 

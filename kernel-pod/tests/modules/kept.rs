@@ -1,6 +1,5 @@
 //! What was loaded is the session's, whatever becomes of registry, spec, pod and engine.
 
-use dormouse_engine::{EngineOptions, Engines};
 use dormouse_protocol::kernel::Assignment;
 use serde_json::json;
 
@@ -74,24 +73,6 @@ async fn checkpoints_have_the_packages_of_their_time() {
     assert_eq!(value(&a, &session, "require('tool')").await, json!(1));
     a.restore(session.clone(), "before".to_owned()).await.unwrap();
     assert_eq!(value(&a, &session, "require('tool')").await, json!(2), "before it was resolved it was not resolved");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_an_earlier_engine_finds_packages_once_it_is_migrated() {
-    let place = Place::new().await;
-    place.registry.publish("tool", "1.0.0", &json!({}), &[("index.js", "module.exports = 1")]);
-    let engines = Engines::new(EngineOptions::default()).unwrap();
-    let digest = engines.earlier().next().expect("an earlier engine is kept");
-    let old = place.pod_of("old", engines.get(&digest).unwrap());
-    let session = assign(&old, "u1", 1, &["tool"]);
-    assert_eq!(value(&old, &session, "let n = 1; n").await, json!(1));
-    assert!(eval(&old, &session, "require('tool')").await.error.is_some());
-    old.drain().await;
-    let new = place.pod("new");
-    let session = assign(&new, "u1", 2, &["tool"]);
-    let report = new.migrate(session.clone(), false).await.unwrap();
-    assert!(report.migrated, "{report:?}");
-    assert_eq!(value(&new, &session, "[n, require('tool')]").await, json!([1, 1]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

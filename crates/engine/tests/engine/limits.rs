@@ -1,14 +1,14 @@
 //! What stops a cell, and that the session lives on.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::Future as _,
+    time::{Duration, Instant},
+};
 
 use dormouse_engine::{Budget, EngineError, EngineErrorCode as Code};
 use serde_json::json;
 
 use crate::support::{Session, real, restore};
-
-/// Walls after which a builtin must have been stopped. The backstop acts at one and a half; the rest is for a machine that is busy.
-const STOPPED_WITHIN: u32 = 10;
 
 async fn fails_with(session: &mut Session, code: &str, expected: Code) {
     let cell = session.cell(code).await;
@@ -149,38 +149,66 @@ async fn operations_have_a_limit_that_a_script_can_catch() {
     assert_eq!(turn.ops.len(), 3);
 }
 
-fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+/// Builtins that take long and in which no script runs.
+const LONG_BUILTINS: &[&str] = &[
+    "'a'.repeat(1e7).split('').sort().join('').length",
+    "new Array(4e9).join('')",
+    "'x'.repeat(1e7).replaceAll('x', 'yy').length",
+    "JSON.stringify(Array.from({ length: 20 }, () => 'a'.repeat(4e6)).map((s) => s.toUpperCase().normalize('NFD')).concat(new Array(1e8)))",
+    "const { pbkdf2Sync } = require('crypto'); pbkdf2Sync('p', 's', 4e6, 64, 'sha512')",
+    "2n ** 40_000_000n % 7n",
+    "String(3n ** 2_000_000n).length",
+    "var big = new Uint8Array(2e8); for (;;) big.fill(1)",
+    "var big = new Uint8Array(2e8); for (;;) big.copyWithin(1, 0)",
+    "var big = new Uint8Array(2e8); for (;;) structuredClone(big)",
+    "var s = 'ab'.repeat(5e7); for (;;) s.indexOf('abb')",
+    "eval('0' + ' + 1'.repeat(5e6))",
+];
+
+/// A turn of `LONG_BUILTINS`.
+fn long_builtin(code: &str) -> (Session, dormouse_engine::CellSource) {
+    let session = Session::new(dormouse_engine::Settings { heap_bytes: 1 << 30, determinism: None });
+    (session, dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() })
 }
 
 #[tokio::test]
-async fn a_long_builtin_that_never_polls_is_stopped() {
-    let builtins = [
-        "'a'.repeat(1e7).split('').sort().join('').length",
-        "new Array(4e9).join('')",
-        "'x'.repeat(1e7).replaceAll('x', 'yy').length",
-        "JSON.stringify(Array.from({ length: 20 }, () => 'a'.repeat(4e6)).map((s) => s.toUpperCase().normalize('NFD')).concat(new Array(1e8)))",
-    ];
-    for code in builtins {
-        let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 1 << 30, determinism: None });
+async fn a_long_builtin_is_ended_at_its_budget_and_the_session_goes_on_from_before() {
+    for code in LONG_BUILTINS {
+        let (mut session, cell) = long_builtin(code);
         session.cell("var before = 'kept'").await;
         let image = session.instance.image();
-        let wall = Duration::from_millis(200);
-        session.budget.wall = wall;
-        let cell = dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() };
-        // What others do on the machine does not count.
-        let began = thread_cpu();
+        session.budget.wall = Duration::from_millis(60);
         let ended = session.instance.eval(&cell, &session.budget).await;
-        let took = thread_cpu() - began;
-        assert!(matches!(ended, Err(EngineError::Overrun)), "{code}: {ended:?} after {took:?}");
-        assert!(took < STOPPED_WITHIN * wall, "{code}: {took:?}");
+        match ended {
+            Err(EngineError::Overrun) => {}
+            // One that was called from a script's loop may end by the script's own exception.
+            Ok(turn) if code.contains("for (;;)") => {
+                assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::TimeoutError, "{code}");
+                continue;
+            }
+            other => panic!("{code}: {other:?}"),
+        }
         assert!(matches!(session.instance.eval(&cell, &session.budget).await, Err(EngineError::Poisoned)));
-        // What is asked of a lost instance touches none of its memory.
         assert!(session.instance.image().pages.is_empty() && session.instance.delta().pages.is_empty());
         session.instance.mark_committed();
         let mut again = Session { instance: restore(&image, &session.settings), ..session };
         assert_eq!(again.value("before").await, json!("kept"), "after {code}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_long_builtin_lets_others_run() {
+    for code in LONG_BUILTINS {
+        let (mut session, cell) = long_builtin(code);
+        let mut turn = std::pin::pin!(session.instance.eval(&cell, &session.budget));
+        let mut yields = 0;
+        std::future::poll_fn(|context| {
+            let polled = turn.as_mut().poll(context);
+            assert!(polled.is_pending(), "{code}: {polled:?} after {yields} yields");
+            yields += 1;
+            if yields == 5 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
     }
 }
 
@@ -204,7 +232,7 @@ async fn promises_without_end_do_not_outlive_their_cell() {
 }
 
 #[tokio::test]
-async fn an_abandoned_future_leaves_nothing_for_the_backstop() {
+async fn an_abandoned_future_leaves_nothing_behind() {
     let mut session = Session::new(real());
     session.budget.wall = Duration::from_millis(1);
     let handle = session.instance.interrupt_handle();

@@ -131,7 +131,8 @@ async fn memory_that_was_given_back_is_missed_by_nobody() {
         if number % 2 == 0 {
             stored.commit(&mut giving);
         }
-        assert!(giving.instance.give_back() > 0, "after {code}");
+        // Where the system does not say which pages are the instance's own, none are given back.
+        assert_eq!(giving.instance.give_back() > 0, cfg!(all(target_os = "linux", not(feature = "portable"))), "after {code}");
         assert_eq!(giving.instance.give_back(), 0, "after {code}");
         assert_eq!(giving.instance.image(), keeping.instance.image(), "after {code}");
         stored.commit(&mut giving);

@@ -1,12 +1,17 @@
 //! `bake IN.wasm MODULES OUT.wasm`: compiles the modules' scripts, runs `init` with their bytecode and writes the module again, its data
-//! segments being the memory that init left.
+//! segments being the memory that init left and its loops polling.
 //!
-//! The result exports no `init` and no `compile`, has the same code, and is the same bytes for the same input: nothing here depends on time or place.
+//! The result exports no `init` and no `compile`, and is the same bytes for the same input: nothing here depends on time or place.
+
+mod polls;
 
 use std::borrow::Cow;
 
 use anyhow::{bail, ensure, Context, Result};
-use wasm_encoder::{ConstExpr, DataSection, DataSegment, DataSegmentMode, ExportKind, ExportSection, GlobalSection, GlobalType, MemorySection, MemoryType, RawSection, ValType};
+use wasm_encoder::{
+    ConstExpr, DataSection, DataSegment, DataSegmentMode, ExportKind, ExportSection, GlobalSection, GlobalType, MemorySection, MemoryType,
+    RawSection, ValType,
+};
 use wasmparser::{Operator, Parser, Payload};
 
 /// Pages of the host's copy-on-write mapping: a segment never begins or ends inside one.
@@ -21,13 +26,15 @@ struct State {
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let (Some(from), Some(scripts), Some(to)) = (args.next(), args.next(), args.next()) else { bail!("usage: bake IN.wasm MODULES OUT.wasm") };
+    let (Some(from), Some(scripts), Some(to)) = (args.next(), args.next(), args.next()) else {
+        bail!("usage: bake IN.wasm MODULES OUT.wasm")
+    };
     let wasm = std::fs::read(&from).with_context(|| format!("cannot read {from}"))?;
     let scripts = std::fs::read(&scripts).with_context(|| format!("cannot read {scripts}"))?;
     let bytecode = compile(&wasm, &scripts)?;
     println!("compiled {} bytes of script into {} bytes", scripts.len(), bytecode.len());
     let state = run_init(&wasm, bytecode)?;
-    let baked = rewrite(&wasm, &state)?;
+    let baked = polls::insert(&rewrite(&wasm, &state)?)?;
     wasmparser::validate(&baked).context("the baked module is not valid")?;
     std::fs::write(&to, &baked).with_context(|| format!("cannot write {to}"))?;
     println!("baked {} bytes of memory into a module of {} bytes", state.memory.len(), baked.len());
@@ -63,7 +70,8 @@ fn instantiate(wasm: &[u8]) -> Result<(wasmi::Store<Host>, wasmi::Instance)> {
     })?;
     linker.func_wrap("host", "emit", |mut caller: wasmi::Caller<'_, Host>, kind: i32, at: i32, len: i32| -> i32 {
         let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory);
-        let said = memory.and_then(|m| m.data(&caller).get(at as usize..at as usize + len as usize).map(<[u8]>::to_vec)).unwrap_or_default();
+        let said =
+            memory.and_then(|m| m.data(&caller).get(at as usize..at as usize + len as usize).map(<[u8]>::to_vec)).unwrap_or_default();
         if kind == BYTECODE {
             caller.data_mut().bytecode = said;
         } else {
@@ -122,9 +130,7 @@ fn rewrite(wasm: &[u8], state: &State) -> Result<Vec<u8>> {
             Payload::MemorySection(section) => module.section(&memory(section, state)?),
             Payload::GlobalSection(section) => module.section(&globals(section, state)?),
             Payload::ExportSection(section) => module.section(&exports(section)?),
-            Payload::DataCountSection { .. } => {
-                module.section(&wasm_encoder::DataCountSection { count: segments.len() as u32 })
-            }
+            Payload::DataCountSection { .. } => module.section(&wasm_encoder::DataCountSection { count: segments.len() as u32 }),
             Payload::DataSection(section) => {
                 for data in section {
                     ensure!(matches!(data?.kind, wasmparser::DataKind::Active { .. }), "a passive segment would be lost");
@@ -132,7 +138,10 @@ fn rewrite(wasm: &[u8], state: &State) -> Result<Vec<u8>> {
                 let mut data = DataSection::new();
                 for (at, bytes) in &segments {
                     let offset = ConstExpr::i32_const(*at as i32);
-                    data.segment(DataSegment { mode: DataSegmentMode::Active { memory_index: 0, offset: &offset }, data: bytes.iter().copied() });
+                    data.segment(DataSegment {
+                        mode: DataSegmentMode::Active { memory_index: 0, offset: &offset },
+                        data: bytes.iter().copied(),
+                    });
                 }
                 module.section(&data)
             }
@@ -140,7 +149,14 @@ fn rewrite(wasm: &[u8], state: &State) -> Result<Vec<u8>> {
             Payload::CustomSection(_) => continue,
             Payload::CodeSectionEntry(body) => {
                 for operator in body.get_operators_reader()? {
-                    let fixed = !matches!(operator?, Operator::TableSet { .. } | Operator::TableGrow { .. } | Operator::TableFill { .. } | Operator::MemoryInit { .. } | Operator::DataDrop { .. });
+                    let fixed = !matches!(
+                        operator?,
+                        Operator::TableSet { .. }
+                            | Operator::TableGrow { .. }
+                            | Operator::TableFill { .. }
+                            | Operator::MemoryInit { .. }
+                            | Operator::DataDrop { .. }
+                    );
                     ensure!(fixed, "the module changes a table or uses passive data: memory is not its whole state");
                 }
                 continue;
