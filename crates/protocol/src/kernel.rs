@@ -110,6 +110,9 @@ pub struct CheckpointCall {
     pub assignment: Assignment,
     /// The label.
     pub label: String,
+    /// Names the request: another sending of it changes nothing and gets the first one's checkpoint. The gateway always fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
 }
 
 /// Body of `POST /v1/restore`.
@@ -120,6 +123,9 @@ pub struct RestoreCall {
     pub assignment: Assignment,
     /// Id or label of a checkpoint.
     pub checkpoint: String,
+    /// Names the request: another sending of it, however late, changes nothing. The gateway always fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
 }
 
 /// Body of `POST /v1/migrate`.

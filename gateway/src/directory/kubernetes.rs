@@ -237,9 +237,22 @@ fn failure(error: kube::Error) -> DirectoryError {
         (409, "AlreadyExists") => DirectoryError::AlreadyExists,
         (409, _) => DirectoryError::Conflict,
         (400 | 422, _) => DirectoryError::Invalid(status.message.clone()),
-        // A namespace on its way out, a quota, an admission policy: the text says which. Our own missing right reads the same way.
-        (403, _) => DirectoryError::Refused(status.message.clone()),
+        (403, _) => forbidden(&status.message),
         _ => DirectoryError::unavailable(error),
+    }
+}
+
+/// Who refuses is said in the text only: the authorizer that this process may not (`… is forbidden: User "…" cannot …`), the quota that it is used up
+/// (`… is forbidden: exceeded quota: …`), and everybody else in words of their own.
+fn forbidden(message: &str) -> DirectoryError {
+    let reason = message.split_once(" is forbidden: ").map_or(message, |(_, reason)| reason);
+    let message = message.to_owned();
+    if reason.starts_with("User \"") {
+        DirectoryError::Unprivileged(message)
+    } else if ["exceeded quota:", "failed quota:", "insufficient quota"].iter().any(|quota| reason.starts_with(quota)) {
+        DirectoryError::Quota(message)
+    } else {
+        DirectoryError::Denied(message)
     }
 }
 

@@ -51,3 +51,21 @@ fn the_api_servers_failures_are_told_apart() {
     assert!(matches!(status(422, "Invalid", ""), DirectoryError::Invalid(message) if message == "m"));
     assert!(matches!(status(500, "", ""), DirectoryError::Unavailable(_)));
 }
+
+#[test]
+fn who_refuses_is_told_apart() {
+    let forbidden = |message: &str| {
+        let status = serde_json::json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
+        failure(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())))
+    };
+    let own = "kernelsessions.dormouse.dev is forbidden: User \"system:serviceaccount:dormouse-system:dormouse-gateway\" cannot create resource \"kernelsessions\" in API group \"dormouse.dev\" in the namespace \"team\"";
+    assert!(matches!(forbidden(own), DirectoryError::Unprivileged(_)));
+    let quota = "kernelsessions.dormouse.dev \"a\" is forbidden: exceeded quota: sessions, requested: count/kernelsessions.dormouse.dev=1, used: 3, limited: 3";
+    assert!(matches!(forbidden(quota), DirectoryError::Quota(_)));
+    for policy in [
+        "kernelsessions.dormouse.dev \"a\" is forbidden: unable to create new content in namespace team because it is being terminated",
+        "admission webhook \"policy.example\" denied the request: no sessions here",
+    ] {
+        assert!(matches!(forbidden(policy), DirectoryError::Denied(message) if message == policy));
+    }
+}
