@@ -6,14 +6,14 @@ use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
-    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall, StoredCall},
+    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall},
     session::{CreateSession, Session},
 };
 
 use crate::{
     directory::{KernelPod, Key, Record},
     journey::{Asleep, means_elsewhere},
-    kernels::{KernelError, anchor},
+    kernels::{KernelError, stored},
     metrics::Source as Origin,
     router::Router,
     service::{self, Created, Existing},
@@ -112,10 +112,6 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Sessi
             Err(error)
         }
     }
-}
-
-fn stored(record: &Record) -> StoredCall {
-    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone(), anchor: anchor(record) }
 }
 
 /// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.

@@ -336,6 +336,19 @@ async fn an_error_names_the_key_and_the_time_of_a_retry() {
     assert_eq!(body["error"]["details"]["idempotencyKey"], json!("mine"), "{body}");
 }
 
+#[tokio::test]
+async fn a_stream_of_events_names_its_key_before_the_first() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 9).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    let request = client.request("POST", EVAL).header("accept", "application/x-ndjson").json(&json!({"code": "1"}));
+    let response = request.send().await.unwrap();
+    let named = response.headers()["idempotency-key"].to_str().unwrap().to_owned();
+    assert_eq!(pod.evals()[0].eval.idempotency_key, Some(named));
+}
+
 /// A directory in which the session is deleted and made again once its pod has got a cell.
 struct Recreated(Arc<FolderDirectory>, Arc<FakePod>);
 

@@ -17,6 +17,7 @@ mod follow;
 pub mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod pods;
+mod settle;
 
 /// Changes that a slow reader may be behind before it is told to look at everything again.
 pub const CHANGES_BACKLOG_MAX: usize = 4096;

@@ -47,7 +47,7 @@ pub(crate) async fn eval(
     eval.idempotency_key = Some(keyed.key.clone());
     if accepts(&headers, NDJSON) {
         let frames = stream::eval(&app.router, &key, eval, request_id).await.map_err(|error| keyed.names(error))?;
-        return Ok(streamed(frames, NDJSON));
+        return Ok(keyed.tells(streamed(frames, NDJSON)));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
     let mut journey = Journey::new(Asleep::Refuse, Source::Request);

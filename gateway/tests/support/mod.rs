@@ -32,7 +32,7 @@ use dormouse_protocol::{
     history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
     kernel::{
         Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport,
-        StoredCall,
+        StoredCall, StoredStatus,
     },
     session::State as SessionState,
 };
@@ -76,6 +76,8 @@ pub struct FakePod {
     pub lost: AtomicUsize,
     pub checkpoints: Mutex<Vec<CheckpointCall>>,
     pub removals: AtomicUsize,
+    /// What it reads of any session; `None`: its store does not answer.
+    pub stored: Mutex<Option<StoredStatus>>,
     pub address: SocketAddr,
     /// Cells whose assignment was still being written when they came.
     pub claims: tokio::sync::watch::Sender<usize>,
@@ -94,8 +96,8 @@ impl FakePod {
         if !lost {
             return answer.into_response();
         }
-        let broken = futures::stream::iter([Ok::<_, std::io::Error>("{".into()), Err(std::io::Error::other("lost"))]);
-        Body::from_stream(broken.map(|chunk: Result<bytes::Bytes, _>| chunk)).into_response()
+        let broken: [Result<bytes::Bytes, std::io::Error>; 2] = [Ok("{".into()), Err(std::io::Error::other("lost"))];
+        Body::from_stream(futures::stream::iter(broken)).into_response()
     }
 }
 
@@ -140,6 +142,7 @@ impl Trust {
             lost: AtomicUsize::new(0),
             checkpoints: Mutex::default(),
             removals: AtomicUsize::new(0),
+            stored: Mutex::new(Some(StoredStatus::default())),
             address: listener.local_addr().unwrap(),
             claims: tokio::sync::watch::Sender::new(0),
             withdrawn: tokio::sync::watch::Sender::new(0),
@@ -156,7 +159,11 @@ impl Trust {
             .route("/v1/stored/journal", post(journal))
             .route("/v1/stored/difference", post(difference))
             .with_state(Arc::clone(&pod));
-        let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(reports)).with_state(Arc::clone(&pod));
+        let operator = Router::new()
+            .route("/v1/forget", post(forget))
+            .route("/v1/report", get(reports))
+            .route("/v1/stored/status", post(stored_status))
+            .with_state(Arc::clone(&pod));
         let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
         tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
         pod
@@ -306,6 +313,13 @@ async fn remove(State(pod): State<Arc<FakePod>>) -> Response {
 async fn checkpoints(Json(call): Json<StoredCall>) -> Json<CheckpointList> {
     let one = Checkpoint { id: "7".to_owned(), label: Some(call.name), sequence: 7, time: "t".to_owned(), bytes: 1 };
     Json(CheckpointList { items: vec![one], damage: None })
+}
+
+async fn stored_status(State(pod): State<Arc<FakePod>>) -> Response {
+    match pod.stored.lock().unwrap().clone() {
+        Some(stored) => Json(stored).into_response(),
+        None => refuse(ErrorCode::StorageUnavailable),
+    }
 }
 
 async fn journal(Json(call): Json<JournalCall>) -> Json<JournalPage> {
