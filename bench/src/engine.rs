@@ -135,13 +135,7 @@ async fn long_builtin(engine: &Engine) -> anyhow::Result<Row> {
         ensure!(matches!(ended, Err(EngineError::Overrun)), "it was not stopped: {ended:?}");
         took.push(start.elapsed());
     }
-    Ok(Row::times(
-        "a long builtin, until it is ended",
-        &Samples::of(took),
-        "its wall budget",
-        &Samples::of([WALL]),
-        "ratio ≤ 2",
-    ))
+    Ok(Row::times("a long builtin, until it is ended", &Samples::of(took), "its wall budget", &Samples::of([WALL]), "ratio ≤ 2"))
 }
 
 /// What a commit costs the engine and the encoder, storage left out: large heap against small, one variable changed in each.

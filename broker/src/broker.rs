@@ -8,12 +8,14 @@ use std::{
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, State},
+    http::HeaderValue,
+    response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{ToolAnswer, ToolCall, ToolDescription},
+    broker::{PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
 };
 use dormouse_service::{
     ApiJson, Metrics,
@@ -124,8 +126,8 @@ impl Broker {
     /// the session's next process asks for the same one.
     ///
     /// # Errors
-    /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise or whose outcome nobody knows any more. A
-    /// tool's failure is an answer.
+    /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
+    /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
         // A tool that is not there has no effect either.
         let patience = self
@@ -191,6 +193,12 @@ impl Broker {
                 ticket.refuse(error);
             }
         }
+    }
+
+    /// What names the page of calls of a session that was stored or seen last; `None` where none is stored.
+    #[must_use]
+    pub fn page(&self, session_uid: &str) -> Option<String> {
+        self.inner.ledger.as_ref()?.anchor(session_uid)
     }
 
     /// Asks the journal's store whether it keeps its promises, so that the first call need not wait for that. A broker without one is always well.
@@ -297,6 +305,15 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// The answer to a call of a session, which tells of its page, too.
+    pub(crate) fn answer(&self, session_uid: &str, answer: &ToolAnswer) -> Response {
+        let mut response = Json(answer).into_response();
+        if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
+            response.headers_mut().insert(PAGE_HEADER, page);
+        }
+        response
+    }
+
     pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
         if peer.is(Process::Kernel, &self.namespace) {
             return Ok(());
@@ -312,10 +329,12 @@ impl Served {
     }
 }
 
-async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Json<ToolAnswer>> {
+async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Response> {
     served.admit(&peer)?;
     served.admit_session(&call.namespace)?;
-    Ok(Json(ToolAnswer::clone(served.broker.call(call).await?.as_ref())))
+    let uid = call.session_uid.clone();
+    let answer = served.broker.call(call).await?;
+    Ok(served.answer(&uid, &answer))
 }
 
 async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {

@@ -88,7 +88,7 @@ pub(crate) enum Claim {
     Answered(Arc<ToolAnswer>),
 }
 
-/// The duty to finish a call. Dropped unfinished, it finishes with `Internal`, as the call may have had its effect.
+/// The duty to finish a call. Dropped unfinished, it finishes with `OutcomeUnknown`, as the call may have had its effect.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     journal: Journal,
@@ -106,8 +106,8 @@ impl Journal {
     /// or somebody else knows.
     ///
     /// # Errors
-    /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call, or its answer is gone, or it
-    /// was sent before and this journal does not know what became of it.
+    /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call, `OutcomeUnknown` when its answer is
+    /// gone, or it was sent before and this journal does not know what became of it.
     pub(crate) fn claim(&self, call: &ToolCall, safe: bool) -> Result<Claim, ApiError> {
         if call.call == 0 {
             return Err(ApiError::new(ErrorCode::InvalidRequest, "calls are numbered from 1"));
@@ -186,14 +186,17 @@ pub(crate) async fn ended(pending: Option<Pending>) -> Result<Arc<ToolAnswer>, A
 }
 
 fn forgotten(call: u64) -> ApiError {
-    ApiError::new(ErrorCode::Conflict, format!("call {call} was made long ago and its answer is no longer kept; it is not made again"))
+    ApiError::new(
+        ErrorCode::OutcomeUnknown,
+        format!("call {call} was made long ago and its answer is no longer kept; it is not made again"),
+    )
 }
 
 fn unknown(call: u64) -> ApiError {
     let message = format!(
         "call {call} may have been made through a broker that has ended since; what came of it is not known, and it is not made again"
     );
-    ApiError::new(ErrorCode::Conflict, message)
+    ApiError::new(ErrorCode::OutcomeUnknown, message)
 }
 
 /// What two sendings of the same call have in common.
@@ -284,7 +287,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let error = ApiError::new(ErrorCode::Internal, "the broker failed during this call; it may or may not have been made");
+        let error = ApiError::new(ErrorCode::OutcomeUnknown, "the broker failed during this call; it may or may not have been made");
         self.settle(ToolAnswer::Err { error });
     }
 }

@@ -14,6 +14,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         args,
         repeated: false,
         settled_below: 0,
+        page: None,
     }
 }
 
@@ -48,7 +49,7 @@ fn a_call_that_was_given_up_is_not_made_again() {
     let journal = Journal::new(Limits::default());
     drop(journal.claim(&call("u", 1, 1), false).unwrap());
     let Ok(Claim::Answered(again)) = journal.claim(&call("u", 1, 1), false) else { panic!("not answered") };
-    assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::Internal));
+    assert!(matches!(again.as_ref(), ToolAnswer::Err { error } if error.code == ErrorCode::OutcomeUnknown));
 }
 
 #[test]
@@ -65,8 +66,8 @@ fn a_call_that_was_refused_before_it_was_made_is_claimed_anew() {
 fn a_repeated_call_that_is_not_known_is_made_only_if_that_does_no_harm() {
     let journal = Journal::new(Limits::default());
     let repeated = |number| ToolCall { repeated: true, ..call("u", 2, number) };
-    assert_eq!(journal.claim(&repeated(1), false).unwrap_err().code, ErrorCode::Conflict);
-    assert_eq!(refused(&journal, &call("u", 2, 1)), ErrorCode::Conflict, "the first sending, late");
+    assert_eq!(journal.claim(&repeated(1), false).unwrap_err().code, ErrorCode::OutcomeUnknown);
+    assert_eq!(refused(&journal, &call("u", 2, 1)), ErrorCode::OutcomeUnknown, "the first sending, late");
     assert!(matches!(journal.claim(&repeated(2), true), Ok(Claim::Run(_))));
     run(&journal, &call("u", 2, 3), "third");
     assert!(matches!(journal.claim(&repeated(3), false), Ok(Claim::Answered(_))));
@@ -80,8 +81,8 @@ fn a_session_keeps_a_bounded_number_of_calls() {
         run(&journal, &call("u", 1, number), "x");
     }
     assert!(matches!(journal.claim(&call("u", 1, 1), false), Ok(Claim::Wait(_))), "a running call is never dropped");
-    assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::Conflict);
-    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict);
+    assert_eq!(refused(&journal, &call("u", 1, 2)), ErrorCode::OutcomeUnknown);
+    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::OutcomeUnknown);
     assert!(matches!(journal.claim(&call("u", 1, 4), false), Ok(Claim::Answered(_))));
     drop(running);
 }
@@ -91,10 +92,10 @@ fn a_session_keeps_a_bounded_number_of_calls_that_were_refused() {
     let journal = Journal::new(Limits { session_calls_max: 2, ..Limits::default() });
     for number in 1..=4 {
         let repeated = ToolCall { repeated: true, ..call("u", 1, number) };
-        assert_eq!(refused(&journal, &repeated), ErrorCode::Conflict);
+        assert_eq!(refused(&journal, &repeated), ErrorCode::OutcomeUnknown);
     }
     assert_eq!(journal.lock().sessions["u"].calls.len(), 2);
-    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict, "its number stays taken");
+    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::OutcomeUnknown, "its number stays taken");
 }
 
 #[test]
@@ -104,10 +105,10 @@ fn answers_are_bounded_by_bytes() {
     for number in 1..=3 {
         run(&journal, &call("u", 1, number), &text);
     }
-    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::Conflict);
+    assert_eq!(refused(&journal, &call("u", 1, 1)), ErrorCode::OutcomeUnknown);
     assert!(matches!(journal.claim(&call("u", 1, 2), false), Ok(Claim::Answered(_))));
     run(&journal, &call("v", 1, 1), &text);
-    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::Conflict, "the session used longest ago gave way");
+    assert_eq!(refused(&journal, &call("u", 1, 3)), ErrorCode::OutcomeUnknown, "the session used longest ago gave way");
     assert!(matches!(journal.claim(&call("v", 1, 1), false), Ok(Claim::Answered(_))));
     assert!(journal.lock().bytes <= 300);
 }

@@ -102,6 +102,8 @@ struct Slot {
     queue: Mutex<Vec<Queued>>,
     /// The page as it was last seen, with its ETag; `None`: to be read.
     page: tokio::sync::Mutex<Option<(CallPage, Option<ETag>)>>,
+    /// The anchor of the page that was seen or stored last.
+    seen: Mutex<Option<String>>,
     /// Attempts that never got the word, and whose intent may be stored all the same.
     unsent: Mutex<BTreeMap<u64, String>>,
 }
@@ -123,6 +125,7 @@ struct Wanted {
     epoch: u64,
     call: u64,
     settled_below: u64,
+    page: Option<String>,
     repeated: bool,
     fingerprint: String,
     attempt: String,
@@ -130,6 +133,14 @@ struct Wanted {
 }
 
 impl Change {
+    /// The page that whoever wants this knows of.
+    fn known_page(&self) -> Option<&str> {
+        match self {
+            Self::Admit(wanted) => wanted.page.as_deref(),
+            Self::Settle { .. } => None,
+        }
+    }
+
     fn apply(&self, page: &mut CallPage) -> Admission {
         match self {
             Self::Admit(wanted) => page.admit(&Asked {
@@ -173,8 +184,8 @@ impl Ledger {
     /// Asks for the word to make a call. Waits while another broker makes it.
     ///
     /// # Errors
-    /// `SessionGone` for an epoch that is over, `Conflict` when the call must not be made and has no answer, `StorageUnavailable` when that is
-    /// not to be learned now: then it was not made.
+    /// `SessionGone` for an epoch that is over, `OutcomeUnknown` when the call must not be made and has no answer, `Conflict` when its number is another's, `SnapshotCorrupt` for a page that is not
+    /// believed, `StorageUnavailable` when that is not to be learned now: then it was not made.
     pub(crate) async fn admit(&self, call: &ToolCall, patience: Patience) -> Result<Admitted, ApiError> {
         self.probe().await?;
         let slot = self.slot(&call.session_uid)?;
@@ -184,6 +195,7 @@ impl Ledger {
             epoch: call.epoch,
             call: call.call,
             settled_below: call.settled_below,
+            page: call.page.clone(),
             repeated: call.repeated && !patience.honours_key,
             fingerprint: journal::fingerprint(call),
             attempt,
@@ -284,6 +296,23 @@ impl Ledger {
                 }
             }
             let Some((page, etag)) = known.as_ref() else { continue };
+            let mut anchors = batch.iter().filter_map(|queued| queued.change.known_page());
+            match anchors.clone().try_for_each(|anchor| page.believe(anchor)) {
+                Ok(()) if anchors.any(|anchor| page.is_another(anchor)) => {
+                    tracing::warn!(
+                        key,
+                        "the page of calls that the session knows is not there: calls that may have been made are not made again"
+                    );
+                }
+                Ok(()) => {}
+                Err(error) if fresh => return Err(damaged(&error, slot)),
+                // Another broker has stored a later one.
+                Err(_) => {
+                    *known = None;
+                    continue;
+                }
+            }
+            *lock(&slot.seen) = Some(page.anchor());
             let mut next = page.clone();
             let decided: Vec<Admission> = batch.iter().map(|queued| queued.change.apply(&mut next)).collect();
             if next == *page {
@@ -301,6 +330,7 @@ impl Ledger {
             timer.observe_duration();
             match put {
                 Ok(etag) => {
+                    *lock(&slot.seen) = Some(next.anchor());
                     *known = Some((next, Some(etag)));
                     return Ok(decided);
                 }
@@ -312,6 +342,12 @@ impl Ledger {
             }
         }
         Err(unavailable(&last))
+    }
+
+    /// The anchor of the page of a session that was stored or seen last; `None` for one that this process has not seen.
+    pub(crate) fn anchor(&self, uid: &str) -> Option<String> {
+        let slots = lock(&self.slots);
+        slots.get(uid).and_then(|slot| lock(&slot.seen).clone())
     }
 
     fn slot(&self, uid: &str) -> Result<Arc<Slot>, ApiError> {
@@ -335,7 +371,7 @@ impl Slot {
     fn new(place: &JournalStore, uid: &str) -> Self {
         let session =
             SessionKey { store_prefix: place.prefix.clone(), tenant: place.namespace.clone(), uid: uid.to_owned(), name: String::new() };
-        Self { session, queue: Mutex::default(), page: tokio::sync::Mutex::new(None), unsent: Mutex::default() }
+        Self { session, queue: Mutex::default(), page: tokio::sync::Mutex::new(None), seen: Mutex::default(), unsent: Mutex::default() }
     }
 
     /// Keeps the name of an attempt that did not get the word, so that the next sending of the call knows its own intent.
@@ -356,15 +392,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The page that stored bytes are. One in clear may be from before the pool had keys.
 async fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
-    let damaged = |why: &dyn std::fmt::Display| {
-        let message = format!("{why}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
-        ApiError::new(ErrorCode::SnapshotCorrupt, message)
-    };
-    let opened = seal.open(bytes).await.map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error) })?;
+    let opened = seal.open(bytes).await.map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error, slot) })?;
     if let Some(sealed) = opened.sealed.filter(|sealed| sealed.session != slot.session.uid || sealed.object != keys::CALLS) {
-        return Err(damaged(&format!("it is {} of session {}, put in another's place", sealed.object, sealed.session)));
+        return Err(damaged(&format!("it is {} of session {}, put in another's place", sealed.object, sealed.session), slot));
     }
-    CallPage::decode(&opened.bytes, &slot.session).map_err(|error| damaged(&error))
+    CallPage::decode(&opened.bytes, &slot.session).map_err(|error| damaged(&error, slot))
+}
+
+fn damaged(why: &dyn std::fmt::Display, slot: &Slot) -> ApiError {
+    let message = format!("{why}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
+    ApiError::new(ErrorCode::SnapshotCorrupt, message)
 }
 
 /// What to store for a page.
@@ -384,7 +421,8 @@ fn refused(call: u64, refusal: Refusal) -> ApiError {
     let code = match refusal {
         Refusal::EpochOver { .. } => ErrorCode::SessionGone,
         Refusal::TooMany => ErrorCode::SessionBusy,
-        Refusal::AnotherCall | Refusal::Unkept | Refusal::Unknown => ErrorCode::Conflict,
+        Refusal::AnotherCall => ErrorCode::Conflict,
+        Refusal::Unkept | Refusal::Unknown => ErrorCode::OutcomeUnknown,
     };
     ApiError::new(code, format!("call {call}: {refusal}"))
 }

@@ -44,6 +44,31 @@ fn a_session_outlives_sleep_a_kill_and_a_stop() {
     assert!(dev.command(&["sessions", "delete", "s"], "").status.success());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_slept_at_a_kill_sleeps_and_a_timer_that_was_acked_fires_by_itself() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let get = |dev: &Dev, name: &str| json(&dev.command(&["sessions", "get", name, "-o", "json"], "").out);
+    assert_eq!(dev.command(&["eval", "--session", "asleep", "let n = 1; n"], "").out.trim(), "1");
+    let slept = dev.command(&["sessions", "hibernate", "asleep", "-o", "json"], "");
+    assert_eq!(json(&slept.out)["state"], "Hibernated", "{}", slept.err);
+    assert_eq!(dev.eval("let fired = 0; setTimeout(() => { fired = Date.now() }, 3000); fired"), "0");
+    dev.kill();
+
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(get(&dev, "asleep")["state"], "Hibernated", "its file did not say so, and what is stored does");
+    let fired = async {
+        let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
+        while get(&dev, "s")["state"] != "Idle" {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), fired).await.expect("nobody asked for the session, and its timer wakes it");
+    assert_eq!(dev.eval("fired > 0"), "true");
+    assert_eq!(get(&dev, "asleep")["state"], "Hibernated");
+    assert_eq!(dev.command(&["eval", "--session", "asleep", "n"], "").out.trim(), "1");
+}
+
 #[test]
 fn a_repl_reads_cells_from_a_pipe() {
     let data = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! A session's files: each function is one verb of the API, free of HTTP but for a content's stream.
 
 use bytes::Bytes;
+use dormouse_lifecycle::attempts::Repeat;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     file::{FileCall, FileEntry, FileList, Preconditions, path},
@@ -8,7 +9,13 @@ use dormouse_protocol::{
 use futures::stream::BoxStream;
 use reqwest::Response;
 
-use crate::{directory::Key, journey::Asleep, kernels::KernelError, metrics::Source, router::Router};
+use crate::{
+    directory::Key,
+    journey::{Asleep, Journey, unknown},
+    kernels::KernelError,
+    metrics::Source,
+    router::Router,
+};
 
 /// Lists what is below a directory; `/` is the whole file system's.
 pub async fn list(router: &Router, key: &Key, directory: &str, recursive: bool) -> Result<FileList, ApiError> {
@@ -45,17 +52,19 @@ pub async fn write(
     let call = FileCall { assignment: route.assignment(), path, recursive: false, preconditions };
     router.kernels().write_file(&route.pod, &call, content).await.map_err(|error| match error {
         KernelError::Refused(error) => error,
-        error => {
-            tracing::info!(session = %key, %error, "a content was lost on its way to a kernel pod");
-            ApiError::new(ErrorCode::SessionGone, "the content was lost on its way to the session: send it again")
+        KernelError::Unreachable(error) => {
+            tracing::info!(session = %key, %error, "a content did not reach its kernel pod");
+            ApiError::new(ErrorCode::SessionGone, "the content did not reach the session: send it again")
         }
+        error => unknown(&error),
     })
 }
 
-/// Removes a file, or a directory.
+/// Removes a file, or a directory. A removal whose answer is lost is not sent again: what has the name by then may be somebody else's.
 pub async fn remove(router: &Router, key: &Key, file: &str, recursive: bool, preconditions: &Preconditions) -> Result<(), ApiError> {
     let file = path(file)?;
-    let sent = router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| {
+    let mut journey = Journey::repeating(Asleep::Refuse, Source::Request, Repeat::IfUnseen);
+    let sent = router.send_on(&mut journey, key, |pod, assignment| {
         let call = FileCall { assignment, path: file.clone(), recursive, preconditions: preconditions.clone() };
         async move { router.kernels().remove_file(&pod, &call).await }
     });

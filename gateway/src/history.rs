@@ -1,17 +1,19 @@
 //! Checkpoints, time travel, forks and the journal: each function is one verb of the API, free of HTTP.
 
+use std::sync::Arc;
+
 use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
-    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall, StoredCall},
+    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall},
     session::{CreateSession, Session},
 };
 
 use crate::{
     directory::{KernelPod, Key, Record},
     journey::{Asleep, means_elsewhere},
-    kernels::{KernelError, anchor},
+    kernels::{KernelError, stored},
     metrics::Source as Origin,
     router::Router,
     service::{self, Created, Existing},
@@ -26,8 +28,9 @@ const READERS_MAX: usize = 3;
 
 /// The checkpoints of a session.
 pub async fn checkpoints(router: &Router, key: &Key) -> Result<CheckpointList, ApiError> {
-    let call = stored(&*router.find(key).await?);
-    ask(router, key, |pod| {
+    let record = router.find(key).await?;
+    let call = stored(&record);
+    ask(router, &record, |pod| {
         let call = &call;
         async move { router.kernels().stored_checkpoints(&pod, call).await }
     })
@@ -37,8 +40,9 @@ pub async fn checkpoints(router: &Router, key: &Key) -> Result<CheckpointList, A
 /// Entries of a session's journal behind `after`.
 pub async fn journal(router: &Router, key: &Key, after: u64, limit: Option<usize>) -> Result<JournalPage, ApiError> {
     let limit = limit.unwrap_or(JOURNAL_PAGE_DEFAULT).clamp(1, JOURNAL_PAGE_MAX);
-    let call = JournalCall { session: stored(&*router.find(key).await?), after, limit };
-    ask(router, key, |pod| {
+    let record = router.find(key).await?;
+    let call = JournalCall { session: stored(&record), after, limit };
+    ask(router, &record, |pod| {
         let call = &call;
         async move { router.kernels().stored_journal(&pod, call).await }
     })
@@ -47,26 +51,30 @@ pub async fn journal(router: &Router, key: &Key, after: u64, limit: Option<usize
 
 /// What changed from one checkpoint of a session to another, or to its last commit.
 pub async fn difference(router: &Router, key: &Key, from: String, to: Option<String>) -> Result<Difference, ApiError> {
-    let call = DifferenceCall { session: stored(&*router.find(key).await?), from, to };
-    ask(router, key, |pod| {
+    let record = router.find(key).await?;
+    let call = DifferenceCall { session: stored(&record), from, to };
+    ask(router, &record, |pod| {
         let call = &call;
         async move { router.kernels().stored_difference(&pod, call).await }
     })
     .await
 }
 
-/// Puts a session's present state aside under `label`.
-pub async fn checkpoint(router: &Router, key: &Key, label: &str) -> Result<Checkpoint, ApiError> {
+/// Puts a session's present state aside under `label`. The pod knows by `operation` what it has done, so an answer that was lost is asked for again.
+pub async fn checkpoint(router: &Router, key: &Key, label: &str, operation: &str) -> Result<Checkpoint, ApiError> {
     let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
-        router.kernels().checkpoint(&pod, &CheckpointCall { assignment, label: label.to_owned() }).await
+        let call = CheckpointCall { assignment, label: label.to_owned(), operation: Some(operation.to_owned()) };
+        router.kernels().checkpoint(&pod, &call).await
     });
     Ok(sent.await?.0)
 }
 
-/// Takes a session back to a checkpoint; answers when it is so.
-pub async fn restore(router: &Router, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
+/// Takes a session back to a checkpoint; answers when it is so. The pod knows by `operation` what it has done: a cell that was answered after the
+/// session had gone back is not set aside by another sending.
+pub async fn restore(router: &Router, key: &Key, checkpoint: &str, operation: &str) -> Result<Session, ApiError> {
     let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
-        router.kernels().restore(&pod, &RestoreCall { assignment, checkpoint: checkpoint.to_owned() }).await
+        let call = RestoreCall { assignment, checkpoint: checkpoint.to_owned(), operation: Some(operation.to_owned()) };
+        router.kernels().restore(&pod, &call).await
     });
     let (report, route) = sent.await?;
     Ok(service::reported(router, &route.record, &report))
@@ -106,24 +114,21 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Sessi
     }
 }
 
-fn stored(record: &Record) -> StoredCall {
-    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone(), anchor: anchor(record) }
-}
-
 /// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.
-async fn ask<T, F>(router: &Router, key: &Key, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
+async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, KernelError>>,
 {
-    let record = router.find(key).await?;
-    let own = router.placed(&record, 0).map(|route| route.pod);
+    let own = router.placed(record, 0).map(|route| route.pod);
     let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
     pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
     for pod in pods.into_iter().take(READERS_MAX) {
         match call(pod.clone()).await {
             Ok(answer) => return Ok(answer),
             Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),
-            Err(error) => tracing::info!(session = %key, pod = pod.pod, %error, "a kernel pod did not tell what is stored; asking another"),
+            Err(error) => {
+                tracing::info!(session = %record.key, pod = pod.pod, %error, "a kernel pod did not tell what is stored; asking another")
+            }
         }
     }
     let message = format!("no kernel pod of pool `{}` in namespace `{}` answers: try later", record.spec.pool, record.key.namespace);

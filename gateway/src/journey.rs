@@ -1,18 +1,13 @@
-//! A request on its way to a session: how often it was sent, where it has failed, and how long it may go on.
+//! A request on its way to a session: what it may do there, and how long it may go on. What follows a failure is `lifecycle::attempts`' to say.
 
 use std::time::Duration;
 
+use dormouse_lifecycle::attempts::{ATTEMPTS_MAX, Attempts, Failure, Repeat};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use crate::{kernels::KernelError, metrics::Source};
 
-/// Times that one request is sent to a pod, the first included.
-pub const ATTEMPTS_MAX: u32 = 10;
-/// Pause before the second attempt, in milliseconds; each next one is twice as long.
-pub const PAUSE_MS_MIN: u64 = 10;
-/// Longest pause between attempts, in milliseconds.
-pub const PAUSE_MS_MAX: u64 = 1_000;
 /// Total time that one request may spend on finding a place, waiting for room included.
 pub const PLACING_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same for a wake that no client waits for: it is tried again, and must not keep others from theirs.
@@ -31,22 +26,24 @@ pub enum Asleep {
 pub struct Journey {
     pub(crate) asleep: Asleep,
     pub(crate) source: Source,
-    /// Placements of this epoch and below have failed this request.
-    pub(crate) lost_epoch: u64,
-    /// The process of this epoch lives and has said once that the session is not there.
-    pub(crate) gone_epoch: u64,
-    pub(crate) attempts: u32,
+    pub(crate) attempts: Attempts,
     pub(crate) placing_until: Instant,
     /// Whether places were looked for since it was last sent.
     pub(crate) looked: bool,
 }
 
 impl Journey {
-    /// A request that has not been sent yet.
+    /// A request that has not been sent yet, and may arrive twice.
     #[must_use]
     pub fn new(asleep: Asleep, source: Source) -> Self {
+        Self::repeating(asleep, source, Repeat::Freely)
+    }
+
+    /// The same of one that may arrive as often as `repeat` says.
+    #[must_use]
+    pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
         let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, lost_epoch: 0, gone_epoch: 0, attempts: 0, placing_until: Instant::now() + patience, looked: false }
+        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + patience, looked: false }
     }
 }
 
@@ -56,11 +53,23 @@ pub fn means_elsewhere(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::SessionGone | ErrorCode::ShuttingDown | ErrorCode::CapacityExhausted)
 }
 
-/// The pause before the attempt after `attempts` that failed.
-#[must_use]
-pub fn pause(attempts: u32) -> Duration {
-    let doubled = PAUSE_MS_MIN.saturating_mul(1 << attempts.saturating_sub(1).min(16));
-    Duration::from_millis(doubled.min(PAUSE_MS_MAX))
+/// What an attempt met.
+pub(crate) fn failure(error: &KernelError) -> Failure {
+    match error {
+        KernelError::Refused(refusal) => match refusal.code {
+            ErrorCode::SessionGone => Failure::Gone { epoch: named_epoch(refusal) },
+            code if means_elsewhere(code) => Failure::NoRoom,
+            _ => Failure::Refused,
+        },
+        KernelError::Unreachable(_) => Failure::Unreachable,
+        KernelError::Lost(_) | KernelError::CutOff => Failure::Lost,
+        KernelError::Garbled(_) => Failure::Garbled,
+    }
+}
+
+/// The epoch that has taken the session over, as a pod says it.
+fn named_epoch(refusal: &ApiError) -> Option<u64> {
+    refusal.details.as_ref()?.get("epoch")?.as_u64()
 }
 
 /// What a client hears when the last attempt failed so.
@@ -70,13 +79,20 @@ pub(crate) fn exhausted(error: &KernelError) -> ApiError {
         KernelError::Garbled(message) => {
             ApiError::new(ErrorCode::Internal, format!("the kernel pod's answers cannot be understood: {message}"))
         }
-        KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => ApiError::new(
-            ErrorCode::SessionGone,
-            format!(
-                "{ATTEMPTS_MAX} attempts to reach the session's kernel pod failed: send the request again with the same idempotencyKey"
-            ),
-        ),
+        KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => {
+            let message = format!(
+                "{ATTEMPTS_MAX} attempts to reach the session's kernel pod failed: send the request again with the idempotencyKey in details, if there is one"
+            );
+            ApiError::new(ErrorCode::SessionGone, message)
+        }
     }
+}
+
+/// What a client hears when nobody knows what came of its request.
+pub(crate) fn unknown(error: &KernelError) -> ApiError {
+    tracing::info!(%error, "nobody knows what came of a request");
+    let message = "the answer of the session's kernel pod was lost: the request may have been carried out or not. Look at the session, then decide whether to send it again";
+    ApiError::new(ErrorCode::OutcomeUnknown, message)
 }
 
 #[cfg(test)]
@@ -84,9 +100,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_and_stay_bounded() {
-        let pauses: Vec<_> = (1..=12).map(|attempt| pause(attempt).as_millis()).collect();
-        assert_eq!(pauses[..4], [10, 20, 40, 80]);
-        assert_eq!(pauses.last(), Some(&1_000));
+    fn a_pod_that_names_the_sessions_owner_is_understood() {
+        let gone = ApiError::new(ErrorCode::SessionGone, "taken over");
+        assert_eq!(failure(&KernelError::Refused(gone.clone())), Failure::Gone { epoch: None });
+        let named = gone.with_details(serde_json::json!({ "epoch": 41 }));
+        assert_eq!(failure(&KernelError::Refused(named)), Failure::Gone { epoch: Some(41) });
+        for (code, means) in [
+            (ErrorCode::ShuttingDown, Failure::NoRoom),
+            (ErrorCode::CapacityExhausted, Failure::NoRoom),
+            (ErrorCode::SnapshotCorrupt, Failure::Refused),
+        ] {
+            assert_eq!(failure(&KernelError::Refused(ApiError::new(code, "m"))), means);
+        }
+        assert_eq!(failure(&KernelError::CutOff), Failure::Lost);
     }
 }

@@ -12,7 +12,7 @@ use dormouse_protocol::{
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
         Anchor, Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, ReportLine,
-        RestoreCall, SessionReport, StoredCall,
+        RestoreCall, SessionReport, StoredCall, StoredStatus,
     },
 };
 use dormouse_service::{
@@ -131,6 +131,12 @@ pub fn assignment(record: &Record, placement: &Placement) -> Assignment {
     }
 }
 
+/// A session that is looked at, not run.
+#[must_use]
+pub fn stored(record: &Record) -> StoredCall {
+    StoredCall { namespace: record.key.namespace.clone(), name: record.key.name.clone(), uid: record.uid.clone(), anchor: anchor(record) }
+}
+
 /// What status knows to have been stored of a session.
 #[must_use]
 pub fn anchor(record: &Record) -> Option<Anchor> {
@@ -245,6 +251,11 @@ impl Kernels {
     /// What changed between two states of a session, as stored. Any pod of its namespace can tell.
     pub async fn stored_difference(&self, pod: &KernelPod, call: &DifferenceCall) -> Result<Difference, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/difference", call)).await?).await
+    }
+
+    /// What status should say of a session whose process is gone. For the operator, and whoever stands in for it.
+    pub async fn stored_status(&self, pod: &KernelPod, call: &StoredCall) -> Result<StoredStatus, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/stored/status", call)).await?).await
     }
 
     /// Ends the running cell.

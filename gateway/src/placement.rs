@@ -7,7 +7,7 @@ use std::{
 };
 
 use dormouse_crds::session::Placement;
-use dormouse_lifecycle::placement::{Candidate, choose};
+use dormouse_lifecycle::placement::{Candidate, choose, next_epoch};
 use dormouse_protocol::kernel::PodInfo;
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -37,8 +37,8 @@ struct Load {
 }
 
 impl Loads {
-    /// The placement that comes next for `record`, if some pod has room.
-    pub async fn next(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record) -> Option<Placement> {
+    /// The placement that comes next for `record`, under an epoch above `floor`, if some pod has room.
+    pub async fn next(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record, floor: u64) -> Option<Placement> {
         let mut pods: Vec<KernelPod> =
             directory.pods(&record.key.namespace, &record.spec.pool).into_iter().filter(|pod| pod.ready).collect();
         pods.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -46,12 +46,12 @@ impl Loads {
         let unknown: Vec<&KernelPod> = self.unknown(&pods, Instant::now());
         let all = unknown.len() == pods.len();
         self.ask(kernels, unknown).await;
-        let chosen = self.choose(record, &pods);
+        let chosen = self.choose(record, &pods, floor);
         if chosen.is_some() || all {
             return chosen;
         }
         self.ask(kernels, pods.iter().collect()).await;
-        self.choose(record, &pods)
+        self.choose(record, &pods, floor)
     }
 
     /// The pod is asked again before it is given anything.
@@ -77,7 +77,7 @@ impl Loads {
     }
 
     /// Takes a slot of the best pod.
-    fn choose(&self, record: &Record, pods: &[KernelPod]) -> Option<Placement> {
+    fn choose(&self, record: &Record, pods: &[KernelPod], floor: u64) -> Option<Placement> {
         let last = record.status.placement.as_ref();
         self.with(|seen| {
             let candidates: Vec<Candidate> = pods
@@ -94,19 +94,14 @@ impl Loads {
             let pod = pods.iter().find(|pod| pod.pod == chosen.pod)?;
             let info = seen.get_mut(&pod.uid)?.info.as_mut()?;
             info.used += 1;
-            Some(Placement { pod: pod.pod.clone(), pod_uid: pod.uid.clone(), boot: info.boot.clone(), epoch: next_epoch(record) })
+            let epoch = next_epoch(record.status.last_epoch, last.map(|last| last.epoch), floor);
+            Some(Placement { pod: pod.pod.clone(), pod_uid: pod.uid.clone(), boot: info.boot.clone(), epoch })
         })
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut HashMap<String, Load>) -> T) -> T {
         work(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// One more than every epoch that was ever given out.
-fn next_epoch(record: &Record) -> u64 {
-    let placed = record.status.placement.as_ref().map_or(0, |placement| placement.epoch);
-    record.status.last_epoch.unwrap_or(0).max(placed) + 1
 }
 
 #[cfg(test)]
@@ -157,7 +152,7 @@ mod tests {
     fn what_a_pod_was_given_since_it_was_asked_counts_as_used() {
         let pods = [pod("a"), pod("b")];
         let loads = told(&pods, Instant::now());
-        let chosen = || loads.choose(&record(), &pods).map(|placement| placement.boot);
+        let chosen = || loads.choose(&record(), &pods, 0).map(|placement| placement.boot);
         assert_eq!([chosen(), chosen(), chosen()], [Some("boot-a".to_owned()), Some("boot-b".to_owned()), None]);
     }
 

@@ -17,6 +17,9 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest id that is taken from a client, in bytes.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// How long a client should wait where the code does not say.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
 /// The id of a request.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
@@ -38,6 +41,10 @@ impl IntoResponse for Problem {
         let mut response = status.into_response();
         if self.0.code == ErrorCode::Unauthenticated {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.0.retryable {
+            let seconds = self.0.code.retry_after_seconds().unwrap_or(RETRY_AFTER_SECONDS);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response.extensions_mut().insert(self);
         response
@@ -62,14 +69,21 @@ pub fn of_directory(error: DirectoryError, key: &Key) -> ApiError {
         DirectoryError::Conflict => ApiError::new(
             ErrorCode::Conflict,
             format!("session `{}` was changed by someone else meanwhile: send the request again", key.name),
-        ),
+        )
+        .again(),
         DirectoryError::Invalid(message) => ApiError::new(ErrorCode::InvalidRequest, message),
-        DirectoryError::Refused(message) => ApiError::new(ErrorCode::QuotaExceeded, message),
+        DirectoryError::Quota(message) => ApiError::new(ErrorCode::QuotaExceeded, message),
+        DirectoryError::Denied(message) => ApiError::new(ErrorCode::Forbidden, message),
+        DirectoryError::Unprivileged(message) => {
+            tracing::error!(session = %key, message, "the gateway may not do what it has to");
+            let message = "the gateway lacks a right in the cluster: its ClusterRole is not the chart's; its log says which right";
+            ApiError::new(ErrorCode::Internal, message)
+        }
         DirectoryError::Unavailable(error) => {
             tracing::error!(session = %key, error = %chain(&*error), "the directory of sessions failed");
             ApiError::new(
-                ErrorCode::Internal,
-                "the directory of sessions cannot be read or written at the moment: try again, and see the gateway's log",
+                ErrorCode::StorageUnavailable,
+                "the directory of sessions, which is the API server, cannot be read or written at the moment: try again, and see the gateway's log",
             )
         }
     }

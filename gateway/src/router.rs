@@ -8,13 +8,14 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use dormouse_crds::session::{OperatingMode, Placement};
+use dormouse_lifecycle::attempts::{Failure, Next};
 use dormouse_protocol::{ApiError, ErrorCode, kernel::Assignment};
 use dormouse_service::Clock;
 use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
-    journey::{ATTEMPTS_MAX, Asleep, Journey, exhausted, means_elsewhere, pause},
+    journey::{Asleep, Journey, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
@@ -145,48 +146,30 @@ impl Router {
 
     /// Notes that a call failed, and pauses; an error here is the answer to the client.
     pub async fn failed(&self, journey: &mut Journey, route: &Route, error: KernelError) -> Result<(), ApiError> {
-        let elsewhere = match &error {
-            KernelError::Refused(refusal) => {
-                if !means_elsewhere(refusal.code) {
-                    self.metrics.attempt(AttemptOutcome::Refused);
-                    return Err(refusal.clone());
-                }
-                self.metrics.attempt(AttemptOutcome::Gone);
-                self.is_elsewhere(journey, route, refusal.code).await
-            }
-            KernelError::Unreachable(_) | KernelError::Lost(_) | KernelError::CutOff => {
-                self.metrics.attempt(AttemptOutcome::Lost);
-                !self.lives(route).await
-            }
-            KernelError::Garbled(_) => {
-                self.metrics.attempt(AttemptOutcome::Garbled);
-                false
+        let (met, epoch) = (failure(&error), route.placement.epoch);
+        self.metrics.attempt(match met {
+            Failure::Refused => AttemptOutcome::Refused,
+            Failure::Gone { .. } | Failure::NoRoom => AttemptOutcome::Gone,
+            Failure::Unreachable | Failure::Lost => AttemptOutcome::Lost,
+            Failure::Garbled => AttemptOutcome::Garbled,
+        });
+        let lives = journey.attempts.must_ask(met, epoch) && self.lives(route).await;
+        let next = journey.attempts.after(met, epoch, lives);
+        let pause = match (next, error) {
+            (Next::Answer, KernelError::Refused(refusal)) => return Err(refusal),
+            (Next::Answer | Next::Exhausted, error) => return Err(exhausted(&error)),
+            (Next::Unknown, error) => return Err(unknown(&error)),
+            (Next::Again(pause), error) => {
+                let (session, pod, attempt) = (&route.record.key, &route.pod.pod, journey.attempts.failed());
+                tracing::info!(%session, pod, epoch, attempt, lost_epoch = journey.attempts.lost_epoch(), %error, "a kernel pod did not answer");
+                pause
             }
         };
         self.loads.forget(&route.pod);
-        journey.attempts += 1;
-        tracing::info!(session = %route.record.key, pod = route.pod.pod, epoch = route.placement.epoch, attempt = journey.attempts, elsewhere, %error, "a kernel pod did not answer");
-        if journey.attempts >= ATTEMPTS_MAX {
-            return Err(exhausted(&error));
-        }
-        if elsewhere {
-            journey.lost_epoch = journey.lost_epoch.max(route.placement.epoch);
-        }
-        tokio::time::sleep(pause(journey.attempts)).await;
+        tokio::time::sleep(pause).await;
         // The cache may be behind; what comes of this is seen by `place`.
         let _ = self.directory.read(&route.record.key).await;
         Ok(())
-    }
-
-    /// Whether a refusal means that another pod must be named. A session that was just put to sleep is `SessionGone` for whoever waited for it,
-    /// and wakes where it is: a move, which costs a write, is for those that say so twice.
-    async fn is_elsewhere(&self, journey: &mut Journey, route: &Route, code: ErrorCode) -> bool {
-        let first = code == ErrorCode::SessionGone && journey.gone_epoch != route.placement.epoch;
-        if first && self.lives(route).await {
-            journey.gone_epoch = route.placement.epoch;
-            return false;
-        }
-        true
     }
 
     /// Whether the process that was asked still answers as itself.
@@ -209,9 +192,9 @@ impl Router {
 
     /// Where the session is, or where it could be.
     pub(crate) async fn find_place(&self, key: &Key, journey: &mut Journey) -> Result<Place, ApiError> {
-        let record = self.find(key).await?;
+        let record = self.find_same(key, journey).await?;
         admit(&record, journey.asleep)?;
-        if let Some(route) = self.placed(&record, journey.lost_epoch) {
+        if let Some(route) = self.placed(&record, journey.attempts.lost_epoch()) {
             journey.looked = false;
             return Ok(Place::Found(route));
         }
@@ -219,14 +202,14 @@ impl Router {
         let mut changes = self.directory.changes();
         let mut finalizer_until = None;
         loop {
-            let record = self.find(key).await?;
+            let record = self.find_same(key, journey).await?;
             admit(&record, journey.asleep)?;
             if !record.finalizer {
                 let until = *finalizer_until.get_or_insert_with(|| Instant::now() + FINALIZER_TIMEOUT);
                 changed(&mut changes, until, || not_adopted(key)).await?;
                 continue;
             }
-            if let Some(route) = self.placed(&record, journey.lost_epoch) {
+            if let Some(route) = self.placed(&record, journey.attempts.lost_epoch()) {
                 journey.looked = false;
                 return Ok(Place::Found(route));
             }
@@ -234,7 +217,7 @@ impl Router {
                 return Err(no_room(&record));
             }
             journey.looked = true;
-            let next = self.loads.next(&self.directory, &self.kernels, &record).await;
+            let next = self.loads.next(&self.directory, &self.kernels, &record, journey.attempts.lost_epoch()).await;
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(route) => return Ok(Place::Free(route, flight)),
                 None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
@@ -256,6 +239,13 @@ impl Router {
             }
             outcome => outcome.map_err(|error| of_directory(error, key)),
         }
+    }
+
+    /// The session that the request is for: not another one that has got its name meanwhile.
+    pub(crate) async fn find_same(&self, key: &Key, journey: &mut Journey) -> Result<Arc<Record>, ApiError> {
+        let record = self.find(key).await?;
+        journey.attempts.meet(&record.uid).map_err(|another| ApiError::new(ErrorCode::SessionNotFound, another.to_string()))?;
+        Ok(record)
     }
 
     /// The session as the cache has it; a session that the cache does not have yet is asked for.

@@ -74,9 +74,16 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
             }
             // Right after a request from this very gateway a name that is not found can only be the namespace's.
             Err(DirectoryError::NotFound) => return Err(of_directory(DirectoryError::NamespaceNotFound, &key)),
+            // A session of this name may be there now; without a name that the client knows, sending it again could make a second one.
+            Err(error @ DirectoryError::Unavailable(_)) if !named => return Err(made_or_not(of_directory(error, &key), &key)),
             Err(error) => return Err(of_directory(error, &key)),
         }
     }
+}
+
+fn made_or_not(error: ApiError, key: &Key) -> ApiError {
+    let message = format!("{}. Session `{}` may have been made: send the request again with this name", error.message, key.name);
+    ApiError::new(ErrorCode::OutcomeUnknown, message).with_detail("name", key.name.clone())
 }
 
 /// Reads a session.
@@ -161,8 +168,8 @@ pub async fn hibernate(router: &Router, key: &Key) -> Result<Session, ApiError> 
 pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, Option<SessionReport>), ApiError> {
     let mut journey = Journey::new(Asleep::Accept, Source::Mode);
     loop {
-        let record = router.find(key).await?;
-        let Some(route) = router.placed(&record, journey.lost_epoch) else { return Ok((record, None)) };
+        let record = router.find_same(key, &mut journey).await?;
+        let Some(route) = router.placed(&record, journey.attempts.lost_epoch()) else { return Ok((record, None)) };
         match router.kernels().hibernate(&route.pod, &route.assignment()).await {
             Ok(report) => return Ok((record, Some(report))),
             Err(error) => router.failed(&mut journey, &route, error).await?,

@@ -4,11 +4,11 @@
 
 use dormouse_crds::{
     condition::{Condition, HIBERNATED, READY},
-    session::KernelSessionStatus,
+    session::{KernelSessionStatus, SnapshotStatus},
 };
 use dormouse_protocol::{
     ErrorCode,
-    kernel::SessionReport,
+    kernel::{SessionReport, StoredStatus},
     session::{Session, State, session_id},
 };
 
@@ -110,6 +110,17 @@ pub fn apply_report(status: &mut KernelSessionStatus, report: &SessionReport, no
     status.tool_calls = Some(report.tool_calls);
 }
 
+/// Writes what a process that is gone had stored and may not have told. What is known to have been stored stays known.
+pub fn apply_stored(status: &mut KernelSessionStatus, stored: StoredStatus) {
+    let Some(snapshot) = stored.snapshot else { return };
+    let version = |snapshot: &SnapshotStatus| (snapshot.epoch, snapshot.sequence);
+    if status.snapshot.as_ref().is_some_and(|known| version(known) > version(&snapshot)) {
+        return;
+    }
+    status.snapshot = Some(snapshot);
+    status.next_wake_time = stored.next_wake_time;
+}
+
 /// Writes what is known once the process of a session is gone: it sleeps if anything was stored, else it has yet to start.
 pub fn apply_loss(status: &mut KernelSessionStatus, generation: i64, now: &str) {
     let stored = status.snapshot.is_some();
@@ -169,7 +180,7 @@ fn quantity(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dormouse_crds::session::{Placement, SnapshotStatus};
+    use dormouse_crds::session::Placement;
 
     use super::*;
 
@@ -237,6 +248,21 @@ mod tests {
         apply_loss(&mut fresh, 1, "t2");
         assert_eq!(state_of(&fresh), State::Waking);
         assert!(never_started(&fresh));
+    }
+
+    #[test]
+    fn what_was_stored_and_not_told_is_known_after_the_loss_and_nothing_known_is_forgotten() {
+        let snapshot = report(State::Idle).snapshot.unwrap();
+        let at = |sequence| Some(SnapshotStatus { sequence, ..snapshot.clone() });
+        let stored = |sequence, due: &str| StoredStatus { snapshot: at(sequence), next_wake_time: Some(due.to_owned()), damage: None };
+        let mut status = KernelSessionStatus::default();
+        apply_stored(&mut status, StoredStatus::default());
+        assert!(never_started(&status));
+        apply_stored(&mut status, stored(4, "t4"));
+        assert_eq!((&status.snapshot, status.next_wake_time.as_deref()), (&at(4), Some("t4")));
+        apply_stored(&mut status, stored(3, "t3"));
+        apply_stored(&mut status, StoredStatus { damage: Some("rolled back".into()), ..StoredStatus::default() });
+        assert_eq!((status.snapshot, status.next_wake_time.as_deref()), (at(4), Some("t4")));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use dormouse_lifecycle::attempts::pause;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     eval::EvalRequest,
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     directory::Key,
-    journey::{Asleep, Journey, means_elsewhere, pause},
+    journey::{Asleep, Journey, means_elsewhere},
     kernels::{KernelError, Lines, Piece},
     metrics::Source,
     router::{Route, Router},

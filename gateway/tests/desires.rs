@@ -9,15 +9,17 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_gateway::{
     Directory,
+    desires::{Desire, decide},
     directory::{
-        Key, Record,
+        Key, NewSession, Record,
         folder::{Cleanup, FolderDirectory, StaticPod},
     },
     state::state_of,
 };
-use dormouse_protocol::session::State;
+use dormouse_protocol::{kernel::StoredStatus, session::State};
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
 use support::{FakePod, Trust, serve_whole, until};
@@ -88,4 +90,52 @@ async fn a_deletion_goes_on_until_the_storage_is_clean() {
     assert!(pod.forgets.load(Ordering::SeqCst) >= 1);
     assert!(!folder.path().join("default/a.json").exists());
     shutdown.cancel();
+}
+
+/// The folder after the end of its process: nothing that was not written by then is there.
+async fn killed(trust: &Trust, folder: &std::path::Path, next: &FakePod) -> Arc<FolderDirectory> {
+    let pods = vec![StaticPod { pod: next.name.into(), namespace: "default".into(), address: next.address, boot: next.boot.clone() }];
+    FolderDirectory::open(folder, pods, trust.operator(), None).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_slept_when_the_process_was_killed_sleeps_and_its_timers_are_known() {
+    let trust = Trust::new();
+    let (old, next) = (trust.pod("old", 4).await, trust.pod("next", 4).await);
+    let (folder, directory) = opened(&trust, &old, None).await;
+    let key = Key::new("default", "a");
+    let new = NewSession { key: key.clone(), labels: Default::default(), spec: Default::default() };
+    let made = directory.create(new).await.unwrap();
+    let placement = Placement { pod: "old".into(), pod_uid: "boot-old".into(), boot: "boot-old".into(), epoch: 1 };
+    directory.assign(&made, placement).await.unwrap();
+    // It commits, acks, and is put to sleep; then everything ends before a report of that is on disk.
+    drop(directory);
+    let snapshot = SnapshotStatus { epoch: 1, encrypted: false, sequence: 3, bytes: 1, engine_digest: "e".into(), time: "t".into() };
+    let due = "2999-01-01T00:00:00Z";
+    let told = StoredStatus { snapshot: Some(snapshot.clone()), next_wake_time: Some(due.to_owned()), damage: None };
+    *next.stored.lock().unwrap() = Some(told);
+    let directory = killed(&trust, folder.path(), &next).await;
+    let record = directory.get(&key).unwrap();
+    assert_eq!((state_of(&record.status), &record.status.snapshot), (State::Hibernated, &Some(snapshot)));
+    assert_eq!((&record.status.placement, record.status.last_epoch), (&None, Some(1)));
+    assert_eq!(decide(&record, None, jiff::Timestamp::now()), Desire::At(due.parse().unwrap()), "it is not started anew");
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_can_tell_of_is_asked_about_until_somebody_can() {
+    let trust = Trust::new();
+    let (old, next) = (trust.pod("old", 4).await, trust.pod("next", 4).await);
+    let (folder, directory) = opened(&trust, &old, None).await;
+    let key = Key::new("default", "a");
+    let new = NewSession { key: key.clone(), labels: Default::default(), spec: Default::default() };
+    let made = directory.create(new).await.unwrap();
+    let placement = Placement { pod: "old".into(), pod_uid: "boot-old".into(), boot: "boot-old".into(), epoch: 1 };
+    directory.assign(&made, placement).await.unwrap();
+    drop(directory);
+    *next.stored.lock().unwrap() = None;
+    let directory = killed(&trust, folder.path(), &next).await;
+    let placed = || directory.get(&key).unwrap().status.placement.is_some();
+    assert!(placed(), "as long as it is there, it is known that something may be stored");
+    *next.stored.lock().unwrap() = Some(StoredStatus::default());
+    until(&*directory, "it is settled", || !placed()).await;
 }

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::sync::atomic::Ordering;
+
 use dormouse_gateway::{Directory as _, directory::Key};
 use dormouse_protocol::{ErrorCode, kernel::Anchor};
 use serde_json::json;
@@ -109,4 +111,42 @@ async fn without_a_pod_nothing_stored_can_be_read() {
     client.json("POST", SESSIONS, json!({"name": "a"})).await;
     let (status, body) = client.get(&format!("{SESSIONS}/a/journal")).await;
     assert_eq!((status, body["error"]["code"].as_str()), (503, Some("CapacityExhausted")), "{body}");
+}
+
+#[tokio::test]
+async fn a_restore_or_a_checkpoint_whose_answer_was_lost_is_the_same_one_when_it_is_sent_again() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    pod.lost.store(2, Ordering::SeqCst);
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/a/restore"), json!({"checkpoint": "7"})).await;
+    assert_eq!(status, 200, "{body}");
+    let sent: Vec<_> = pod.restores.lock().unwrap().iter().map(|call| call.operation.clone()).collect();
+    assert!(sent.len() == 3 && sent[0].is_some() && sent.iter().all(|operation| *operation == sent[0]), "{sent:?}");
+    pod.lost.store(1, Ordering::SeqCst);
+    let wanted = json!({"label": "here", "idempotencyKey": "mine"});
+    let (status, body) = client.json("POST", &format!("{SESSIONS}/a/checkpoints"), wanted).await;
+    assert_eq!((status, body["label"].as_str()), (201, Some("here")), "{body}");
+    let sent: Vec<_> = pod.checkpoints.lock().unwrap().iter().map(|call| call.operation.clone()).collect();
+    assert_eq!(sent, [Some("mine".to_owned()), Some("mine".to_owned())]);
+    client.json("POST", &format!("{SESSIONS}/a/restore"), json!({"checkpoint": "7"})).await;
+    let last = pod.restores.lock().unwrap().last().unwrap().operation.clone();
+    assert_ne!(last, pod.restores.lock().unwrap()[0].operation, "each request has a key of its own");
+}
+
+#[tokio::test]
+async fn a_removal_whose_answer_was_lost_is_not_sent_again() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    pod.lost.store(1, Ordering::SeqCst);
+    let response = client.request("DELETE", &format!("{SESSIONS}/a/files/x.txt")).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.headers().contains_key("retry-after")), (502, false));
+    let body: serde_json::Value = response.json().await.unwrap();
+    assert_eq!((body["error"]["code"].as_str(), body["error"]["retryable"].as_bool()), (Some("OutcomeUnknown"), Some(false)), "{body}");
+    assert_eq!(pod.removals.load(Ordering::SeqCst), 1);
 }

@@ -22,7 +22,7 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use support::{Answer, Client, Trust, directory, serve};
+use support::{Answer, Client, FakePod, Trust, directory, serve};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 const EVAL: &str = "/v1/namespaces/default/sessions/a/eval";
@@ -300,4 +300,120 @@ async fn a_wake_in_place_makes_no_request_to_the_directory() {
     let (status, body) = other.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
     assert_eq!(pod.evals().iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_pod_that_names_the_sessions_owner_moves_the_epoch_at_once() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 9).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    pod.answers.lock().unwrap().push_back(Answer::TakenOver(41));
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(pod.evals().iter().map(|call| call.assignment.epoch).collect::<Vec<_>>(), [1, 42]);
+    assert_eq!(directory.get(&Key::new("default", "a")).unwrap().status.last_epoch, Some(42));
+}
+
+#[tokio::test]
+async fn an_error_names_the_key_and_the_time_of_a_retry() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 9).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    pod.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::StorageUnavailable));
+    let response = client.request("POST", EVAL).json(&json!({"code": "1"})).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (503, "5"));
+    let body: serde_json::Value = response.json().await.unwrap();
+    let made = pod.evals()[0].eval.idempotency_key.clone();
+    assert_eq!(body["error"]["details"]["idempotencyKey"].as_str(), made.as_deref(), "{body}");
+    pod.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::TimeoutError));
+    let response = client.request("POST", EVAL).json(&json!({"code": "1", "idempotencyKey": "mine"})).send().await.unwrap();
+    assert!(!response.headers().contains_key("retry-after"), "no time makes it better");
+    let body: serde_json::Value = response.json().await.unwrap();
+    assert_eq!(body["error"]["details"]["idempotencyKey"], json!("mine"), "{body}");
+}
+
+#[tokio::test]
+async fn a_stream_of_events_names_its_key_before_the_first() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 9).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    let request = client.request("POST", EVAL).header("accept", "application/x-ndjson").json(&json!({"code": "1"}));
+    let response = request.send().await.unwrap();
+    let named = response.headers()["idempotency-key"].to_str().unwrap().to_owned();
+    assert_eq!(pod.evals()[0].eval.idempotency_key, Some(named));
+}
+
+/// A directory in which the session is deleted and made again once its pod has got a cell.
+struct Recreated(Arc<FolderDirectory>, Arc<FakePod>);
+
+impl Recreated {
+    fn now(&self, record: Arc<Record>) -> Arc<Record> {
+        if self.1.evals().is_empty() { record } else { Arc::new(Record { uid: "another".to_owned(), ..Record::clone(&record) }) }
+    }
+}
+
+#[async_trait]
+impl Directory for Recreated {
+    fn get(&self, key: &Key) -> Option<Arc<Record>> {
+        self.0.get(key).map(|record| self.now(record))
+    }
+
+    async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
+        self.0.read(key).await.map(|record| self.now(record))
+    }
+
+    fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
+        self.0.list(namespace)
+    }
+
+    async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
+        self.0.create(new).await
+    }
+
+    async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
+        self.0.patch(key, patch).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
+        self.0.delete(key).await
+    }
+
+    async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
+        self.0.assign(seen, placement).await
+    }
+
+    fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
+        self.0.pods(namespace, pool)
+    }
+
+    fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
+        self.0.pod(namespace, placement)
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.0.changes()
+    }
+
+    fn pending(&self) -> Vec<&'static str> {
+        self.0.pending()
+    }
+}
+
+#[tokio::test]
+async fn a_retry_does_not_reach_another_session_of_the_name() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 9).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, Arc::new(Recreated(directory, Arc::clone(&pod)))).await;
+    create(&client).await;
+    pod.answers.lock().unwrap().push_back(Answer::Refuse(ErrorCode::SessionGone));
+    let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (404, Some("SessionNotFound")), "{body}");
+    assert_eq!(pod.evals().len(), 1, "the cell was for the session that is gone");
 }

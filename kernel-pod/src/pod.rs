@@ -9,7 +9,7 @@ use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, EvalCall, EventsCall, PodInfo, ReportLine, SessionReport};
+use dormouse_protocol::kernel::{Assignment, CheckpointCall, EvalCall, EventsCall, PodInfo, ReportLine, RestoreCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::Seal;
 use dormouse_service::Readiness;
@@ -20,10 +20,10 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::cache::Cache;
 use crate::difference::Differences;
 use crate::environment::{Environment, Threads};
-use crate::scheduler::Scheduler;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
+use crate::scheduler::Scheduler;
 use crate::session::{Handle, Message, Reply, Undelivered, gone};
 use crate::slots::{Slot, Slots};
 use crate::storage::Storage;
@@ -220,7 +220,16 @@ impl Pod {
     /// # Errors
     /// It is not here, cannot be stored, or the label cannot be used.
     pub async fn checkpoint(&self, assignment: Assignment, label: String) -> Result<Checkpoint, ApiError> {
-        self.ask(&assignment, |reply| Message::Checkpoint(Box::new(assignment.clone()), label, reply)).await
+        self.make_checkpoint(CheckpointCall { assignment, label, operation: None }).await
+    }
+
+    /// The same; a call that names its operation is carried out once, however often it is sent.
+    ///
+    /// # Errors
+    /// As those of [`Self::checkpoint`]; `Conflict` when it was carried out, and its checkpoint is no longer kept.
+    pub async fn make_checkpoint(&self, call: CheckpointCall) -> Result<Checkpoint, ApiError> {
+        let assignment = call.assignment.clone();
+        self.ask(&assignment, |reply| Message::Checkpoint(Box::new(call), reply)).await
     }
 
     /// Goes back to a checkpoint, by id or label. Cells that wait end with `Interrupted`.
@@ -228,7 +237,16 @@ impl Pod {
     /// # Errors
     /// It is not here, cannot be stored, or has no such checkpoint.
     pub async fn restore(&self, assignment: Assignment, checkpoint: String) -> Result<SessionReport, ApiError> {
-        self.ask(&assignment, |reply| Message::Restore(Box::new(assignment.clone()), checkpoint, reply)).await
+        self.go_back(RestoreCall { assignment, checkpoint, operation: None }).await
+    }
+
+    /// The same; a call that names its operation is carried out once, however often it is sent.
+    ///
+    /// # Errors
+    /// As those of [`Self::restore`].
+    pub async fn go_back(&self, call: RestoreCall) -> Result<SessionReport, ApiError> {
+        let assignment = call.assignment.clone();
+        self.ask(&assignment, |reply| Message::Restore(Box::new(call), reply)).await
     }
 
     /// Moves the session to the current engine by running its recorded cells again; with `dry_run` only tells what would come of it.

@@ -14,7 +14,7 @@ use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
     Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall, SessionReport,
-    StoredCall,
+    StoredCall, StoredStatus,
 };
 use dormouse_protocol::session::session_id;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -76,7 +76,11 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/stored/journal", post(stored_journal))
         .route("/v1/stored/difference", post(stored_difference))
         .with_state(app.clone());
-    let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
+    let operator = Router::new()
+        .route("/v1/forget", post(forget))
+        .route("/v1/report", get(report))
+        .route("/v1/stored/status", post(stored_status))
+        .with_state(app.clone());
     let both = Router::new().route("/v1/info", get(info)).with_state(app);
     require(gateway, &[Process::Gateway])
         .merge(require(operator, &[Process::Operator]))
@@ -158,11 +162,11 @@ async fn hibernate(State(app): State<App>, ApiJson(assignment): ApiJson<Assignme
 }
 
 async fn checkpoint(State(app): State<App>, ApiJson(call): ApiJson<CheckpointCall>) -> ApiResult<Json<Checkpoint>> {
-    Ok(Json(app.pod.checkpoint(call.assignment, call.label).await?))
+    Ok(Json(app.pod.make_checkpoint(call).await?))
 }
 
 async fn restore(State(app): State<App>, ApiJson(call): ApiJson<RestoreCall>) -> ApiResult<Json<SessionReport>> {
-    Ok(Json(app.pod.restore(call.assignment, call.checkpoint).await?))
+    Ok(Json(app.pod.go_back(call).await?))
 }
 
 async fn migrate(State(app): State<App>, ApiJson(call): ApiJson<MigrateCall>) -> ApiResult<Json<Migration>> {
@@ -175,6 +179,10 @@ async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<Store
 
 async fn stored_journal(State(app): State<App>, ApiJson(call): ApiJson<JournalCall>) -> ApiResult<Json<JournalPage>> {
     Ok(Json(app.pod.stored_journal(&call).await?))
+}
+
+async fn stored_status(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<StoredStatus>> {
+    Ok(Json(app.pod.stored_status(&call).await?))
 }
 
 async fn stored_difference(State(app): State<App>, ApiJson(call): ApiJson<DifferenceCall>) -> ApiResult<Json<Difference>> {

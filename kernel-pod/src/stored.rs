@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use dormouse_crds::session::SnapshotStatus;
 use dormouse_lifecycle::acquire::{CorruptHead, acquire};
 use dormouse_lifecycle::checkpoint::CheckpointRef;
 use dormouse_lifecycle::journal::Entries;
 use dormouse_lifecycle::journal::Journal;
 use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalEntry, JournalPage};
-use dormouse_protocol::kernel::{Anchor, JournalCall, StoredCall};
+use dormouse_protocol::kernel::{Anchor, JournalCall, StoredCall, StoredStatus};
 use dormouse_protocol::{ApiError, ErrorCode};
+use jiff::Timestamp;
 
 use crate::pod::Pod;
+use crate::session::state::{Pending, SessionState};
 use crate::storage::Storage;
 
 /// Entries in one answer.
@@ -113,6 +116,23 @@ impl Pod {
         Ok(page)
     }
 
+    /// What status should say of a session whose process is gone: it may have stored more than it told.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn stored_status(&self, call: &StoredCall) -> Result<StoredStatus, ApiError> {
+        let (_, Some(stored)) = self.stored(call).await? else { return Ok(StoredStatus::default()) };
+        if stored.damage.is_some() {
+            return Ok(StoredStatus { damage: stored.damage, ..StoredStatus::default() });
+        }
+        let head = stored.head;
+        let record = match SessionState::decode(&head.state) {
+            Ok(record) => record,
+            Err(error) => return Ok(StoredStatus { damage: Some(error.to_string()), ..StoredStatus::default() }),
+        };
+        Ok(StoredStatus { next_wake_time: next_wake_time(&record, &head), snapshot: Some(snapshot(&head)), damage: None })
+    }
+
     /// What is stored of a session of this namespace, and where.
     pub(crate) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
         let config = &self.shared().config;
@@ -125,6 +145,26 @@ impl Pod {
         let stored = read(&self.shared().storage, &key, u64::MAX, call.anchor).await?;
         Ok((key, stored))
     }
+}
+
+fn snapshot(head: &Head) -> SnapshotStatus {
+    SnapshotStatus {
+        epoch: head.epoch,
+        sequence: head.sequence,
+        bytes: head.snapshot_bytes(),
+        engine_digest: head.engine_digest.clone(),
+        time: head.time.clone(),
+        encrypted: head.sealed,
+    }
+}
+
+/// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
+fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
+    if record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
+        return Some(head.time.clone());
+    }
+    let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;
+    Some(due.to_string())
 }
 
 /// Appends what is wanted of `entries`, until the page is full.

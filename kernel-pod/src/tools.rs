@@ -1,9 +1,13 @@
 //! Calls to the session's broker.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dormouse_protocol::broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{
+    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, PAGE_HEADER, ToolAnswer, ToolCall,
+};
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use dormouse_service::wire::SendError;
@@ -20,6 +24,12 @@ const RETRIES_MAX: u32 = 120;
 
 /// How long one attempt may take; a tool's own timeout is the broker's matter and is shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Sessions whose page of calls is remembered.
+const PAGES_MAX: usize = 10_000;
+
+/// Bytes of what names a page: it rides in every head.
+const PAGE_BYTES_MAX: usize = 256;
 
 /// What a session can ask of the world.
 #[async_trait]
@@ -47,6 +57,14 @@ pub trait Tools: Send + Sync {
         Err(ApiError::new(ErrorCode::NotSupported, "this process makes no requests"))
     }
 
+    /// The session's page of calls that brokers have told of last.
+    fn page(&self, _session_uid: &str) -> Option<String> {
+        None
+    }
+
+    /// Forgets it: the session asks for no call of before any more, so none of its pages is relied on.
+    fn forget_page(&self, _session_uid: &str) {}
+
     /// Gives a fetch up, or closes its body. A broker that does not hear of it finds out by itself.
     async fn close(&self, _broker: &str, _call: CloseCall) {}
 
@@ -64,18 +82,30 @@ pub trait Tools: Send + Sync {
 pub struct BrokerTools {
     client: PeerClient,
     address: String,
+    pages: Arc<Mutex<HashMap<String, String>>>,
+    /// See [`RETRIES_MAX`].
+    retries_max: u32,
 }
 
 impl BrokerTools {
     /// Brokers at `address`, in which `{name}` and `{namespace}` are replaced.
     #[must_use]
     pub fn new(client: PeerClient, address: impl Into<String>) -> Self {
-        Self { client, address: address.into() }
+        Self { client, address: address.into(), pages: Arc::default(), retries_max: RETRIES_MAX }
+    }
+
+    /// What was told of more sessions than that is in their records, or is told again.
+    fn note_page(&self, session_uid: &str, page: String) {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if pages.len() >= PAGES_MAX && !pages.contains_key(session_uid) {
+            pages.clear();
+        }
+        pages.insert(session_uid.to_owned(), page);
     }
 
     /// One sending.
     async fn attempt<A: DeserializeOwned>(&self, way: Way<'_>, call: &impl Serialize) -> Result<A, Attempt> {
-        let Way { broker, namespace, path } = way;
+        let Way { broker, namespace, path, .. } = way;
         let address = self.address.replace("{name}", broker).replace("{namespace}", namespace);
         let peer = Identity::new(Process::Broker, namespace, broker);
         let request = self.client.request(http::Method::POST, &peer, &address, path);
@@ -84,6 +114,9 @@ impl BrokerTools {
             SendError::Lost(cause) => Attempt::Lost(cause.to_string()),
         })?;
         let status = response.status();
+        if let (Some(uid), Some(page)) = (way.session_uid, told_page(&response)) {
+            self.note_page(uid, page);
+        }
         let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|error| {
@@ -101,15 +134,15 @@ impl BrokerTools {
     /// Sends a call until it is answered or refused. `repeated` marks one that may have arrived before.
     async fn send<C: Serialize, A: DeserializeOwned>(&self, way: Way<'_>, mut call: C, repeated: impl Fn(&mut C)) -> Result<A, ApiError> {
         let mut wait = RETRY_FIRST;
-        let mut last = String::new();
-        for attempt in 0..RETRIES_MAX {
+        let (mut last, mut lost) = (String::new(), false);
+        for attempt in 0..self.retries_max {
             match self.attempt(way, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(Attempt::Refused(error)) => return Err(error),
                 Err(Attempt::Again(reason)) => last = reason,
                 Err(Attempt::Lost(reason)) => {
                     repeated(&mut call);
-                    last = reason;
+                    (last, lost) = (reason, true);
                 }
             }
             if attempt == 0 {
@@ -118,8 +151,20 @@ impl BrokerTools {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RETRY_WAIT_MAX);
         }
-        Err(ApiError::new(ErrorCode::ToolResultInvalid, format!("broker {} could not be reached: {last}", way.broker)))
+        let broker = way.broker;
+        Err(match lost {
+            true => {
+                let message = format!("broker {broker} may have made the call, and could not be reached again: {last}");
+                ApiError::new(ErrorCode::OutcomeUnknown, message)
+            }
+            false => ApiError::new(ErrorCode::ToolResultInvalid, format!("broker {broker} could not be reached: {last}")),
+        })
     }
+}
+
+fn told_page(response: &reqwest::Response) -> Option<String> {
+    let page = response.headers().get(PAGE_HEADER)?.to_str().ok()?;
+    (page.len() <= PAGE_BYTES_MAX).then(|| page.to_owned())
 }
 
 /// Where a message to a broker goes.
@@ -128,6 +173,8 @@ struct Way<'a> {
     broker: &'a str,
     namespace: &'a str,
     path: &'a str,
+    /// The session whose page of calls the answer tells of.
+    session_uid: Option<&'a str>,
 }
 
 enum Attempt {
@@ -142,32 +189,88 @@ enum Attempt {
 #[async_trait]
 impl Tools for BrokerTools {
     async fn call(&self, broker: &str, call: ToolCall) -> Result<ToolAnswer, ApiError> {
-        let namespace = call.namespace.clone();
-        let way = Way { broker, namespace: &namespace, path: "/v1/call" };
+        let (namespace, uid) = (call.namespace.clone(), call.session_uid.clone());
+        let way = Way { broker, namespace: &namespace, path: "/v1/call", session_uid: Some(&uid) };
         self.send(way, call, |call| call.repeated = true).await
     }
 
     async fn fetch(&self, broker: &str, call: FetchCall) -> Result<ToolAnswer, ApiError> {
-        let namespace = call.call.namespace.clone();
-        let way = Way { broker, namespace: &namespace, path: "/v1/fetch" };
+        let (namespace, uid) = (call.call.namespace.clone(), call.call.session_uid.clone());
+        let way = Way { broker, namespace: &namespace, path: "/v1/fetch", session_uid: Some(&uid) };
         self.send(way, call, |call| call.call.repeated = true).await
     }
 
     async fn body(&self, broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
         let namespace = call.namespace.clone();
-        self.send(Way { broker, namespace: &namespace, path: "/v1/body" }, call, |_| {}).await
+        self.send(Way { broker, namespace: &namespace, path: "/v1/body", session_uid: None }, call, |_| {}).await
     }
 
     async fn modules(&self, broker: &str, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
         let namespace = call.namespace.clone();
-        self.send(Way { broker, namespace: &namespace, path: "/v1/modules" }, call, |_| {}).await
+        self.send(Way { broker, namespace: &namespace, path: "/v1/modules", session_uid: None }, call, |_| {}).await
+    }
+
+    fn page(&self, session_uid: &str) -> Option<String> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner).get(session_uid).cloned()
+    }
+
+    fn forget_page(&self, session_uid: &str) {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner).remove(session_uid);
     }
 
     async fn close(&self, broker: &str, call: CloseCall) {
         let namespace = call.namespace.clone();
-        let way = Way { broker, namespace: &namespace, path: "/v1/close" };
+        let way = Way { broker, namespace: &namespace, path: "/v1/close", session_uid: None };
         if let Err(Attempt::Again(reason) | Attempt::Lost(reason)) = self.attempt::<()>(way, &call).await {
             tracing::debug!(broker, reason, "the broker does not know that a fetch is given up");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use dormouse_service::wire::Wire;
+    use futures::future::BoxFuture;
+
+    use super::*;
+
+    /// Loses the first answers, and reaches nobody from then on.
+    #[derive(Debug)]
+    struct Losing(AtomicU32);
+
+    impl Wire for Losing {
+        fn carry(&self, _: reqwest::Request) -> BoxFuture<'static, Result<reqwest::Response, SendError>> {
+            let lost = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            let error = if lost { SendError::Lost("lost".into()) } else { SendError::Unreachable("nobody".into()) };
+            Box::pin(async move { Err(error) })
+        }
+    }
+
+    async fn called(lost: u32) -> ErrorCode {
+        dormouse_service::telemetry::install_tls_provider();
+        let former = reqwest::Client::builder().build().unwrap();
+        let client = PeerClient::over(former, Arc::new(Losing(AtomicU32::new(lost))));
+        let call = ToolCall {
+            namespace: "team".to_owned(),
+            session: "a".to_owned(),
+            session_uid: "u".to_owned(),
+            epoch: 1,
+            call: 1,
+            tool: "pay".to_owned(),
+            args: serde_json::Value::Null,
+            repeated: false,
+            settled_below: 1,
+            page: None,
+        };
+        let tools = BrokerTools { retries_max: 2, ..BrokerTools::new(client, "broker:7444") };
+        tools.call("broker", call).await.unwrap_err().code
+    }
+
+    #[tokio::test]
+    async fn a_call_that_may_have_arrived_and_is_never_answered_is_unknown_and_not_failed() {
+        assert_eq!(called(0).await, ErrorCode::ToolResultInvalid, "it never arrived anywhere");
+        assert_eq!(called(1).await, ErrorCode::OutcomeUnknown);
     }
 }

@@ -57,6 +57,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         args: json!({}),
         repeated: false,
         settled_below: 0,
+        page: None,
     };
     assert_eq!(tools.call("tools", call).await.unwrap(), ToolAnswer::Ok { value: json!(7) });
     assert_eq!(*seen.lock().unwrap(), [false, false, true]);

@@ -12,7 +12,7 @@ use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
 use dormouse_lifecycle::checkpoint::{COMMITS_PER_CHECKPOINT, KEEP_MAX};
 use dormouse_protocol::history::{JournalBody, JournalEntry};
-use dormouse_protocol::kernel::{Assignment, JournalCall, StoredCall};
+use dormouse_protocol::kernel::{Anchor, Assignment, CheckpointCall, JournalCall, RestoreCall, StoredCall, StoredStatus};
 use dormouse_protocol::session::State;
 use dormouse_protocol::{ErrorCode, eval::Woke};
 use dormouse_store::{Condition, SnapshotStore as _};
@@ -321,4 +321,84 @@ async fn a_late_retry_of_what_was_left_behind_runs_nothing() {
     let late = pod.eval(call(&session, "n += 10", "the-key")).await.unwrap();
     assert_eq!(late.value, Some(json!(11)), "what came of it then");
     assert_eq!(value(&pod, &session, "n").await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_is_sent_again_sets_nothing_aside_that_came_after_it() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 1; const next = () => ++n; n").await;
+    pod.checkpoint(session.clone(), "first".to_owned()).await.unwrap();
+    let back = |assignment: &Assignment, operation: &str| RestoreCall {
+        assignment: assignment.clone(),
+        checkpoint: "first".to_owned(),
+        operation: Some(operation.to_owned()),
+    };
+    pod.go_back(back(&session, "one")).await.unwrap();
+    assert_eq!(value(&pod, &session, "next()").await, json!(2));
+    pod.go_back(back(&session, "one")).await.unwrap();
+    assert_eq!(value(&pod, &session, "n").await, json!(2));
+    let other = world.pod("b");
+    let moved = assign(&other, "u1", 2);
+    let report = other.go_back(back(&moved, "one")).await.unwrap();
+    assert_eq!(report.state, State::Idle);
+    assert_eq!(value(&other, &moved, "n").await, json!(2), "whoever has the session knows what was done");
+    other.go_back(back(&moved, "two")).await.unwrap();
+    assert_eq!(value(&other, &moved, "n").await, json!(1), "another request is another");
+    other.go_back(back(&moved, "one")).await.unwrap();
+    value(&other, &moved, "next()").await;
+    other.go_back(back(&moved, "two")).await.unwrap();
+    assert_eq!(value(&other, &moved, "n").await, json!(2), "going back does not forget what was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_that_is_asked_for_again_is_the_one_that_was_made() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    value(&pod, &session, "let n = 1; n").await;
+    let call =
+        |operation: &str| CheckpointCall { assignment: session.clone(), label: "here".to_owned(), operation: Some(operation.to_owned()) };
+    let made = pod.make_checkpoint(call("one")).await.unwrap();
+    value(&pod, &session, "n = 2").await;
+    assert_eq!(pod.make_checkpoint(call("one")).await.unwrap(), made, "the label has not moved");
+    let moved = pod.make_checkpoint(call("two")).await.unwrap();
+    assert!(moved.sequence > made.sequence);
+    let late = pod.make_checkpoint(call("one")).await.unwrap_err();
+    assert_eq!(late.code, ErrorCode::Conflict, "{late}");
+    assert_eq!(names(&pod, &session).await, ["here"]);
+    assert_eq!(pod.make_checkpoint(call("two")).await.unwrap(), moved);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_is_over_hears_which_one_is_not() {
+    let world = World::default();
+    let (one, two, three) = (world.pod("a"), world.pod("b"), world.pod("c"));
+    value(&one, &assign(&one, "u1", 1), "let n = 1; n").await;
+    value(&two, &assign(&two, "u1", 41), "n = 2").await;
+    for (pod, epoch, who) in [(&one, 1, "its owner of then"), (&three, 6, "who reads the store"), (&two, 7, "the owner itself")] {
+        let error = try_eval(pod, &assign(pod, "u1", epoch), "n").await.unwrap_err();
+        assert_eq!((error.code, &error.details), (ErrorCode::SessionGone, &Some(json!({"epoch": 41}))), "{who}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pod_stored_and_did_not_tell_another_one_tells() {
+    let world = World::default();
+    let (one, two) = (world.pod("a"), world.pod("b"));
+    let session = assign(&one, "u1", 1);
+    let call = |session: &Assignment, anchor| StoredCall { anchor, ..stored(session) };
+    assert_eq!(two.stored_status(&call(&session, None)).await.unwrap(), StoredStatus::default());
+    value(&one, &session, "1").await;
+    assert_eq!(two.stored_status(&call(&session, None)).await.unwrap().next_wake_time, None);
+    let before = jiff::Timestamp::now();
+    let acked = eval(&one, &session, "setTimeout(() => {}, 3_600_000); 2").await;
+    let told = two.stored_status(&call(&session, None)).await.unwrap();
+    assert_eq!(told.snapshot.unwrap().sequence, acked.sequence);
+    let due: jiff::Timestamp = told.next_wake_time.unwrap().parse().unwrap();
+    assert!(due.as_second() - before.as_second() >= 3_600, "{due}");
+    let later = Some(Anchor { epoch: 1, sequence: acked.sequence + 1, encrypted: false });
+    let damaged = two.stored_status(&call(&session, later)).await.unwrap();
+    assert!(damaged.damage.is_some() && damaged.snapshot.is_none(), "a store that went back tells nothing");
 }

@@ -1,15 +1,14 @@
 //! The routes of fetches, for kernel pods of the broker's namespace.
 
-use std::sync::Arc;
-
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, State},
+    response::Response,
     routing::post,
 };
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{BodyAnswer, BodyCall, CloseCall, FETCH, FETCH_BODY_BYTES_MAX, FetchCall, ToolAnswer},
+    broker::{BodyAnswer, BodyCall, CloseCall, FETCH, FETCH_BODY_BYTES_MAX, FetchCall},
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
@@ -26,13 +25,15 @@ pub(crate) fn routes() -> Router<Served> {
         .route("/v1/close", post(close))
 }
 
-async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<FetchCall>) -> ApiResult<Json<ToolAnswer>> {
+async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<FetchCall>) -> ApiResult<Response> {
     served.admit(&peer)?;
     served.admit_session(&call.call.namespace)?;
     if call.call.tool != FETCH {
         return Err(ApiError::new(ErrorCode::InvalidRequest, format!("the tool of a fetch is named {FETCH}")).into());
     }
-    Ok(Json(ToolAnswer::clone(Arc::as_ref(&served.broker.fetch(call).await?))))
+    let uid = call.call.session_uid.clone();
+    let answer = served.broker.fetch(call).await?;
+    Ok(served.answer(&uid, &answer))
 }
 
 async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {

@@ -150,7 +150,7 @@ async fn a_repeated_call_that_a_broker_which_ended_had_is_not_made_twice() {
     let (world, broker) = broker().await;
     let repeated = |number, tool: &str| ToolCall { repeated: true, ..call(number, tool, json!({"id": "1", "kind": "big"})) };
     let error = broker.call(repeated(1, "make")).await.unwrap_err();
-    assert!(error.code == ErrorCode::Conflict && error.message.contains("not made again"), "{error:?}");
+    assert!(error.code == ErrorCode::OutcomeUnknown && error.message.contains("not made again"), "{error:?}");
     assert!(world.seen().is_empty());
     value(&broker, repeated(2, "getWidget")).await;
     assert_eq!(world.seen().len(), 1, "a safe method may be repeated");

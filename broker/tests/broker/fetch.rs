@@ -143,7 +143,7 @@ async fn a_repeated_fetch_is_answered_from_the_journal_and_an_unsafe_one_is_not_
 
     // Another process of the broker knows nothing of it.
     let other = broker_for(&web);
-    assert_eq!(other.fetch(post(true)).await.unwrap_err().code, ErrorCode::Conflict);
+    assert_eq!(other.fetch(post(true)).await.unwrap_err().code, ErrorCode::OutcomeUnknown);
     let mut safe = fetch(2, get(format!("{}/echo", web.url())));
     safe.call.repeated = true;
     assert!(matches!(outcome(&other, safe).await, Ok(FetchOutcome::Response(_))));

@@ -91,7 +91,7 @@ async fn a_call_that_never_left_is_made_by_the_next_broker() {
     let fresh = ToolCall { session_uid: "u-2".to_owned(), ..repeated(make(1, "a")) };
     assert_eq!(
         shared.broker().call(fresh).await.unwrap_err().code,
-        ErrorCode::Conflict,
+        ErrorCode::OutcomeUnknown,
         "a broker without a stored journal may have had it"
     );
 }
@@ -128,7 +128,7 @@ async fn a_call_whose_broker_ended_in_the_middle_is_not_made_again() {
     let next = shared.broker();
     for asked in [slow.clone(), repeated(slow)] {
         let error = next.call(asked).await.unwrap_err();
-        assert!(error.code == ErrorCode::Conflict && error.message.contains("not known"), "{error:?}");
+        assert!(error.code == ErrorCode::OutcomeUnknown && error.message.contains("not known"), "{error:?}");
     }
     value(&next, repeated(make(2, "b"))).await;
     assert_eq!(shared.world.seen().len(), 2, "the session goes on");
@@ -206,7 +206,7 @@ async fn what_the_session_has_is_forgotten() {
     let page = format!("{:?}", shared.page().await);
     assert!(!page.contains("String(\"a\")") && page.contains("String(\"b\")"), "{page}");
     let stale = shared.broker().call(make(1, "a")).await.unwrap_err();
-    assert!(stale.code == ErrorCode::Conflict && stale.message.contains("not made again"), "{stale:?}");
+    assert!(stale.code == ErrorCode::OutcomeUnknown && stale.message.contains("not made again"), "{stale:?}");
     assert_eq!(shared.world.seen().len(), 2);
 }
 
@@ -325,4 +325,30 @@ async fn a_page_is_encrypted_where_the_pool_has_keys() {
         assert_eq!(error.code, ErrorCode::SnapshotCorrupt, "{error}");
     }
     assert_eq!(shared.world.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_page_of_calls_that_was_put_back_is_noticed_and_nothing_is_made_again() {
+    let shared = Shared::start().await;
+    let broker = shared.broker();
+    value(&broker, make(1, "a")).await;
+    let key = Shared::session().calls();
+    let old = shared.store.get(&key).await.unwrap().unwrap().bytes;
+    let first = broker.page("u-1").unwrap();
+    value(&broker, ToolCall { page: Some(first.clone()), ..make(2, "b") }).await;
+    let known = broker.page("u-1");
+    assert_ne!(known, Some(first.clone()));
+    // A later process does not remember either, and the call may have been sent before.
+    shared.store.put(&key, old, Condition::None).await.unwrap();
+    let again = ToolCall { page: known.clone(), ..repeated(make(2, "b")) };
+    let next = shared.broker();
+    let error = next.call(again.clone()).await.unwrap_err();
+    assert!(error.code == ErrorCode::SnapshotCorrupt && error.message.contains("rolled back"), "{error:?}");
+    assert_eq!(shared.world.seen().len(), 2);
+    // Without its page the call is unknown, and others go on.
+    shared.store.delete(&key).await.unwrap();
+    let error = shared.broker().call(again.clone()).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::OutcomeUnknown, "{error:?}");
+    value(&shared.broker(), ToolCall { page: known, epoch: again.epoch, ..make(3, "c") }).await;
+    assert_eq!(shared.world.seen().len(), 3);
 }

@@ -163,6 +163,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         args,
         repeated: false,
         settled_below: 0,
+        page: None,
     }
 }
 

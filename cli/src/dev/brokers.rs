@@ -98,6 +98,15 @@ impl Tools for DevTools {
         self.named(broker)?.modules(broker, call).await
     }
 
+    fn page(&self, session_uid: &str) -> Option<String> {
+        // They share one store, and a session has one page there.
+        self.brokers.values().find_map(|tools| tools.page(session_uid))
+    }
+
+    fn forget_page(&self, session_uid: &str) {
+        self.brokers.values().for_each(|tools| tools.forget_page(session_uid));
+    }
+
     async fn close(&self, broker: &str, call: CloseCall) {
         if let Ok(tools) = self.named(broker) {
             tools.close(broker, call).await;

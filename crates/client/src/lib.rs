@@ -225,7 +225,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn checkpoint(&self, name: &str, label: &str) -> Result<Checkpoint, Error> {
-        let body = MakeCheckpoint { label: label.to_owned() };
+        let body = MakeCheckpoint { label: label.to_owned(), ..MakeCheckpoint::default() };
         answer::json(self.request(Method::POST, &[name, "checkpoints"])?.json(&body)).await
     }
 
@@ -244,7 +244,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn restore(&self, name: &str, checkpoint: &str) -> Result<Session, Error> {
-        let body = RestoreSession { checkpoint: checkpoint.to_owned() };
+        let body = RestoreSession { checkpoint: checkpoint.to_owned(), ..RestoreSession::default() };
         answer::json(self.request(Method::POST, &[name, "restore"])?.json(&body)).await
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dormouse_lifecycle::{clusters::Clusters, keys, orphans::Listed};
-use dormouse_store::{Condition, ETag, Object, PutError, SnapshotStore, StoreError};
+use dormouse_store::{Condition, ETag, KeyPage, Object, PutError, SnapshotStore, StoreError};
 use tokio::sync::OnceCell;
 
 /// Attempts to write a name while others write theirs.
@@ -60,8 +60,17 @@ impl Place {
     }
 
     async fn is_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {
-        let keys = store.list(&keys::tenant_prefix(&self.store_prefix, &self.tenant)).await?;
-        Ok(Listed::of(&self.store_prefix, &keys).is_empty())
+        let (prefix, mut next) = (keys::tenant_prefix(&self.store_prefix, &self.tenant), None);
+        loop {
+            let page = store.list_page(&prefix, next.as_deref()).await?;
+            if !Listed::of(&self.store_prefix, &page.keys).is_empty() {
+                return Ok(false);
+            }
+            next = page.next;
+            if next.is_none() {
+                return Ok(true);
+            }
+        }
     }
 }
 
@@ -123,6 +132,10 @@ impl SnapshotStore for Joined {
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         self.inner.list(prefix).await
+    }
+
+    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+        self.inner.list_page(prefix, next).await
     }
 }
 

@@ -66,7 +66,7 @@ pub async fn sweep<F>(store: &dyn SnapshotStore, scope: Scope<'_>, cluster: &str
 where
     F: AsyncFnOnce() -> Result<HashSet<String>, Box<dyn std::error::Error + Send + Sync>>,
 {
-    let listed = Listed::of(scope.store_prefix, &store.list(&scope.prefix()).await?);
+    let listed = list(store, scope).await?;
     let mut swept = Swept::default();
     if listed.is_empty() {
         return Ok(swept);
@@ -88,6 +88,19 @@ where
         }
     }
     Ok(swept)
+}
+
+/// What is stored of sessions. Of the keys, which may be millions, only one part of the listing is held at a time.
+async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<Listed, StoreError> {
+    let (prefix, mut listed, mut next) = (scope.prefix(), Listed::default(), None);
+    loop {
+        let page = store.list_page(&prefix, next.as_deref()).await?;
+        listed.add(scope.store_prefix, &page.keys);
+        next = page.next;
+        if next.is_none() {
+            return Ok(listed);
+        }
+    }
 }
 
 /// By the same road as a deletion, so that a process which is still at work meets the tombstone.

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use dormouse_store::{Condition, Memory};
+use dormouse_store::{Condition, ETag, KeyPage, Memory, Object, PutError};
 
 use super::*;
 
@@ -121,4 +121,55 @@ async fn a_sweep_may_be_a_task_of_its_own() {
     });
     assert_eq!(task.await.unwrap().unwrap().sessions, 1);
     assert_eq!(left(&store).await, 0);
+}
+
+/// A store that lists everything of a tenant, or of all, in parts only.
+struct Paged(Memory);
+
+#[async_trait::async_trait]
+impl SnapshotStore for Paged {
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        self.0.get(key).await
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+        self.0.put(key, bytes, condition).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.0.delete(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        assert!(prefix.contains("/s/"), "{prefix} may hold millions of keys");
+        self.0.list(prefix).await
+    }
+
+    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+        let mut keys = self.0.list(prefix).await?;
+        keys.sort_unstable();
+        let mut rest = keys.into_iter().filter(|key| next.is_none_or(|next| key.as_str() > next));
+        let keys: Vec<String> = rest.by_ref().take(2).collect();
+        let next = rest.next().and(keys.last().cloned());
+        Ok(KeyPage { keys, next })
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_is_looked_at_in_parts_and_a_session_may_lie_in_several() {
+    let store = Paged(Memory::new());
+    litter(&store.0).await;
+    team().join(&store, "a").await.unwrap();
+    let known = HashSet::from([LIVE.to_owned()]);
+    let unswept = sweep(&store, Scope { store_prefix: "p/", tenant: None }, "a", async || Ok(known.clone())).await.unwrap().left;
+    assert_eq!(unswept, [("team".to_owned(), Left::Unaccounted, 1)], "what was there before the name is seen wherever it is listed");
+    store.0.delete("p/t/team/clusters").await.unwrap();
+    for key in store.0.list("").await.unwrap() {
+        store.0.delete(&key).await.unwrap();
+    }
+    team().join(&store, "a").await.unwrap();
+    litter(&store.0).await;
+    let swept = sweep(&store, Scope { store_prefix: "p/", tenant: None }, "a", async || Ok(known)).await.unwrap();
+    assert_eq!(swept, Swept { sessions: 1, objects: 3, left: Vec::new() });
+    assert_eq!(self::left(&store.0).await, 0);
 }

@@ -27,6 +27,9 @@ pub const TOTAL_BYTES_MAX: u64 = 4 << 30;
 /// Contents of a session at most: each rides in every head.
 pub const BLOBS_MAX: usize = 4096;
 
+/// Extents at most that a head keeps for checkpoints: about 4 MiB of its manifest. Of more, the oldest automatic checkpoints go.
+pub const KEPT_MAX: usize = 1 << 15;
+
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 1024;
 
@@ -251,6 +254,13 @@ impl Blobs {
         let left = self.table.values().flat_map(|blob| &blob.extents).map(|extent| Kept { extent: extent.clone(), last });
         let all = self.kept.iter().cloned().chain(left).filter(|it| !present.contains(&(&it.extent.version, it.extent.id.as_str())));
         Self { kept: needed(all, checkpoints), table }
+    }
+
+    /// What would be kept if the present contents belonged to the past, and `checkpoints` were all that is listed besides.
+    #[must_use]
+    pub(crate) fn kept_for(&self, checkpoints: &[CheckpointRef]) -> usize {
+        let present = self.table.values().map(|blob| blob.extents.len()).sum::<usize>();
+        needed(self.kept.iter().cloned(), checkpoints).len().saturating_add(present)
     }
 
     /// For a head that stands in for a lost one: what checkpoint `id`, whose table this is, needs.

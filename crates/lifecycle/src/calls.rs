@@ -41,6 +41,9 @@ const CHECKSUM_BYTES: usize = 32;
 pub struct CallPage {
     tenant: String,
     uid: String,
+    /// The name of the attempt that the first page was made for: whatever begins anew has another.
+    #[serde(default)]
+    chain: String,
     /// Grows with every page that is stored.
     revision: u64,
     /// The highest epoch that has asked. A lower one is over.
@@ -156,6 +159,14 @@ pub enum PageError {
     /// Not what it should be inside.
     #[error("the page of calls cannot be read or written: {0}")]
     Json(#[from] serde_json::Error),
+    /// It is older than what is known to have been stored.
+    #[error("the page of calls was rolled back from revision {known} to {found}")]
+    RolledBack {
+        /// The revision that is known.
+        known: u64,
+        /// The one that is there.
+        found: u64,
+    },
     /// It is of another session.
     #[error("the page of calls belongs to session {uid} of {tenant}")]
     Foreign {
@@ -187,6 +198,31 @@ impl CallPage {
         self.epoch
     }
 
+    /// What tells, later, whether a page is this one or a later one of the same chain: the chain and the revision.
+    #[must_use]
+    pub fn anchor(&self) -> String {
+        format!("{}/{}", self.chain, self.revision)
+    }
+
+    /// Whether it may be gone on from when the page that answered `anchor` is known to have been stored: what an older one does not hold may have
+    /// been made. A page of another chain, which began after that was lost or where another broker keeps it, knows what it has not seen.
+    ///
+    /// # Errors
+    /// It is older.
+    pub fn believe(&self, anchor: &str) -> Result<(), PageError> {
+        let Some((chain, known)) = anchor.rsplit_once('/').and_then(|(chain, known)| Some((chain, known.parse().ok()?))) else {
+            return Ok(());
+        };
+        let found = self.revision;
+        if chain == self.chain && found < known { Err(PageError::RolledBack { known, found }) } else { Ok(()) }
+    }
+
+    /// Whether the page that answered `anchor` belongs to another chain than this one.
+    #[must_use]
+    pub fn is_another(&self, anchor: &str) -> bool {
+        anchor.rsplit_once('/').is_some_and(|(chain, _)| chain != self.chain)
+    }
+
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
     pub fn admit(&mut self, asked: &Asked<'_>) -> Admission {
         if asked.epoch < self.epoch {
@@ -197,6 +233,7 @@ impl CallPage {
         self.forget_below(asked.settled_below);
         if self.first == 0 {
             self.first = asked.call;
+            asked.attempt.clone_into(&mut self.chain);
         }
         if let Some(entry) = self.calls.get_mut(&asked.call) {
             return entry.admit(asked);

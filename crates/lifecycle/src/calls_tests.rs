@@ -186,3 +186,22 @@ fn a_fingerprint_tells_calls_apart() {
     assert_ne!(fingerprint("t", "{}"), fingerprint("u", "{}"));
     assert_ne!(fingerprint("a\nb", "c"), fingerprint("a", "b\nc"));
 }
+
+#[test]
+fn a_page_that_was_put_back_is_not_gone_on_from() {
+    let mut page = CallPage::new(&session());
+    assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Make);
+    let old = stored(&mut page);
+    let mut page = old.clone();
+    assert_eq!(page.admit(&asked(1, 2, "b")), Admission::Make);
+    let page = stored(&mut page);
+    for known in [old.anchor(), page.anchor(), String::new(), "nonsense".to_owned()] {
+        assert!(page.believe(&known).is_ok(), "{known}");
+    }
+    assert!(matches!(old.believe(&page.anchor()), Err(PageError::RolledBack { known: 2, found: 1 })));
+    // A page that is gone begins anew, and lets nothing go again that its predecessor may have.
+    let mut anew = CallPage::new(&session());
+    assert!(anew.believe(&page.anchor()).is_ok() && anew.is_another(&page.anchor()));
+    assert_eq!(anew.admit(&Asked { repeated: true, ..asked(1, 2, "c") }), Admission::Refused(Refusal::Unknown));
+    assert!(stored(&mut anew).is_another(&page.anchor()), "it never becomes the lost one's successor");
+}

@@ -6,7 +6,13 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Head, SessionKey, blobs::Blobs, head::HeadError, journal::Journal, segment::sha256_hex};
+use crate::{
+    Head, SessionKey,
+    blobs::{Blobs, KEPT_MAX},
+    head::HeadError,
+    journal::Journal,
+    segment::sha256_hex,
+};
 
 /// Commits from one automatic checkpoint to the next: what a checkpoint costs is one more PUT, shared by so many commits.
 pub const COMMITS_PER_CHECKPOINT: u64 = 10;
@@ -77,6 +83,11 @@ pub enum CheckpointError {
         "the session has {NAMED_MAX} checkpoints with labels, which is the most: give this one a label that is in use, and it takes its place"
     )]
     TooMany,
+    /// What checkpoints with labels need is too much for a head to name.
+    #[error(
+        "the checkpoints with labels hold {KEPT_MAX} pieces of contents outside the heap, which is the most: give this one a label that is in use, or delete contents"
+    )]
+    TooMuchKept,
     /// Its bytes are not those that the head lists.
     #[error("checkpoint {id} is not what the head lists")]
     Mismatch {
@@ -139,7 +150,12 @@ pub fn admit(head: Option<&Head>, label: &str) -> Result<(), CheckpointError> {
         return Err(CheckpointError::Label { label: label.to_owned() });
     }
     let others = head.iter().flat_map(|head| &head.checkpoints).filter(|it| it.label.as_deref().is_some_and(|other| other != label));
-    if others.count() < NAMED_MAX { Ok(()) } else { Err(CheckpointError::TooMany) }
+    let others: Vec<CheckpointRef> = others.cloned().collect();
+    if others.len() >= NAMED_MAX {
+        return Err(CheckpointError::TooMany);
+    }
+    let kept = head.map_or(0, |head| head.blobs.kept_for(&others));
+    if kept <= KEPT_MAX { Ok(()) } else { Err(CheckpointError::TooMuchKept) }
 }
 
 /// The checkpoint that `wanted` names: an id or a label.
@@ -162,6 +178,18 @@ pub(crate) fn retain(checkpoints: Vec<CheckpointRef>, new: CheckpointRef, keep: 
         !goes
     });
     all
+}
+
+/// Drops the oldest automatic checkpoint, unless it is the newest of all, which may be in the making. `false`: there is none.
+pub(crate) fn forget_oldest(checkpoints: &mut Vec<CheckpointRef>) -> bool {
+    let oldest = checkpoints.iter().position(|it| it.label.is_none());
+    match oldest.filter(|at| at + 1 < checkpoints.len()) {
+        Some(at) => {
+            checkpoints.remove(at);
+            true
+        }
+        None => false,
+    }
 }
 
 /// `head` put aside at (epoch, sequence), those of the commit that lists it first: its entry in the list, and the object to put.

@@ -42,6 +42,9 @@ pub const CHAIN_SLACK_BYTES: u64 = 256 << 10;
 /// Refusals of a condition that holds, as the head that was read shows, before the store is called broken.
 pub const REFUSALS_MAX: u32 = 5;
 
+/// Times that another write was under way at the head, and had not changed it, before the commit is given up for now.
+pub const CONFLICTS_MAX: u32 = 5;
+
 /// What this process believes is stored, and by what right it writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Owned {
@@ -183,6 +186,9 @@ pub enum Failure {
     /// The store refuses a condition that holds.
     #[error("the object store refused a conditional write {REFUSALS_MAX} times though its condition holds")]
     RefusesTrue,
+    /// The store was not done with other writes of the head. What it keeps of conditions is not in doubt.
+    #[error("the object store reported {CONFLICTS_MAX} times that another write of the head was under way, and it had changed nothing")]
+    Conflicts,
     /// Another session's head lies at this session's key.
     #[error("the head at this session's key belongs to session {uid}")]
     Foreign {
@@ -216,6 +222,7 @@ pub struct Commit {
     puts: VecDeque<(String, Bytes)>,
     stage: Stage,
     refusals: u32,
+    conflicts: u32,
 }
 
 /// Whether the next [`Change`] should be the whole image: the chain of segments costs more than writing it anew. The first segment of a
@@ -242,14 +249,14 @@ impl Commit {
             Ok(prepared) => {
                 let head = Arc::new(prepared.head);
                 let (top, head_bytes, puts) = (prepared.top, prepared.bytes, prepared.puts);
-                let mut commit = Self { owned, head, top, head_bytes, puts, stage: Stage::Segment, refusals: 0 };
+                let mut commit = Self { owned, head, top, head_bytes, puts, stage: Stage::Segment, refusals: 0, conflicts: 0 };
                 let step = commit.put_next();
                 (commit, step)
             }
             Err(failure) => {
                 let head = Arc::new(crate::sweep::empty(&owned.session));
                 let (top, head_bytes, puts) = Default::default();
-                (Self { owned, head, top, head_bytes, puts, stage: Stage::Done, refusals: 0 }, Step::Failed(failure))
+                (Self { owned, head, top, head_bytes, puts, stage: Stage::Done, refusals: 0, conflicts: 0 }, Step::Failed(failure))
             }
         }
     }
@@ -299,10 +306,14 @@ impl Commit {
         Step::GetHead { key: self.owned.session.head() }
     }
 
-    fn put_head_again(&mut self) -> Step {
-        self.refusals += 1;
-        if self.refusals > REFUSALS_MAX {
-            return Step::Failed(Failure::RefusesTrue);
+    fn put_head_again(&mut self, refused: bool) -> Step {
+        let (count, max, failure) = match refused {
+            true => (&mut self.refusals, REFUSALS_MAX, Failure::RefusesTrue),
+            false => (&mut self.conflicts, CONFLICTS_MAX, Failure::Conflicts),
+        };
+        *count += 1;
+        if *count > max {
+            return Step::Failed(failure);
         }
         self.stage = Stage::Head;
         self.put_head()
@@ -316,7 +327,7 @@ impl Commit {
     fn resolve(&mut self, refused: bool, found: Option<(Arc<Head>, String)>) -> Step {
         let Some((head, etag)) = found else {
             // Only a deletion removes a head. A first commit that was refused met a head that is gone by now; one in conflict may have met none.
-            return if refused || self.owned.head.is_some() { Step::Deleted } else { self.put_head_again() };
+            return if refused || self.owned.head.is_some() { Step::Deleted } else { self.put_head_again(refused) };
         };
         if !head.belongs_to(&self.owned.session) {
             return Step::Failed(Failure::Foreign { uid: head.uid.clone() });
@@ -331,7 +342,7 @@ impl Commit {
             return Step::Zombie { epoch: head.epoch };
         }
         if self.owned.etag.as_ref() == Some(&etag) {
-            return self.put_head_again();
+            return self.put_head_again(refused);
         }
         match &self.owned.head {
             Some(known) if head.version() <= known.version() => {

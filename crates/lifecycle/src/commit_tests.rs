@@ -164,6 +164,21 @@ fn a_store_that_goes_back_or_refuses_what_holds_is_reported() {
 }
 
 #[test]
+fn a_store_that_is_busy_with_other_writes_is_not_called_unsafe() {
+    let (first, _) = commit(&fresh(1), change([1]), "a");
+    let (mut commit, mut step) = Commit::begin(&first, change([1]), "c");
+    let unchanged = (first.head.clone().unwrap(), first.etag.clone().unwrap());
+    let mut puts = 0;
+    while !matches!(step, Step::Failed(Failure::Conflicts)) {
+        assert!(matches!(step, Step::PutHead { .. }), "{step:?}");
+        puts += 1;
+        assert!(matches!(commit.on(Reply::Conflicted), Step::GetHead { .. }));
+        step = commit.on(Reply::Head(Some(unchanged.clone())));
+    }
+    assert_eq!(puts, CONFLICTS_MAX + 1);
+}
+
+#[test]
 fn a_definite_failure_ends_it() {
     let (mut commit, _) = Commit::begin(&fresh(1), change([1]), "a");
     assert!(matches!(commit.on(Reply::Failed("AccessDenied".into())), Step::Failed(Failure::Store(reason)) if reason == "AccessDenied"));

@@ -23,7 +23,8 @@
 //! | [`recover`] | what is left of a session whose head is lost |
 //! | [`acquire`] | whether a head that was read may be restored under an assignment |
 //! | [`image`] | the pages of a session out of head and segments |
-//! | [`placement`] | which pod runs a session |
+//! | [`placement`] | which pod runs a session, and under which epoch |
+//! | [`attempts`] | what becomes of a request that a process did not carry out |
 //! | [`sweep`] | what deletion and garbage collection may remove |
 //! | [`orphans`] | what is stored of sessions that do not exist any more |
 //! | [`clusters`] | who stores sessions under a prefix, and who may therefore remove such |
@@ -33,6 +34,7 @@
 )]
 
 pub mod acquire;
+pub mod attempts;
 pub mod blobs;
 pub mod calls;
 pub mod checkpoint;

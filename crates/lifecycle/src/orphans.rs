@@ -27,10 +27,15 @@ impl Listed {
     #[must_use]
     pub fn of(store_prefix: &str, keys: &[String]) -> Self {
         let mut listed = Self::default();
-        for (tenant, uid) in keys.iter().filter_map(|key| keys::session_of(store_prefix, key)) {
-            *listed.0.entry(tenant.to_owned()).or_default().entry(uid.to_owned()).or_default() += 1;
-        }
+        listed.add(store_prefix, keys);
         listed
+    }
+
+    /// Takes in a further part of the listing.
+    pub fn add(&mut self, store_prefix: &str, keys: &[String]) {
+        for (tenant, uid) in keys.iter().filter_map(|key| keys::session_of(store_prefix, key)) {
+            *self.0.entry(tenant.to_owned()).or_default().entry(uid.to_owned()).or_default() += 1;
+        }
     }
 
     /// Whether there is nothing of any session.

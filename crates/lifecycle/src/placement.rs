@@ -22,6 +22,12 @@ pub fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
         .max_by(|a, b| (a.has_copy, a.free_slots).cmp(&(b.has_copy, b.free_slots)).then_with(|| b.pod.cmp(&a.pod)))
 }
 
+/// The epoch of the next placement: above the last that was given out, above that of the placement, and above `floor`, which a process has named.
+#[must_use]
+pub fn next_epoch(last: Option<u64>, placed: Option<u64>, floor: u64) -> u64 {
+    last.unwrap_or(0).max(placed.unwrap_or(0)).max(floor).saturating_add(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +51,13 @@ mod tests {
     fn full_and_draining_pods_take_nothing() {
         assert_eq!(chosen(&[candidate("a", 0, false, true), candidate("b", 9, true, true)]), None);
         assert_eq!(chosen(&[]), None);
+    }
+
+    #[test]
+    fn an_epoch_is_above_all_that_is_known() {
+        assert_eq!(next_epoch(None, None, 0), 1);
+        assert_eq!(next_epoch(Some(5), Some(3), 0), 6);
+        assert_eq!(next_epoch(Some(5), Some(7), 0), 8);
+        assert_eq!(next_epoch(Some(5), None, 41), 42, "a directory that was put back knows less than the store");
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Change, Head, Json, Owned, Page, SegmentRef,
-    blobs::{Blobs, Table},
+    blobs::{Blobs, KEPT_MAX, Table},
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
@@ -88,6 +88,9 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
     }
     if let Some(before) = before {
         head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
+        while head.blobs.kept.len() > KEPT_MAX && checkpoint::forget_oldest(&mut head.checkpoints) {
+            head.blobs = before.blobs.next(before.sequence, head.blobs.table, &head.checkpoints);
+        }
     }
     let bytes = head.encode()?;
     Ok(Prepared { head, top, bytes, puts })

@@ -17,8 +17,11 @@ use serde::{Deserialize, Serialize};
 /// Port of a broker's mTLS server.
 pub const BROKER_PORT: u16 = 7444;
 
-/// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal, or refused with `Conflict` when what
-/// came of it is not known.
+/// Header of the answer to a call: which page of calls of the session was stored last, where one is. Opaque.
+pub const PAGE_HEADER: &str = "dormouse-page";
+
+/// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal, or refused with `OutcomeUnknown`
+/// when what came of it is not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -43,6 +46,10 @@ pub struct ToolCall {
     /// Calls below this number have their answers in a committed heap and are not asked for again: a broker may forget them. 0 says nothing.
     #[serde(default)]
     pub settled_below: u64,
+    /// Which page of calls of the session is known to have been stored: what the header [`PAGE_HEADER`] of an earlier answer said. An older one is
+    /// not believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
 }
 
 /// The result of a call. A tool's failure is a value here, not an HTTP error, so that it can be journaled.

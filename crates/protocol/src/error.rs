@@ -59,7 +59,7 @@ pub enum ErrorCode {
     ModuleNotFound,
     /// The registry cannot be reached, or what it gave does not verify or cannot be used.
     ModuleUnavailable,
-    /// The object store cannot be reached.
+    /// The object store, or where sessions are written down, cannot be reached.
     StorageUnavailable,
     /// The object store does not keep conditional writes atomic.
     StorageUnsafe,
@@ -71,6 +71,8 @@ pub enum ErrorCode {
     PreconditionFailed,
     /// The range lies outside of the content.
     RangeNotSatisfiable,
+    /// It may have been done or not, and nobody knows.
+    OutcomeUnknown,
     /// The process is stopping.
     ShuttingDown,
     /// What was asked for is not built.
@@ -103,15 +105,26 @@ impl ErrorCode {
             Self::SessionBusy | Self::QuotaExceeded => 429,
             Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
             Self::NotSupported => 501,
-            Self::ToolResultInvalid | Self::ModuleUnavailable => 502,
+            Self::ToolResultInvalid | Self::ModuleUnavailable | Self::OutcomeUnknown => 502,
             Self::CapacityExhausted | Self::StorageUnavailable | Self::StorageUnsafe | Self::ShuttingDown => 503,
         }
     }
 
-    /// Whether sending the same request again may succeed without anything else changing.
+    /// Whether the same request, with the same idempotency key where it has one, may be sent again: nothing is done twice by it, and it may
+    /// succeed without anything else changing.
     #[must_use]
     pub fn retryable(self) -> bool {
-        matches!(self, Self::SessionGone | Self::SessionBusy | Self::CapacityExhausted | Self::StorageUnavailable | Self::ShuttingDown)
+        self.retry_after_seconds().is_some()
+    }
+
+    /// How long a client should wait before that.
+    #[must_use]
+    pub fn retry_after_seconds(self) -> Option<u32> {
+        match self {
+            Self::SessionGone | Self::SessionBusy | Self::ShuttingDown => Some(1),
+            Self::CapacityExhausted | Self::StorageUnavailable => Some(5),
+            _ => None,
+        }
     }
 }
 
@@ -134,7 +147,7 @@ pub struct ApiError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub details: Option<serde_json::Value>,
-    /// See [`ErrorCode::retryable`].
+    /// Whether the same request may be sent again, see [`ErrorCode::retryable`]; with the `idempotencyKey` in `details`, if there is one.
     pub retryable: bool,
     /// The request's id, as in the log lines of every process it crossed. Empty until the gateway fills it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -152,6 +165,23 @@ impl ApiError {
     #[must_use]
     pub fn with_details(mut self, details: serde_json::Value) -> Self {
         self.details = Some(details);
+        self
+    }
+
+    /// The same error with one more fact in its details.
+    #[must_use]
+    pub fn with_detail(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        match self.details.get_or_insert_with(|| serde_json::Value::Object(serde_json::Map::new())) {
+            serde_json::Value::Object(details) => drop(details.insert(name.to_owned(), value.into())),
+            other => *other = serde_json::json!({ name: value.into() }),
+        }
+        self
+    }
+
+    /// The same error of a request that may be sent again, although most of its code may not.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.retryable = true;
         self
     }
 }

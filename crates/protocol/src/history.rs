@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ErrorCode, eval::Language};
 
+/// Longest idempotency key, in bytes: of a cell, and of a request that makes a checkpoint or goes back to one.
+pub const KEY_BYTES_MAX: usize = 128;
+
 /// An earlier state of a session that can be restored or forked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +41,9 @@ pub struct CheckpointList {
 pub struct MakeCheckpoint {
     /// Its label: 1 to 63 of A-Z, a-z, 0-9, '-', '_' and '.', not digits alone. A label that is in use moves to the new one.
     pub label: String,
+    /// A retry with the same key makes no other checkpoint. At most 128 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// Body of `POST …/{name}/restore`.
@@ -46,6 +52,9 @@ pub struct MakeCheckpoint {
 pub struct RestoreSession {
     /// Id or label of a checkpoint.
     pub checkpoint: String,
+    /// A retry with the same key does not go back once more: cells that ran since then stay. At most 128 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// Body of `POST …/{name}/fork`.

@@ -14,6 +14,7 @@
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
 //! | `POST /v1/stored/difference` | [`DifferenceCall`] | [`crate::history::Difference`] | gateway |
+//! | `POST /v1/stored/status` | [`StoredCall`] | [`StoredStatus`] | operator, of a session whose process is gone |
 //! | `POST /v1/files/list` | [`crate::file::FileCall`] | [`crate::file::FileList`] | gateway |
 //! | `POST /v1/files/read` | [`crate::file::FileCall`] | the content, 200, 206 or 304 | gateway |
 //! | `POST /v1/files/write` | bytes of a [`crate::file::FileCall`] (u32 LE), it, the content | [`crate::file::FileEntry`] once it is committed; 201 for a new file | gateway |
@@ -110,6 +111,9 @@ pub struct CheckpointCall {
     pub assignment: Assignment,
     /// The label.
     pub label: String,
+    /// Names the request: another sending of it changes nothing and gets the first one's checkpoint. The gateway always fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
 }
 
 /// Body of `POST /v1/restore`.
@@ -120,6 +124,9 @@ pub struct RestoreCall {
     pub assignment: Assignment,
     /// Id or label of a checkpoint.
     pub checkpoint: String,
+    /// Names the request: another sending of it, however late, changes nothing. The gateway always fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
 }
 
 /// Body of `POST /v1/migrate`.
@@ -145,6 +152,21 @@ pub struct StoredCall {
     /// What is known to have been stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<Anchor>,
+}
+
+/// What a session's status would say if its last process had told everything that it stored.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredStatus {
+    /// The last commit; absent when nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotStatus>,
+    /// RFC 3339, when a timer is due, or since when something is under way that a process has to go on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_wake_time: Option<String>,
+    /// Why what is stored is not believed; then nothing else is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 /// Body of `POST /v1/stored/journal`.

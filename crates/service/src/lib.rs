@@ -1,6 +1,6 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
-//! [`shutdown`], the [`clock`], what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds keep their [`metadata`],
-//! the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
+//! [`shutdown`], the [`clock`], files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
+//! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -9,6 +9,7 @@ pub mod admin;
 pub mod args;
 pub mod ca;
 pub mod clock;
+pub mod durable;
 pub mod error;
 pub mod metadata;
 pub mod metrics;

@@ -85,6 +85,21 @@ pub trait SnapshotStore: Send + Sync {
     /// Removes the object at `key`; also a success when there is none.
     async fn delete(&self, key: &str) -> Result<(), StoreError>;
 
-    /// Every key that begins with `prefix`, in no particular order.
+    /// Every key that begins with `prefix`, in no particular order: for what is bounded, such as one session.
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
+
+    /// The same in parts, for what is not: the first, or the one that `next` of the last names. What is written meanwhile may be in none.
+    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+        debug_assert!(next.is_none(), "a store that answers in one part names no next one");
+        Ok(KeyPage { keys: self.list(prefix).await?, next: None })
+    }
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyPage {
+    /// The keys.
+    pub keys: Vec<String>,
+    /// Names the next part; `None` after the last.
+    pub next: Option<String>,
 }

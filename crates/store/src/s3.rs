@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use crate::{
-    Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
+    Condition, ETag, KeyPage, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
     credentials::{CredentialSource, Provider},
     held::Held,
     s3_errors::Place,
@@ -240,5 +240,13 @@ impl SnapshotStore for S3 {
             keys.extend(page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key));
         }
         Ok(keys)
+    }
+
+    async fn list_page(&self, prefix: &str, next: Option<&str>) -> Result<KeyPage, StoreError> {
+        let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix);
+        let page = request.set_continuation_token(next.map(str::to_owned)).send().await;
+        let page = page.map_err(|error| self.place.classify("list", &error))?;
+        let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect();
+        Ok(KeyPage { keys, next: page.next_continuation_token })
     }
 }

@@ -104,7 +104,10 @@ impl From<AuthError> for ApiError {
             AuthError::Forbidden { .. } => ApiError::new(ErrorCode::Forbidden, error.to_string()),
             AuthError::Unavailable(cause) => {
                 tracing::error!(error = %crate::problem::chain(&**cause), "credentials cannot be checked");
-                ApiError::new(ErrorCode::Internal, "credentials cannot be checked at the moment: try again, and see the gateway's log")
+                ApiError::new(
+                    ErrorCode::StorageUnavailable,
+                    "credentials cannot be checked at the moment: try again, and see the gateway's log",
+                )
             }
         }
     }

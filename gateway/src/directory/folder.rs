@@ -1,7 +1,8 @@
 //! Sessions as JSON files in a folder, for `dormouse dev`: one process is gateway and operator, and its kernel pods are known from the start.
 //!
-//! `<root>/<namespace>/<name>.json` holds a [`Record`]. What a user or a placement writes is on disk before it is answered. What pods report
-//! is written within [`FLUSH_MS`]: losing it loses nothing, because storage has the truth. The folder has one process; whoever opens it sees to that.
+//! `<root>/<namespace>/<name>.json` holds a [`Record`]. What a user or a placement writes is on disk, and survives a failure of power, before it is
+//! answered. What pods report is written within [`FLUSH_MS`]. Losing that loses nothing: whoever opens the folder finds each session that had a
+//! process, and has what is stored of it read before its placement is cleared. The folder has one process; whoever opens it sees to that.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,12 +15,17 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_crds::session::Placement;
+use dormouse_protocol::kernel::StoredStatus;
+use dormouse_service::durable;
 use tokio::sync::broadcast;
 
 use super::{
-    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, follow, merge_patch,
+    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, follow, merge_patch, settle,
 };
-use crate::{kernels::Kernels, state::apply_loss};
+use crate::{
+    kernels::Kernels,
+    state::{apply_loss, apply_stored},
+};
 
 /// Milliseconds after which reported status is on disk.
 pub const FLUSH_MS: u64 = 1_000;
@@ -63,7 +69,7 @@ pub struct FolderDirectory {
 
 impl FolderDirectory {
     /// Opens `root`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
-    /// among `pods` are cleared. `operator` must prove to be the operator: pods report to, and forget sessions for, nobody else.
+    /// among `pods` are cleared once one of those has told what is stored; of sessions that none can tell of, that is tried again. `operator` must prove to be the operator: pods report to, and forget sessions for, nobody else.
     /// Must be called inside a Tokio runtime.
     pub async fn open(
         root: impl Into<PathBuf>,
@@ -89,14 +95,9 @@ impl FolderDirectory {
             operator,
             cleanup,
         });
-        for record in directory.list(None) {
-            let lost = record.status.placement.as_ref().is_some_and(|placement| directory.pod(&record.key.namespace, placement).is_none());
-            if lost {
-                directory.lose(&record.key, None).await?;
-            }
-            if record.deleting {
-                follow::finish_deletion(&directory, record.key.clone());
-            }
+        settle::all(&directory).await?;
+        for record in directory.list(None).into_iter().filter(|record| record.deleting) {
+            follow::finish_deletion(&directory, record.key.clone());
         }
         follow::spawn(&directory);
         Ok(directory)
@@ -124,13 +125,13 @@ impl FolderDirectory {
         self.records.read().unwrap_or_else(PoisonError::into_inner).values().find(|record| record.uid == uid).cloned()
     }
 
-    /// Clears the placement of a session whose process is gone, if it is still the one of `epoch`.
-    pub(super) async fn lose(&self, key: &Key, epoch: Option<u64>) -> Result<(), DirectoryError> {
+    /// Clears the placement of a session whose process is gone, if it is still the one of `epoch`; `stored` is what was read since.
+    pub(super) async fn lose(&self, key: &Key, epoch: u64, stored: Option<StoredStatus>) -> Result<(), DirectoryError> {
         let outcome = self
             .replace(key, Durably::Yes, |record| {
-                let placed = record.status.placement.as_ref().is_some_and(|placement| epoch.is_none_or(|epoch| placement.epoch == epoch));
-                if placed {
+                if record.status.placement.as_ref().is_some_and(|placement| placement.epoch == epoch) {
                     record.status.placement = None;
+                    apply_stored(&mut record.status, stored.unwrap_or_default());
                     apply_loss(&mut record.status, record.generation, &now());
                 }
                 Ok(())
@@ -217,7 +218,7 @@ impl FolderDirectory {
         self.root.join(&key.namespace).join(format!("{}.json", key.name))
     }
 
-    fn kernel_pod(pod: &StaticPod) -> KernelPod {
+    pub(super) fn kernel_pod(pod: &StaticPod) -> KernelPod {
         KernelPod { pod: pod.pod.clone(), uid: pod.boot.clone(), namespace: pod.namespace.clone(), address: pod.address, ready: true }
     }
 }
@@ -349,22 +350,15 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> +
     tokio::task::spawn_blocking(work).await.map_err(DirectoryError::unavailable)?.map_err(DirectoryError::unavailable)
 }
 
-/// Replaces the file in one step: a reader, or a crash, sees the old record or the new one.
+/// A crash leaves the old record or the new one; once it is written, it stays.
 fn save(path: &Path, record: &Record) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let temporary = path.with_extension("json.new");
-    let mut file = std::fs::File::create(&temporary)?;
-    file.write_all(&serde_json::to_vec_pretty(record)?)?;
-    file.sync_data()?;
-    std::fs::rename(&temporary, path)
+    durable::replace(path, &serde_json::to_vec_pretty(record)?)
 }
 
 /// The sessions of a folder, and how many files of such cannot be read.
 fn load(root: &Path) -> anyhow::Result<(BTreeMap<Key, Record>, usize)> {
     use anyhow::Context as _;
-    std::fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
+    durable::make_folders(root).with_context(|| format!("cannot make {}", root.display()))?;
     let (mut records, mut unread) = (BTreeMap::new(), 0);
     for namespace in std::fs::read_dir(root)? {
         let namespace = namespace?.path();

@@ -88,7 +88,7 @@ async fn apply(directory: &FolderDirectory, boot: &str, line: ReportLine) {
         ReportLine::Pod(_) | ReportLine::Alive => Ok(()),
         ReportLine::Session(report) => apply_session(directory, boot, &report).await,
         ReportLine::Forgotten { uid, epoch } => match directory.by_uid(&uid) {
-            Some(record) => directory.lose(&record.key, Some(epoch)).await,
+            Some(record) => directory.lose(&record.key, epoch, None).await,
             None => Ok(()),
         },
     };

@@ -17,6 +17,7 @@ mod follow;
 pub mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod pods;
+mod settle;
 
 /// Changes that a slow reader may be behind before it is told to look at everything again.
 pub const CHANGES_BACKLOG_MAX: usize = 4096;
@@ -133,9 +134,15 @@ pub enum DirectoryError {
     /// The object would not be valid.
     #[error("{0}")]
     Invalid(String),
-    /// It refused for a reason that a quota or a policy of the cluster gives.
+    /// A quota of the namespace is used up.
     #[error("{0}")]
-    Refused(String),
+    Quota(String),
+    /// A policy of the cluster refuses it, or the namespace is on its way out.
+    #[error("{0}")]
+    Denied(String),
+    /// This process itself lacks the right.
+    #[error("{0}")]
+    Unprivileged(String),
     /// It cannot be reached, or failed.
     #[error("the directory of sessions failed: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),

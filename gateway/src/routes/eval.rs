@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ErrorBody,
     eval::{EvalRequest, EvalResult},
     kernel::EvalCall,
 };
@@ -17,6 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     App,
     body::{Body, SessionPath},
+    keyed::Keyed,
 };
 use crate::{
     auth::{Caller, Verb},
@@ -26,9 +27,6 @@ use crate::{
     problem::{Problem, RequestId},
     stream::{self, Frames},
 };
-
-/// Longest idempotency key, in bytes.
-const KEY_BYTES_MAX: usize = 128;
 
 /// Runs a cell. A script's own failure is `200 {ok: false}`. With `Accept: application/x-ndjson` the same comes as events that end in `final`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/eval", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = EvalRequest,
@@ -45,14 +43,11 @@ pub(crate) async fn eval(
     Body(mut eval): Body<EvalRequest>,
 ) -> Result<Response, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
-    let idempotency_key = eval.idempotency_key.get_or_insert_with(|| uuid::Uuid::new_v4().to_string());
-    if idempotency_key.is_empty() || idempotency_key.len() > KEY_BYTES_MAX {
-        let message = format!("idempotencyKey: use 1 to {KEY_BYTES_MAX} bytes, or leave it out");
-        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": "idempotencyKey" })).into());
-    }
+    let keyed = Keyed::of(eval.idempotency_key.take())?;
+    eval.idempotency_key = Some(keyed.key.clone());
     if accepts(&headers, NDJSON) {
-        let frames = stream::eval(&app.router, &key, eval, request_id).await?;
-        return Ok(streamed(frames, NDJSON));
+        let frames = stream::eval(&app.router, &key, eval, request_id).await.map_err(|error| keyed.names(error))?;
+        return Ok(keyed.tells(streamed(frames, NDJSON)));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
     let mut journey = Journey::new(Asleep::Refuse, Source::Request);
@@ -60,7 +55,7 @@ pub(crate) async fn eval(
         let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone() };
         router.kernels().eval(&pod, &call, unwritten).await
     });
-    let (result, _) = sent.await?;
+    let (result, _) = sent.await.map_err(|error| keyed.names(error))?;
     let body = match result.rest {
         None => HttpBody::from(result.start),
         Some(rest) => HttpBody::from_stream(futures::stream::iter([Ok(result.start)]).chain(rest)),

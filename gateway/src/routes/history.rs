@@ -18,6 +18,7 @@ use serde::Deserialize;
 use super::{
     App,
     body::{Body, Params, SessionPath},
+    keyed::Keyed,
 };
 use crate::{
     auth::{Caller, Verb},
@@ -83,7 +84,9 @@ pub(crate) async fn make_checkpoint(
     Body(body): Body<MakeCheckpoint>,
 ) -> Result<(StatusCode, Json<Checkpoint>), Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
-    Ok((StatusCode::CREATED, Json(history::checkpoint(&app.router, &key, &body.label).await?)))
+    let operation = Keyed::of(body.idempotency_key)?;
+    let made = history::checkpoint(&app.router, &key, &body.label, &operation.key).await;
+    Ok((StatusCode::CREATED, Json(made.map_err(|error| operation.names(error))?)))
 }
 
 /// Takes a session back to a checkpoint; answers when it is so. Cells that wait end with `Interrupted`.
@@ -96,7 +99,9 @@ pub(crate) async fn restore(
     Body(body): Body<RestoreSession>,
 ) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
-    Ok(Json(history::restore(&app.router, &key, &body.checkpoint).await?))
+    let operation = Keyed::of(body.idempotency_key)?;
+    let restored = history::restore(&app.router, &key, &body.checkpoint, &operation.key).await;
+    Ok(Json(restored.map_err(|error| operation.names(error))?))
 }
 
 /// Moves a session to the current engine by running its recorded cells again, and says what it could not carry. The state before stays as a checkpoint.

@@ -27,6 +27,7 @@ mod eval;
 mod events;
 mod files;
 mod history;
+mod keyed;
 mod openapi;
 mod sessions;
 

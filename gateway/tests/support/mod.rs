@@ -31,7 +31,8 @@ use dormouse_protocol::{
     event::{Event, EventBody, PROTOCOL_VERSION},
     history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
     kernel::{
-        Assignment, CLAIM_HEADER, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport, StoredCall,
+        Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport,
+        StoredCall, StoredStatus,
     },
     session::State as SessionState,
 };
@@ -49,6 +50,8 @@ use tokio_util::sync::CancellationToken;
 pub enum Answer {
     Ok,
     Refuse(ErrorCode),
+    /// The session is gone, and this epoch has it.
+    TakenOver(u64),
     /// An NDJSON stream that stops before `final`.
     CutOff,
 }
@@ -69,6 +72,12 @@ pub struct FakePod {
     /// What the next wakes are refused with.
     pub wake_refusals: Mutex<VecDeque<ErrorCode>>,
     pub restores: Mutex<Vec<RestoreCall>>,
+    /// How many of the next restores, checkpoints and removals are done and answered by a connection that breaks.
+    pub lost: AtomicUsize,
+    pub checkpoints: Mutex<Vec<CheckpointCall>>,
+    pub removals: AtomicUsize,
+    /// What it reads of any session; `None`: its store does not answer.
+    pub stored: Mutex<Option<StoredStatus>>,
     pub address: SocketAddr,
     /// Cells whose assignment was still being written when they came.
     pub claims: tokio::sync::watch::Sender<usize>,
@@ -79,6 +88,16 @@ pub struct FakePod {
 impl FakePod {
     pub fn evals(&self) -> Vec<EvalCall> {
         self.evals.lock().unwrap().clone()
+    }
+
+    /// The answer, or a connection that breaks before it.
+    fn answer(&self, answer: impl IntoResponse) -> Response {
+        let lost = self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |lost| lost.checked_sub(1)).is_ok();
+        if !lost {
+            return answer.into_response();
+        }
+        let broken: [Result<bytes::Bytes, std::io::Error>; 2] = [Ok("{".into()), Err(std::io::Error::other("lost"))];
+        Body::from_stream(futures::stream::iter(broken)).into_response()
     }
 }
 
@@ -120,6 +139,10 @@ impl Trust {
             answers: Mutex::default(),
             wake_refusals: Mutex::default(),
             restores: Mutex::default(),
+            lost: AtomicUsize::new(0),
+            checkpoints: Mutex::default(),
+            removals: AtomicUsize::new(0),
+            stored: Mutex::new(Some(StoredStatus::default())),
             address: listener.local_addr().unwrap(),
             claims: tokio::sync::watch::Sender::new(0),
             withdrawn: tokio::sync::watch::Sender::new(0),
@@ -130,11 +153,17 @@ impl Trust {
             .route("/v1/wake", post(wake))
             .route("/v1/hibernate", post(hibernate))
             .route("/v1/restore", post(restore))
+            .route("/v1/checkpoint", post(checkpoint))
+            .route("/v1/files/remove", post(remove))
             .route("/v1/stored/checkpoints", post(checkpoints))
             .route("/v1/stored/journal", post(journal))
             .route("/v1/stored/difference", post(difference))
             .with_state(Arc::clone(&pod));
-        let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(reports)).with_state(Arc::clone(&pod));
+        let operator = Router::new()
+            .route("/v1/forget", post(forget))
+            .route("/v1/report", get(reports))
+            .route("/v1/stored/status", post(stored_status))
+            .with_state(Arc::clone(&pod));
         let router = require(gateway, &[Process::Gateway]).merge(require(operator, &[Process::Operator]));
         tokio::spawn(Server::new(self.files(Process::Kernel, name)).serve(listener, router, CancellationToken::new()));
         pod
@@ -212,6 +241,10 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
     let log = EventBody::Log { level: "log".to_owned(), text: "hello".to_owned() };
     match answer {
         Answer::Refuse(code) => refuse(code),
+        Answer::TakenOver(epoch) => {
+            let error = ApiError::new(ErrorCode::SessionGone, "as told").with_detail("epoch", epoch);
+            (StatusCode::GONE, Json(ErrorBody { error })).into_response()
+        }
         Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
         Answer::Ok if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
@@ -261,14 +294,32 @@ async fn wake(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment
     }
 }
 
-async fn restore(State(pod): State<Arc<FakePod>>, Json(call): Json<RestoreCall>) -> Json<SessionReport> {
+async fn restore(State(pod): State<Arc<FakePod>>, Json(call): Json<RestoreCall>) -> Response {
     pod.restores.lock().unwrap().push(call.clone());
-    told(&pod, report(&call.assignment, SessionState::Idle))
+    let report = told(&pod, report(&call.assignment, SessionState::Idle));
+    pod.answer(report)
+}
+
+async fn checkpoint(State(pod): State<Arc<FakePod>>, Json(call): Json<CheckpointCall>) -> Response {
+    pod.checkpoints.lock().unwrap().push(call.clone());
+    pod.answer(Json(Checkpoint { id: "7".to_owned(), label: Some(call.label), sequence: 7, time: "t".to_owned(), bytes: 1 }))
+}
+
+async fn remove(State(pod): State<Arc<FakePod>>) -> Response {
+    pod.removals.fetch_add(1, Ordering::SeqCst);
+    pod.answer(StatusCode::NO_CONTENT)
 }
 
 async fn checkpoints(Json(call): Json<StoredCall>) -> Json<CheckpointList> {
     let one = Checkpoint { id: "7".to_owned(), label: Some(call.name), sequence: 7, time: "t".to_owned(), bytes: 1 };
     Json(CheckpointList { items: vec![one], damage: None })
+}
+
+async fn stored_status(State(pod): State<Arc<FakePod>>) -> Response {
+    match pod.stored.lock().unwrap().clone() {
+        Some(stored) => Json(stored).into_response(),
+        None => refuse(ErrorCode::StorageUnavailable),
+    }
 }
 
 async fn journal(Json(call): Json<JournalCall>) -> Json<JournalPage> {

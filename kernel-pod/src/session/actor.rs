@@ -20,7 +20,7 @@ use super::ops::{InFlight, Settled};
 use super::setback::{Answered, Blame, Setback};
 use super::state::{RunningCell, SessionState};
 use super::unresolved::{Tries, Unresolved};
-use super::{EvalJob, Fault, Handle, Message, Reply, gone};
+use super::{EvalJob, Fault, Handle, Message, Reply, taken_over};
 use crate::claim::Claim;
 use crate::contents::Contents;
 use crate::pod::Shared;
@@ -262,7 +262,7 @@ impl Actor {
     /// Takes over a newer right or spec; refuses an older right.
     pub(super) fn adopt(&mut self, assignment: &Assignment) -> Result<(), ApiError> {
         if assignment.epoch < self.assignment.epoch {
-            return Err(gone(format!("this pod runs the session under epoch {}", self.assignment.epoch)));
+            return Err(taken_over(self.assignment.epoch));
         }
         if assignment.epoch > self.assignment.epoch {
             self.assignment.epoch = assignment.epoch;

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::actor::{Actor, Live};
 use super::unresolved::Unresolved;
 use super::wake::EngineState;
-use super::{Fault, gone};
+use super::{Fault, gone, taken_over};
 use crate::contents::Ready;
 use crate::environment::Threads;
 use crate::metrics::CommitOutcome;
@@ -111,6 +111,9 @@ impl Actor {
         let lost_before = std::mem::replace(&mut self.lost_commit, true);
         let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unstored)?;
         live.state.event_seq = event_seq;
+        if let Some(page) = self.pod.tools.page(&self.assignment.uid) {
+            live.state.page = Some(page);
+        }
         let time = self.pod.environment.clock.now();
         let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
         let was_full = change.full;
@@ -243,8 +246,7 @@ impl Attempt {
                 Step::Resend => {}
                 Step::Committed(owned) => return Outcome::Committed(owned),
                 Step::Zombie { epoch } => {
-                    let error = gone(format!("epoch {epoch} has taken the session over"));
-                    return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(error.with_details(serde_json::json!({ "epoch": epoch }))));
+                    return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(taken_over(epoch)));
                 }
                 Step::Superseded { .. } => return Outcome::Lost(CommitOutcome::Superseded, Fault::Superseded),
                 Step::Deleted => return Outcome::Lost(CommitOutcome::Zombie, Fault::Gone(gone("the session was deleted"))),
@@ -320,7 +322,7 @@ fn failed(failure: &Failure) -> Fault {
                 column: 0,
             })
         }
-        Failure::Store(_) => Fault::Unstored(ApiError::new(ErrorCode::StorageUnavailable, message)),
+        Failure::Store(_) | Failure::Conflicts => Fault::Unstored(ApiError::new(ErrorCode::StorageUnavailable, message)),
         Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),
         Failure::Foreign { .. } | Failure::Damaged(_) => Fault::Failed(ApiError::new(ErrorCode::SnapshotCorrupt, message)),
         Failure::Driver(_) => Fault::Unstored(ApiError::new(ErrorCode::Internal, message)),

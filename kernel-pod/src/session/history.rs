@@ -19,7 +19,7 @@ use crate::slots::Slot;
 use crate::storage::Storage;
 use crate::stored;
 
-/// Times that a parent's state is read before what it names and is not there is believed to be lost: it may commit meanwhile.
+/// Times that a parent's state is read: it may commit meanwhile, and what it named may be gone with that.
 const FORK_ATTEMPTS_MAX: u32 = 5;
 
 /// What waiting cells are told when their session goes back.
@@ -35,13 +35,23 @@ struct InHand {
 }
 
 impl Actor {
-    /// Puts the session's present state aside under `label`.
-    pub(super) async fn make_checkpoint(&mut self, label: String) -> Result<Result<Checkpoint, ApiError>, Fault> {
+    /// Puts the session's present state aside under `label`, unless the request that `operation` names has done so.
+    pub(super) async fn make_checkpoint(
+        &mut self,
+        label: String,
+        operation: Option<String>,
+    ) -> Result<Result<Checkpoint, ApiError>, Fault> {
         self.ensure_live().await?;
         let Some(live) = &mut self.live else { return Ok(Err(gone("the session has no instance"))) };
+        if let Some(sequence) = live.state.operations.find(operation.as_deref()) {
+            let made = live.owned.head.as_deref().and_then(|head| head.checkpoints.iter().find(|it| it.id == sequence));
+            return Ok(made.map(stored::view).ok_or_else(|| replaced(sequence)));
+        }
         if let Err(error) = checkpoint::admit(live.owned.head.as_deref(), &label) {
             return Ok(Err(refused(&error)));
         }
+        let sequence = next_sequence(&live.owned);
+        live.state.operations.note(operation, sequence);
         let mark = Mark { subject: Subject::This, label: Some(label.clone()), keep: self.assignment.spec.checkpoints.keep };
         self.commit_with(None, Some(mark)).await?;
         let head = self.live.as_ref().and_then(|live| live.owned.head.as_deref());
@@ -50,7 +60,8 @@ impl Actor {
     }
 
     /// Goes back to a checkpoint. An error of the answer leaves everything as it is; a fault is the session's.
-    pub(super) async fn restore_checkpoint(&mut self, wanted: &str) -> Result<Result<(), ApiError>, Fault> {
+    /// The request that `operation` names is carried out once.
+    pub(super) async fn restore_checkpoint(&mut self, wanted: &str, operation: Option<String>) -> Result<Result<(), ApiError>, Fault> {
         if self.live.is_some() && self.verify {
             self.verify_owned().await?;
         }
@@ -69,6 +80,10 @@ impl Actor {
             Err(Fault::Gone(error)) => return Err(Fault::Gone(error)),
             Err(fault) => return Ok(Err(fault.error())),
         };
+        if now.as_ref().is_some_and(|now| now.operations.find(operation.as_deref()).is_some()) {
+            self.ensure_live().await?;
+            return Ok(Ok(()));
+        }
         let restored = self.open_checkpoint(&owned, wanted).await;
         let (base, instance, then, settings) = match restored {
             Ok(restored) => restored,
@@ -89,8 +104,10 @@ impl Actor {
         let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
         self.setback = None;
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
+        self.pod.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
-        let state = then.rewound().numbered_after(now.as_ref());
+        let mut state = then.rewound().numbered_after(now.as_ref());
+        state.operations.note(operation, next_sequence(&owned));
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.lay(instance, settings, owned, state, slot);
         if let Some(live) = &mut self.live {
@@ -165,6 +182,7 @@ impl Actor {
         };
         let parent = self.pod.config.session_key(&uid, &name);
         let encrypts = self.pod.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
+        let mut read_before = None;
         for _ in 0..FORK_ATTEMPTS_MAX {
             let stored =
                 stored::read(&self.pod.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
@@ -172,6 +190,14 @@ impl Actor {
                 let message = format!("session `{}` has stored nothing that could be forked: run a cell in it, or wake it", parent.name);
                 return Err(failed(ErrorCode::Conflict, message));
             };
+            if read_before.is_some() && read_before == stored.etag {
+                // Nobody has committed since the last attempt: what the parent names is not gone for a later state, it is lost.
+                return Err(failed(
+                    ErrorCode::SnapshotCorrupt,
+                    format!("session `{}` names an object that is not in the store", parent.name),
+                ));
+            }
+            read_before.clone_from(&stored.etag);
             let state = match (&wanted, stored.damage) {
                 (None, Some(damage)) => {
                     let message = format!("session `{}` does not verify: {damage}. Fork one of its checkpoints", parent.name);
@@ -205,7 +231,11 @@ impl Actor {
             self.pod.metrics.woke(source);
             return Ok(Woke::Storage);
         }
-        Err(failed(ErrorCode::SnapshotCorrupt, format!("session `{}` names an object that is not in the store", parent.name)))
+        let message = format!(
+            "session `{}` commits faster than it can be copied: send the request again, or fork one of its checkpoints",
+            parent.name
+        );
+        Err(Fault::Unavailable(ApiError::new(ErrorCode::SessionBusy, message)))
     }
 
     /// What goes with the next commit without anybody asking.
@@ -233,8 +263,22 @@ pub(crate) async fn checkpoint(storage: &Storage, session: &SessionKey, head: Op
     listed.open(session, &bytes).map(Some).map_err(|error| corrupt(&error))
 }
 
+/// The sequence of the commit that comes next.
+fn next_sequence(owned: &Owned) -> u64 {
+    owned.head.as_ref().map_or(0, |head| head.sequence).saturating_add(1)
+}
+
+fn replaced(sequence: u64) -> ApiError {
+    let message = format!("the checkpoint was made as {sequence}, and is no longer kept: its label was given to a later one");
+    ApiError::new(ErrorCode::Conflict, message).with_detail("checkpoint", sequence.to_string())
+}
+
 fn refused(error: &CheckpointError) -> ApiError {
-    let code = if matches!(error, CheckpointError::TooMany) { ErrorCode::QuotaExceeded } else { ErrorCode::InvalidRequest };
+    let code = if matches!(error, CheckpointError::TooMany | CheckpointError::TooMuchKept) {
+        ErrorCode::QuotaExceeded
+    } else {
+        ErrorCode::InvalidRequest
+    };
     ApiError::new(code, error.to_string())
 }
 

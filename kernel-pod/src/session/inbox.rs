@@ -38,8 +38,8 @@ impl Actor {
                 }
                 let _ = reply.send(());
             }
-            Message::Restore(_, checkpoint, reply) => {
-                let result = self.restore_checkpoint(&checkpoint).await;
+            Message::Restore(call, reply) => {
+                let result = self.restore_checkpoint(&call.checkpoint, call.operation).await;
                 let answer = self.settle_answer(result);
                 let _ = reply.send(answer.map(|()| self.report()));
             }
@@ -97,8 +97,8 @@ impl Actor {
                 }
                 self.answer_report(reply, result);
             }
-            Message::Checkpoint(_, label, reply) => {
-                let result = self.make_checkpoint(label).await;
+            Message::Checkpoint(call, reply) => {
+                let result = self.make_checkpoint(call.label, call.operation).await;
                 let answer = self.settle_answer(result);
                 let _ = reply.send(answer);
             }

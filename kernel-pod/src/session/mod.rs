@@ -19,6 +19,7 @@ mod journal;
 mod lag;
 mod leave;
 mod migrate;
+mod operations;
 mod ops;
 mod rest;
 mod retries;
@@ -36,7 +37,7 @@ use dormouse_engine::InterruptHandle;
 use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Woke};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, SessionReport};
+use dormouse_protocol::kernel::{Assignment, CheckpointCall, RestoreCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -68,9 +69,9 @@ pub(crate) enum Message {
     /// Commit and sleep.
     Hibernate(Box<Assignment>, Reply<SessionReport>),
     /// Put the present state aside under a label.
-    Checkpoint(Box<Assignment>, String, Reply<Checkpoint>),
+    Checkpoint(Box<CheckpointCall>, Reply<Checkpoint>),
     /// Go back to a checkpoint.
-    Restore(Box<Assignment>, String, Reply<SessionReport>),
+    Restore(Box<RestoreCall>, Reply<SessionReport>),
     /// Move to the current engine, or only tell what would come of it.
     Migrate(Box<Assignment>, bool, Reply<Migration>),
     /// Something about its files.
@@ -91,7 +92,8 @@ impl Message {
         match self {
             Self::Eval(job) => Some(&job.assignment),
             Self::Wake(assignment, _) | Self::Hibernate(assignment, _) | Self::Interrupt(assignment, _) => Some(assignment),
-            Self::Checkpoint(assignment, ..) | Self::Restore(assignment, ..) => Some(assignment),
+            Self::Checkpoint(call, _) => Some(&call.assignment),
+            Self::Restore(call, _) => Some(&call.assignment),
             Self::Migrate(assignment, ..) | Self::Files(assignment, ..) => Some(assignment),
             Self::Forget(..) | Self::Evict(_) | Self::Drain(_) => None,
         }
@@ -101,8 +103,8 @@ impl Message {
     pub(crate) fn refuse(self, error: ApiError) {
         match self {
             Self::Eval(job) => job.answer(Err(error)),
-            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, _, reply) => drop(reply.send(Err(error))),
-            Self::Checkpoint(_, _, reply) => drop(reply.send(Err(error))),
+            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, reply) => drop(reply.send(Err(error))),
+            Self::Checkpoint(_, reply) => drop(reply.send(Err(error))),
             Self::Migrate(_, _, reply) => drop(reply.send(Err(error))),
             Self::Files(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
@@ -272,4 +274,9 @@ impl Fault {
 /// `SessionGone` with a reason.
 pub(crate) fn gone(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::SessionGone, message)
+}
+
+/// The same, naming the epoch that has the session: whoever gives out the next one need not find it by trying.
+pub(crate) fn taken_over(epoch: u64) -> ApiError {
+    gone(format!("epoch {epoch} has taken the session over")).with_detail("epoch", epoch)
 }

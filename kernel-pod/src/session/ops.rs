@@ -72,6 +72,7 @@ struct Sending {
     fetch: bool,
     repeated: bool,
     settled_below: u64,
+    page: Option<String>,
 }
 
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
@@ -124,8 +125,9 @@ impl InFlight {
                         && self.called.insert(op)
                     {
                         let repeated = self.inherited.contains(&op);
+                        let page = caller.tools.page(&caller.uid).or_else(|| state.page.clone());
                         let sending =
-                            Sending { call: *call, tool: name.clone(), args: args.clone(), fetch: *fetch, repeated, settled_below };
+                            Sending { call: *call, tool: name.clone(), args: args.clone(), fetch: *fetch, repeated, settled_below, page };
                         self.send(op, caller, sending);
                     }
                 }
@@ -154,9 +156,9 @@ impl InFlight {
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch, allow } = caller.clone();
-        let Sending { call, tool, args, fetch, repeated, settled_below } = sending;
+        let Sending { call, tool, args, fetch, repeated, settled_below, page } = sending;
         let task = self.calls.spawn(async move {
-            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below };
+            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below, page };
             let answer = match fetch {
                 true => tools.fetch(&broker, FetchCall { call: request, allow }).await,
                 false => tools.call(&broker, request).await,

@@ -10,6 +10,8 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
 
+use super::operations::Operations;
+
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
 
@@ -42,6 +44,9 @@ pub(crate) struct SessionState {
     pub cells: u64,
     /// Tool calls and fetches made so far; the last one's number.
     pub calls: u64,
+    /// The page of calls that brokers have told of: an older one is not believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
     /// Names that cells have declared with `const`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub constants: BTreeSet<String>,
@@ -54,6 +59,9 @@ pub(crate) struct SessionState {
     /// How cells ended, by idempotency key: a retry never runs one again.
     #[serde(default, skip_serializing_if = "Ends::is_empty")]
     pub ends: Ends,
+    /// Requests that were carried out and are no cells.
+    #[serde(default, skip_serializing_if = "Operations::is_empty")]
+    pub operations: Operations,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -137,11 +145,13 @@ impl SessionState {
             bootstrapped: false,
             cells: 0,
             calls: 0,
+            page: None,
             constants: BTreeSet::new(),
             event_seq: 0,
             pending: BTreeMap::new(),
             running: None,
             ends: Ends::default(),
+            operations: Operations::default(),
             last_active: None,
         }
     }
@@ -187,8 +197,11 @@ impl SessionState {
             };
             *pending = Pending::Refused { name, message: message.to_owned() };
         }
+        // No call of before is asked for again, so no page of calls is relied on, not even one that was put back.
+        self.page = None;
         self.running = None;
         self.ends.clear();
+        self.operations = Operations::default();
         self
     }
 
@@ -202,6 +215,7 @@ impl SessionState {
                 self.event_seq = self.event_seq.max(now.event_seq);
                 // A late retry of a cell that was left behind must not run it in the state that is gone back to.
                 self.ends.clone_from(&now.ends);
+                self.operations.clone_from(&now.operations);
             }
             None => {
                 self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);

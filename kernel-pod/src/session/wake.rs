@@ -16,7 +16,7 @@ use super::actor::{Actor, Live};
 use super::ops::{Caller, InFlight};
 use super::run::BOOTSTRAP_CELL;
 use super::state::SessionState;
-use super::{EvalJob, Fault, budget, engines, gone};
+use super::{EvalJob, Fault, budget, engines, gone, taken_over};
 use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
@@ -320,10 +320,7 @@ pub(super) fn corrupt(error: &dyn std::fmt::Display) -> Fault {
 /// Why a head that was read gives no right to go on.
 pub(super) fn gone_from_head(acquired: &Acquire) -> Fault {
     match acquired {
-        Acquire::Stale { epoch } => {
-            let error = gone(format!("epoch {epoch} has taken the session over"));
-            Fault::Gone(error.with_details(serde_json::json!({ "epoch": epoch })))
-        }
+        Acquire::Stale { epoch } => Fault::Gone(taken_over(*epoch)),
         Acquire::Deleted => Fault::Gone(gone("the session was deleted")),
         Acquire::Corrupt(error) => corrupt(error),
         Acquire::Fresh(_) | Acquire::Restore(_) => Fault::Superseded,

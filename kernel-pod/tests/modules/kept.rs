@@ -3,7 +3,7 @@
 use dormouse_protocol::kernel::Assignment;
 use serde_json::json;
 
-use crate::common::{eval, value};
+use crate::common::value;
 use crate::place::{Place, assign, failure};
 
 #[tokio::test(flavor = "multi_thread")]

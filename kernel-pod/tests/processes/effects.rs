@@ -81,7 +81,7 @@ impl Service {
                 last = place.or(last);
                 match noted.outcome.as_str() {
                     None => assert!(noted.outcome == json!(1) && place.is_some(), "{noted:?} says that it was made"),
-                    Some("Conflict") => unknown.push(noted.why.clone().unwrap_or_default()),
+                    Some("OutcomeUnknown") => unknown.push(noted.why.clone().unwrap_or_default()),
                     // Given up by the broker while the service was making it.
                     Some("TimeoutError" | "ToolResultInvalid") => {}
                     // The last cell of a session may still await its answer.

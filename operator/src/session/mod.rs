@@ -4,6 +4,7 @@
 
 pub mod deletion;
 pub mod status;
+pub mod stored;
 
 use std::{sync::Arc, sync::PoisonError, time::Duration};
 
@@ -34,6 +35,7 @@ use crate::{
     reports::{self, TOLD_ALL_AFTER},
 };
 use status::{Known, Placed, Urgency};
+use stored::Stored;
 
 /// Even when nothing happens, a session is looked at this often.
 const RESYNC: Duration = Duration::from_secs(600);
@@ -53,9 +55,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let empty = KernelSessionStatus::default();
     let previous = session.status.as_ref().unwrap_or(&empty);
     let place = place(&session, previous.placement.as_ref(), &context).await?;
-    if place == Place::Gone {
-        clear_placement(&context, &session).await?;
-    }
+    let stored = if place == Place::Gone { stored::ask(&session, &context).await } else { Stored::NotAsked };
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
     let pool_trouble = trouble(pool.as_deref());
     let (placed, report) = match &place {
@@ -68,14 +68,25 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
         previous,
         placed,
         report,
+        stored: stored.status(),
         pool_trouble: pool_trouble.as_ref().map(|(reason, message)| (*reason, message.as_str())),
         now: Timestamp::now(),
     };
     let unknown = matches!(place, Place::Unknown(_));
-    let again = match status::status(&known) {
-        Some(new) => write(&session, previous, &new, unknown, &context).await?,
+    let new = status::status(&known);
+    let news = new.as_ref().is_some_and(|new| status::urgency(previous, new) != Urgency::None);
+    let again = match new {
+        Some(new) => write(&session, previous, &new, unknown || place == Place::Gone, &context).await?,
         None => RESYNC,
     };
+    if place == Place::Gone {
+        // The placement goes last: while it is there, it is known that the process may have stored more than status says.
+        return match (stored, news) {
+            (Stored::Silent, _) => Ok(Action::requeue(stored::ASK_AGAIN)),
+            (_, true) => Ok(Action::requeue(Duration::ZERO)),
+            (_, false) => clear_placement(&context, &session).await.map(|()| Action::requeue(RESYNC)),
+        };
+    }
     let again = if unknown { again.min(TOLD_ALL_AFTER) } else { again };
     Ok(Action::requeue(again))
 }

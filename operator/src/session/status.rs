@@ -4,7 +4,11 @@ use dormouse_crds::{
     condition::{HIBERNATED, READY},
     session::{KernelSessionStatus, SnapshotStatus},
 };
-use dormouse_protocol::{ErrorCode, kernel::SessionReport, session::State};
+use dormouse_protocol::{
+    ErrorCode,
+    kernel::{SessionReport, StoredStatus},
+    session::State,
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -37,6 +41,8 @@ pub struct Known<'a> {
     pub placed: Placed,
     /// That process's newest report under the epoch that `previous` names.
     pub report: Option<&'a SessionReport>,
+    /// What the process has stored, read after its end.
+    pub stored: Option<&'a StoredStatus>,
     /// Why the pool cannot run the session, if it cannot.
     pub pool_trouble: Option<(PoolReason, &'a str)>,
     /// The clock.
@@ -58,7 +64,8 @@ pub fn status(known: &Known<'_>) -> Option<KernelSessionStatus> {
     if known.placed == Placed::Unknown && known.report.is_none() && previous.conditions.len() == 2 {
         return None;
     }
-    let snapshot = newest(known.report.and_then(|report| report.snapshot.as_ref()), previous.snapshot.as_ref());
+    let stored = known.stored.and_then(|stored| stored.snapshot.as_ref());
+    let snapshot = newest(known.report.and_then(|report| report.snapshot.as_ref()).or(stored), previous.snapshot.as_ref());
     let verdict = match known.report {
         Some(report) => reported(report),
         None => unreported(known, snapshot.is_some()),
@@ -83,6 +90,9 @@ pub fn status(known: &Known<'_>) -> Option<KernelSessionStatus> {
         placement: None,
         last_epoch: None,
     };
+    if let Some(stored) = known.stored.filter(|stored| stored.snapshot.is_some()) {
+        status.next_wake_time.clone_from(&stored.next_wake_time);
+    }
     if let Some(report) = known.report {
         status.heap = Some(human(report.heap_bytes));
         status.last_active_time = report.last_active_time.clone().or(status.last_active_time);

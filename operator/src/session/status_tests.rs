@@ -30,7 +30,7 @@ fn report(state: State) -> SessionReport {
 }
 
 fn known<'a>(previous: &'a KernelSessionStatus, placed: Placed, report: Option<&'a SessionReport>) -> Known<'a> {
-    Known { generation: Some(4), previous, placed, report, pool_trouble: None, now: at(100) }
+    Known { generation: Some(4), previous, placed, report, stored: None, pool_trouble: None, now: at(100) }
 }
 
 fn words(status: &KernelSessionStatus) -> (String, String, String) {
@@ -166,4 +166,23 @@ fn sizes_are_for_people() {
     for (bytes, text) in [(0, "0"), (1023, "1023"), (1024, "1.0Ki"), (1_500_000, "1.4Mi"), (3 << 30, "3.0Gi")] {
         assert_eq!(human(bytes), text);
     }
+}
+
+#[test]
+fn what_a_process_stored_and_did_not_tell_is_in_status_after_its_end() {
+    let previous = status(&known(&KernelSessionStatus::default(), Placed::Alive, Some(&report(State::Idle)))).unwrap();
+    assert_eq!((previous.snapshot.as_ref().unwrap().sequence, &previous.next_wake_time), (7, &None));
+    let due = Some("2026-01-01T01:00:00Z".to_owned());
+    let stored = StoredStatus { snapshot: Some(snapshot(9)), next_wake_time: due.clone(), damage: None };
+    let after = status(&Known { stored: Some(&stored), ..known(&previous, Placed::Nowhere, None) }).unwrap();
+    assert_eq!((after.snapshot.as_ref().unwrap().sequence, &after.next_wake_time), (9, &due));
+    is(&after, "True", "Hibernated", "True");
+    assert_eq!(urgency(&previous, &after), Urgency::Now);
+    // A store that went back tells nothing, and what is known to have been stored stays known.
+    let old = StoredStatus { snapshot: Some(snapshot(8)), ..StoredStatus::default() };
+    let kept = status(&Known { stored: Some(&old), ..known(&after, Placed::Nowhere, None) }).unwrap();
+    assert_eq!(kept.snapshot.unwrap().sequence, 9);
+    let damaged = StoredStatus { damage: Some("rolled back".to_owned()), ..StoredStatus::default() };
+    let kept = status(&Known { stored: Some(&damaged), ..known(&after, Placed::Nowhere, None) }).unwrap();
+    assert_eq!((kept.snapshot.unwrap().sequence, kept.next_wake_time), (9, due));
 }

@@ -75,7 +75,7 @@ impl Actor {
         };
         if !dry_run {
             let label = format!("engine-{}", from.get(..LABEL_DIGITS).unwrap_or_default());
-            if let Err(error) = self.make_checkpoint(label.clone()).await? {
+            if let Err(error) = self.make_checkpoint(label.clone(), None).await? {
                 return Ok(Err(error));
             }
             report.checkpoint = Some(label);

@@ -1,0 +1,82 @@
+//! What a process that is gone has stored of a session beyond what it told: asked of another kernel pod of the pool, which has the keys.
+//!
+//! A pod that is killed may have acked a cell whose timer nobody was told of. So a placement on it is cleared only once somebody has read the head.
+
+use std::time::Duration;
+
+use dormouse_crds::{labels::POOL, session::KernelSession};
+use dormouse_protocol::kernel::{Anchor, KERNEL_PORT, StoredCall, StoredStatus};
+use dormouse_service::tls::{Identity, Process};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use reqwest::Method;
+
+use crate::{
+    context::Context,
+    reports::{address_of, is_over},
+};
+
+/// When nobody could tell, this is how soon it is asked again: the bound on how late a timer fires that only a pod's end left untold.
+pub const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How long a kernel pod may take to read a head.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pods that are asked at a time.
+const ASKED_MAX: usize = 3;
+
+/// What could be learned.
+#[derive(Debug)]
+pub enum Stored {
+    /// There is nothing to ask: a process has the session, or it has yet to start, and is started.
+    NotAsked,
+    /// This.
+    Told(Box<StoredStatus>),
+    /// No pod has answered.
+    Silent,
+}
+
+impl Stored {
+    /// It, if it was told.
+    #[must_use]
+    pub fn status(&self) -> Option<&StoredStatus> {
+        match self {
+            Self::Told(status) => Some(status),
+            Self::NotAsked | Self::Silent => None,
+        }
+    }
+}
+
+/// Asks pods of the session's pool, one after the other.
+pub async fn ask(session: &KernelSession, context: &Context) -> Stored {
+    let Some(call) = call(session) else { return Stored::NotAsked };
+    let pods = context.caches.pods.state();
+    let mine = |pod: &Pod| pod.namespace().as_deref() == Some(&call.namespace) && pod.labels().get(POOL) == Some(&session.spec.pool);
+    for pod in pods.iter().filter(|pod| mine(pod) && !is_over(pod)).take(ASKED_MAX) {
+        match ask_one(context, pod, &call).await {
+            Ok(status) => return Stored::Told(Box::new(status)),
+            Err(error) => tracing::debug!(pod = pod.name_any(), %error, "a kernel pod does not tell what is stored"),
+        }
+    }
+    tracing::info!(namespace = call.namespace, name = call.name, "no kernel pod can tell what is stored; it is asked again");
+    Stored::Silent
+}
+
+/// A session that status knows to be stored. One that is not starts anew in any case, and its head tells then.
+fn call(session: &KernelSession) -> Option<StoredCall> {
+    let snapshot = session.status.as_ref()?.snapshot.as_ref()?;
+    Some(StoredCall {
+        namespace: session.namespace()?,
+        name: session.name_any(),
+        uid: session.uid()?,
+        anchor: Some(Anchor::from(snapshot)),
+    })
+}
+
+async fn ask_one(context: &Context, pod: &Pod, call: &StoredCall) -> Result<StoredStatus, String> {
+    let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).ok_or("it has no address")?;
+    let peer = Identity::new(Process::Kernel, &call.namespace, pod.name_any());
+    let client = context.peer_client();
+    let request = client.request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), "/v1/stored/status").timeout(ASK_TIMEOUT).json(call);
+    let response = client.send(request).await.map_err(|error| error.to_string())?;
+    let response = response.error_for_status().map_err(|error| error.to_string())?;
+    response.json().await.map_err(|error| error.to_string())
+}
