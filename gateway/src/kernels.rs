@@ -37,7 +37,7 @@ pub const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest line of a stream from a pod, in bytes: outputs of 64 MiB, each character of which may be written as six.
 pub const LINE_BYTES_MAX: usize = 512 << 20;
 /// Bytes of a line that are kept until its end has come; a longer one is passed on in pieces.
-pub const LINE_KEPT_BYTES_MAX: usize = 256 << 10;
+pub const LINE_KEPT_BYTES_MAX: usize = 64 << 10;
 /// Largest line of a pod's reports, in bytes.
 pub const REPORT_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a cell's answer that are kept until its end has come; of a longer one the rest is passed on as it comes.

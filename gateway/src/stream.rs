@@ -41,7 +41,7 @@ pub enum Framing {
 }
 
 /// Bytes that wait for a slow client before its pod has to wait.
-pub const QUEUED_BYTES_MAX: usize = 512 << 10;
+pub const QUEUED_BYTES_MAX: usize = 128 << 10;
 
 /// Frames on their way to a client.
 pub type Frames = mpsc::Receiver<Frame>;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use dormouse_gateway::auth::{Access, AuthError, Authenticator, Caller};
 use serde_json::json;
-use support::{Client, Trust, directory, serve, serve_with};
+use support::{Client, Trust, directory, serve, serve_local, serve_with};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
@@ -26,6 +26,41 @@ async fn unknown_fields_are_refused_with_their_path() {
     assert_eq!(body["error"]["details"]["path"], "spec.limits.heapBites");
     let (status, body) = client.get(&format!("{SESSIONS}?limits=3")).await;
     assert_eq!((status, body["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{body}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_say_that_it_is_json_is_refused() {
+    let (_folder, client) = client().await;
+    for said in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("text/json")] {
+        let request = client.request("POST", SESSIONS).body(r#"{"name":"a"}"#);
+        let request = if let Some(said) = said { request.header("content-type", said) } else { request };
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 400, "{said:?}");
+        assert!(response.text().await.unwrap().contains("Content-Type: application/json"), "{said:?}");
+    }
+    let right = client.request("POST", SESSIONS).body(r#"{"name":"a"}"#).header("content-type", "application/json; charset=utf-8");
+    assert_eq!(right.send().await.unwrap().status(), 201);
+    let response = client.request("POST", &format!("{SESSIONS}/a/interrupt")).send().await.unwrap();
+    assert!(response.status().is_success(), "no body is no wrong body: {response:?}");
+}
+
+#[tokio::test]
+async fn a_local_gateway_is_no_web_pages() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let client = serve_local(&trust, directory).await;
+    let asked = |headers: &[(&'static str, &'static str)]| {
+        let request = client.request("GET", SESSIONS);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        async move { request.send().await.unwrap() }
+    };
+    assert_eq!(asked(&[]).await.status(), 200);
+    for headers in [[("host", "evil.example")], [("origin", "http://evil.example")], [("sec-fetch-site", "cross-site")]] {
+        let refused = asked(&headers).await;
+        assert_eq!(refused.status(), 403, "{headers:?}");
+        let body: serde_json::Value = refused.json().await.unwrap();
+        assert_eq!(body["error"]["code"], "Forbidden", "{body}");
+    }
 }
 
 #[tokio::test]

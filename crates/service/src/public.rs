@@ -40,7 +40,7 @@ const HEAD_BYTES_MAX: u32 = 64 << 10;
 /// Bytes that HTTP/1 reads ahead, a request's head among them.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
 /// Bytes of answers that wait for an HTTP/2 client on one of its streams.
-const SEND_BYTES_MAX: usize = 256 << 10;
+const SEND_BYTES_MAX: usize = 64 << 10;
 
 /// What clients may take.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections_max: 8_192,
+            connections_max: 4_096,
             idle_timeout: Duration::from_secs(30),
             body_grace: Duration::from_secs(20),
             body_rate_min: 8 << 10,

@@ -54,6 +54,8 @@ pub enum Answer {
     TakenOver(u64),
     /// An NDJSON stream that stops before `final`.
     CutOff,
+    /// A cell's answer, or its last event, of so many MiB.
+    Large(usize),
 }
 
 pub struct FakePod {
@@ -245,6 +247,7 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
             let error = ApiError::new(ErrorCode::SessionGone, "as told").with_detail("epoch", epoch);
             (StatusCode::GONE, Json(ErrorBody { error })).into_response()
         }
+        Answer::Large(mebibytes) => large(mebibytes, streamed),
         Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
         Answer::Ok if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
@@ -252,6 +255,19 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
         }
         Answer::Ok => Json(result(pod.name)).into_response(),
     }
+}
+
+fn large(mebibytes: usize, streamed: bool) -> Response {
+    let (before, after) = if streamed {
+        (r#"{"protocolVersion":1,"sessionId":"s_1","seq":1,"type":"final","payload":{"x":""#, "\"}}\n")
+    } else {
+        (r#"{"x":""#, "\"}")
+    };
+    let block = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+    let middle = futures::stream::iter(std::iter::repeat_n(block, mebibytes));
+    let start = futures::stream::iter([bytes::Bytes::from_static(before.as_bytes())]);
+    let end = futures::stream::iter([bytes::Bytes::from_static(after.as_bytes())]);
+    Body::from_stream(start.chain(middle).chain(end).map(Ok::<_, std::convert::Infallible>)).into_response()
 }
 
 fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
@@ -365,8 +381,16 @@ pub async fn serve(trust: &Trust, directory: Arc<dyn Directory>) -> Client {
     serve_with(trust, directory, Arc::new(Loopback::default())).await
 }
 
+/// The same as `dormouse dev` serves it.
+pub async fn serve_local(trust: &Trust, directory: Arc<dyn Directory>) -> Client {
+    serve_routes(Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default())).local()).await
+}
+
 pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authenticator: Arc<dyn Authenticator>) -> Client {
-    let gateway = Gateway::new(directory, trust.kernels(), authenticator);
+    serve_routes(Gateway::new(directory, trust.kernels(), authenticator)).await
+}
+
+async fn serve_routes(gateway: Gateway) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let routes = gateway.routes(CancellationToken::new());

@@ -24,9 +24,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// … when the sign does not come within this time.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Flow-control window of a stream, in bytes.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Flow-control window of a connection, in bytes.
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Flow-control window of a connection, in bytes: streams that nobody reads must not fill it, or they would stop all others.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 /// Peers whose connections are remembered; beyond it all are forgotten and made again as needed.
 const PEERS_MAX: usize = 4_096;
 
