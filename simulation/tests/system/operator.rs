@@ -9,7 +9,7 @@ use dormouse_gateway::{
 };
 use dormouse_protocol::kernel::{ReportLine, SessionReport};
 use dormouse_service::Clock;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::sleep;
 
 use crate::status::Status;
@@ -34,12 +34,19 @@ impl Operator {
         tokio::spawn(async move {
             loop {
                 if let Ok(mut lines) = this.kernels.report(&pod).await {
-                    while let Some(Ok(line)) = lines.next().await {
+                    while let Some(Ok(first)) = lines.next().await {
                         sleep(REPORT_LAG).await;
-                        match line {
-                            ReportLine::Session(report) => this.apply(&boot, &report),
-                            ReportLine::Forgotten { uid, epoch } => this.forgotten(&uid, epoch),
-                            ReportLine::Pod(_) | ReportLine::Alive => {}
+                        // What has come meanwhile is written together.
+                        let mut news = vec![first];
+                        while let Some(Some(Ok(next))) = lines.next().now_or_never() {
+                            news.push(next);
+                        }
+                        for line in news {
+                            match line {
+                                ReportLine::Session(report) => this.apply(&boot, &report),
+                                ReportLine::Forgotten { uid, epoch } => this.forgotten(&uid, epoch),
+                                ReportLine::Pod(_) | ReportLine::Alive => {}
+                            }
                         }
                     }
                 }

@@ -11,7 +11,7 @@ use crate::{
     model::{Model, Step},
     random::Random,
     seeds::Gateways,
-    world::World,
+    world::{World, key},
 };
 
 /// How long a client goes on with one thing: longer than faults last.
@@ -135,7 +135,9 @@ impl Player {
     }
 
     fn look_for_losses(&mut self) {
-        let losses = self.gateways.losses();
+        // Whoever gives the session to somebody else takes its process for lost.
+        let epoch = self.world.status.get(&key(&self.name)).and_then(|record| record.status.last_epoch).unwrap_or(0);
+        let losses = self.gateways.losses() + epoch;
         if losses > self.losses_seen {
             self.losses_seen = losses;
             self.model.process_lost();
@@ -333,7 +335,7 @@ impl Player {
     /// Every key that was answered stands in the journal once.
     async fn check_journal(&mut self) {
         let answer = self.insist(Method::GET, &format!("/{}/journal?limit=1000", self.name), None).await;
-        let Some(items) = answer.json["items"].as_array() else { panic!("the journal is read: {} {}", answer.status, answer.json) };
+        let Some(items) = answer.json["entries"].as_array() else { panic!("the journal is read: {} {}", answer.status, answer.json) };
         for (key, _, first) in &self.answered {
             let begun = items.iter().filter(|entry| entry["idempotencyKey"] == Value::from(key.as_str())).count();
             assert!(begun <= 1, "no cell is begun twice: {key} of {}", self.name);

@@ -111,8 +111,8 @@ impl Fates {
     /// A pod dies, or is only believed dead; another one comes.
     async fn replace_pod(&mut self, dies: bool) {
         self.made += 1;
-        let next = self.world.pod_with(&format!("p{}", 10 + self.made), 4);
-        let Ok(next) = tokio::time::timeout(Duration::from_secs(120), next).await else { return };
+        let name = format!("p{}", 10 + self.made);
+        let Ok(next) = tokio::time::timeout(Duration::from_secs(120), self.world.pod_with(&name, 4)).await else { return };
         let at = self.random.below(self.pods.len() as u64) as usize;
         let gone = std::mem::replace(&mut self.pods[at], next);
         self.gateways.lost();
@@ -340,7 +340,6 @@ fn every_promise_holds_under_every_fault() {
         }
         return;
     }
-    std::panic::set_hook(Box::new(|_| {}));
     let (seeds, threads) = (number("DORMOUSE_SEEDS").unwrap_or(SEEDS), std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
     let first = number("DORMOUSE_FIRST_SEED").unwrap_or(1);
     let (total, broken) = (Mutex::new((0, 0)), Mutex::new(Vec::new()));
@@ -360,7 +359,6 @@ fn every_promise_holds_under_every_fault() {
             });
         }
     });
-    let _ = std::panic::take_hook();
     let (acked, effects) = total.into_inner().unwrap();
     let mut broken = broken.into_inner().unwrap();
     broken.sort();
