@@ -93,8 +93,14 @@ impl Client {
 
     pub async fn create(&self, gateway: &GatewayHandle, name: &str, spec: &KernelSessionSpec) {
         let body = json!({"name": name, "spec": spec}).to_string().into_bytes();
-        let answer = self.insist(gateway, Method::POST, "", Some(body), BUDGET).await;
-        assert!(answer.is_ok() || answer.code() == "Conflict", "{answer:?}");
+        for _ in 0..100 {
+            let answer = self.insist(gateway, Method::POST, "", Some(body.clone()), BUDGET).await;
+            if answer.is_ok() || answer.code() == "Conflict" {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        panic!("no session can be made");
     }
 
     /// One attempt at a cell.

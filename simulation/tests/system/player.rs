@@ -70,7 +70,7 @@ impl Player {
     pub async fn play(&mut self, kind: Kind) {
         self.look_for_losses();
         self.world.chaos.note(format!("{} plays {kind:?}", self.name));
-        let over = "(function f() { Promise.resolve().then(f) })()";
+        let over = "(function f() { queueMicrotask(f); queueMicrotask(f) })()";
         match kind {
             Kind::Push => {
                 let id = self.id("p");

@@ -50,6 +50,9 @@ pub const PREFIX: &str = "p/";
 /// When every run begins.
 const BEGIN: &str = "2030-01-01T00:00:00Z";
 
+/// How long, in real time, everything may stand at one moment of virtual time.
+const STANDSTILL_MAX: Duration = Duration::from_secs(24);
+
 /// What a run may take in virtual time.
 const RUN_MAX: Duration = Duration::from_secs(48 * 3_600);
 
@@ -121,8 +124,12 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
         let done = runtime.block_on(async move {
             let world = World::new(seed, rates, mutant);
             let chaos = world.chaos.clone();
-            let done = tokio::time::timeout(RUN_MAX, scenario(world)).await;
-            done.unwrap_or_else(|_| panic!("not over after {} h: {:#?}", RUN_MAX.as_secs() / 3_600, chaos.trace().last()))
+            tokio::select! {
+                done = tokio::time::timeout(RUN_MAX, scenario(world)) => {
+                    done.unwrap_or_else(|_| panic!("not over after {} h: {:?}", RUN_MAX.as_secs() / 3_600, chaos.trace().last()))
+                }
+                () = no_time_passes() => panic!("somebody works without end, and no time passes: {:?}", chaos.trace().last()),
+            }
         });
         runtime.shutdown_background();
         done
@@ -130,6 +137,26 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
     match running.expect("a thread").join() {
         Ok(done) => done,
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Ends when everything stands at one moment for long: paused time goes on only when every task waits.
+async fn no_time_passes() {
+    let woken = Arc::new(tokio::sync::Notify::new());
+    let weak = Arc::downgrade(&woken);
+    std::thread::spawn(move || {
+        while let Some(woken) = weak.upgrade() {
+            woken.notify_one();
+            drop(woken);
+            std::thread::park_timeout(STANDSTILL_MAX / 4);
+        }
+    });
+    let (mut last, mut same) = (tokio::time::Instant::now(), 0);
+    while same < 4 {
+        woken.notified().await;
+        let now = tokio::time::Instant::now();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
     }
 }
 

@@ -4,13 +4,12 @@ use super::{Stage, scenario, seconds, stage};
 use crate::{chaos::Fate, world::spec};
 
 /// Pays, counts, and then never ends: what stops it leaves jobs that would run for ever, so its instance is lost.
-const PAYS_AND_OVERRUNS: &str =
-    "globalThis.runs = (globalThis.runs ?? 0) + 1; await callTool('charge', {id: 'paid'}); (function f() { Promise.resolve().then(f) })()";
+const PAYS_AND_OVERRUNS: &str = "globalThis.runs = (globalThis.runs ?? 0) + 1; await callTool('charge', {id: 'paid'}); (function f() { queueMicrotask(f); queueMicrotask(f) })()";
 
 /// A spec under which an endless cell ends soon.
 fn short() -> dormouse_crds::session::KernelSessionSpec {
     let mut spec = spec();
-    spec.limits.eval_ticks = 50;
+    spec.limits.eval_ticks = 12;
     spec
 }
 

@@ -173,10 +173,10 @@ fn a_status_that_does_not_answer_is_worth_another_try() {
     scenario(|world| async move {
         let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
         client.value(&gateway, "s", "k1", "1").await;
-        world.kill(&pod);
         world.pod("p2").await;
-        seconds(10).await;
+        seconds(5).await;
         world.chaos.rule(|act| (act.to == "status" && act.verb != "watch").then_some(Fate::Busy));
+        world.kill(&pod);
         let refused = client.try_eval(&gateway, "s", "k2", "2").await;
         assert!(!refused.is_ok());
         assert_eq!(refused.json["error"]["retryable"], true, "a blip is worth another try: {}", refused.json);
