@@ -1,4 +1,6 @@
 //! One promise each, and the schedule that puts it to the test.
+//!
+//! A scenario that should panic says what is not mended yet, by the promise that is broken: whoever mends it removes that line.
 
 mod calls;
 mod cells;
