@@ -1,0 +1,103 @@
+//! What a session may be, to a client that sends one thing after another: the set of states that fit everything that was answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a session holds, as far as a client can look.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct State {
+    pub log: Vec<String>,
+    /// What is in which file, by the id of who wrote it.
+    pub files: BTreeMap<String, String>,
+}
+
+/// What a cell or an upload changes, in its order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Push(String),
+    Write(String, String),
+}
+
+impl State {
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Push(id) => self.log.push(id.clone()),
+            Step::Write(file, id) => drop(self.files.insert(file.clone(), id.clone())),
+        }
+    }
+
+    fn after(&self, steps: &[Step]) -> Self {
+        let mut state = self.clone();
+        steps.iter().for_each(|step| state.apply(step));
+        state
+    }
+}
+
+/// The states that fit.
+#[derive(Debug, Clone)]
+pub struct Model {
+    possible: BTreeSet<State>,
+    /// Every state that was answered before it was durable: what a lost process may take back.
+    ahead: Vec<BTreeSet<State>>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self { possible: BTreeSet::from([State::default()]), ahead: Vec::new() }
+    }
+}
+
+impl Model {
+    /// All of it was done.
+    pub fn done(&mut self, steps: &[Step], durable: bool) {
+        if durable {
+            self.ahead.clear();
+        } else {
+            self.ahead.push(self.possible.clone());
+        }
+        self.possible = self.possible.iter().map(|state| state.after(steps)).collect();
+    }
+
+    /// Some first part of it was done, or nothing.
+    pub fn cut_short(&mut self, steps: &[Step]) {
+        let possible = std::mem::take(&mut self.possible);
+        for state in possible {
+            for length in 0..=steps.len() {
+                self.possible.insert(state.after(&steps[..length]));
+            }
+        }
+    }
+
+    /// A process was lost, and with it what was answered ahead of its commit.
+    pub fn process_lost(&mut self) {
+        for earlier in std::mem::take(&mut self.ahead) {
+            self.possible.extend(earlier);
+        }
+    }
+
+    /// The session was taken back to what `then` could be.
+    pub fn went_back(&mut self, then: &Self, certainly: bool) {
+        self.ahead.clear();
+        if certainly {
+            self.possible.clone_from(&then.possible);
+        } else {
+            self.possible.extend(then.possible.iter().cloned());
+        }
+    }
+
+    /// The log is this. False when that cannot be.
+    pub fn saw_log(&mut self, log: &[String]) -> bool {
+        self.possible.retain(|state| state.log == log);
+        !self.possible.is_empty()
+    }
+
+    /// The file holds what this id wrote; `None`: there is none. False when that cannot be.
+    pub fn saw_file(&mut self, file: &str, id: Option<&str>) -> bool {
+        self.possible.retain(|state| state.files.get(file).map(String::as_str) == id);
+        !self.possible.is_empty()
+    }
+
+    /// What it could be, for a person.
+    pub fn show(&self) -> String {
+        self.possible.iter().take(4).map(|state| format!("{} {:?}", state.log.join(","), state.files)).collect::<Vec<_>>().join(" or ")
+    }
+}

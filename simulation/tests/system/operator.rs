@@ -1,0 +1,143 @@
+//! The operator's share: reports become status, pods that are gone lose their placements, deleted sessions go.
+
+use std::{sync::Arc, time::Duration};
+
+use dormouse_gateway::{
+    directory::{KernelPod, Key},
+    kernels::{Kernels, assignment},
+    state::{apply_loss, apply_report},
+};
+use dormouse_protocol::kernel::{ReportLine, SessionReport};
+use dormouse_service::Clock;
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::time::sleep;
+
+use crate::status::Status;
+
+/// How far status is behind what pods report.
+const REPORT_LAG: Duration = Duration::from_millis(700);
+
+/// How long it takes to notice that a pod is gone.
+const NOTICE: Duration = Duration::from_secs(4);
+
+#[derive(Clone)]
+pub struct Operator {
+    pub status: Status,
+    pub kernels: Kernels,
+    pub clock: Clock,
+}
+
+impl Operator {
+    /// Follows a pod's reports for ever.
+    pub fn follow(&self, pod: KernelPod, boot: Arc<str>) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            loop {
+                if let Ok(mut lines) = this.kernels.report(&pod).await {
+                    while let Some(Ok(first)) = lines.next().await {
+                        sleep(REPORT_LAG).await;
+                        // What has come meanwhile is written together.
+                        let mut news = vec![first];
+                        while let Some(Some(Ok(next))) = lines.next().now_or_never() {
+                            news.push(next);
+                        }
+                        for line in news {
+                            match line {
+                                ReportLine::Session(report) => this.apply(&boot, &report),
+                                ReportLine::Forgotten { uid, epoch } => this.forgotten(&uid, epoch),
+                                ReportLine::Pod(_) | ReportLine::Alive => {}
+                            }
+                        }
+                    }
+                }
+                if !this.status.pods().contains(&pod) {
+                    return;
+                }
+                sleep(Duration::from_millis(500)).await;
+            }
+        });
+    }
+
+    fn apply(&self, boot: &str, report: &SessionReport) {
+        let key = Key::new(&report.namespace, &report.name);
+        let now = self.clock.now().to_string();
+        let _ = self.status.change(&key, |record| {
+            let placement = record.status.placement.as_ref();
+            if record.uid == report.uid && placement.is_some_and(|it| it.epoch == report.epoch && it.boot == boot) {
+                apply_report(&mut record.status, report, &now);
+            }
+            Ok(())
+        });
+    }
+
+    fn forgotten(&self, uid: &str, epoch: u64) {
+        for key in self.status.keys() {
+            if self.status.get(&key).is_some_and(|record| record.uid == uid) {
+                self.lose(&key, |placed| placed == epoch);
+            }
+        }
+    }
+
+    fn lose(&self, key: &Key, which: impl Fn(u64) -> bool) {
+        let now = self.clock.now().to_string();
+        let _ = self.status.change(key, |record| {
+            if record.status.placement.as_ref().is_some_and(|placement| which(placement.epoch)) {
+                record.status.placement = None;
+                apply_loss(&mut record.status, record.generation, &now);
+            }
+            Ok(())
+        });
+    }
+
+    /// Clears a session's placement, whether that is right or not.
+    pub fn clear(&self, key: &Key) {
+        self.lose(key, |_| true);
+    }
+
+    /// Notices, in a while, that a pod is gone.
+    pub fn pod_gone(&self, uid: &str) {
+        let (this, uid) = (self.clone(), uid.to_owned());
+        tokio::spawn(async move {
+            sleep(NOTICE).await;
+            this.drop_pod(&uid);
+        });
+    }
+
+    /// Notices it now.
+    pub fn drop_pod(&self, uid: &str) {
+        self.status.set_pods(|pods| pods.retain(|pod| pod.uid != uid));
+        let now = self.clock.now().to_string();
+        for key in self.status.keys() {
+            let _ = self.status.change(&key, |record| {
+                if record.status.placement.as_ref().is_some_and(|placement| placement.pod_uid == uid) {
+                    record.status.placement = None;
+                    apply_loss(&mut record.status, record.generation, &now);
+                }
+                Ok(())
+            });
+        }
+    }
+
+    /// Finishes deletions, for ever.
+    pub fn finish_deletions(&self, store: impl dormouse_store::SnapshotStore + Clone + 'static) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(500)).await;
+                for key in this.status.keys() {
+                    let Some(record) = this.status.get(&key).filter(|record| record.deleting) else { continue };
+                    let placed = record.status.placement.as_ref();
+                    let pod = placed.and_then(|it| this.status.pods().into_iter().find(|pod| pod.uid == it.pod_uid));
+                    if let (Some(pod), Some(placement)) = (pod, placed) {
+                        let forgotten = this.kernels.forget(&pod, &assignment(&record, placement)).await;
+                        drop(forgotten);
+                    }
+                    let session = crate::world::session_key(&record.uid, &key.name);
+                    if dormouse_erasure::erase(&store, &session).await.is_ok() {
+                        this.status.remove(&key);
+                    }
+                }
+            }
+        });
+    }
+}

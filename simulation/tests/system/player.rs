@@ -1,0 +1,352 @@
+//! A client that does one thing after another in one session, each until it is answered for good, and holds every answer against its model.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use dormouse_crds::session::Durability;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, BUDGET, Client},
+    model::{Model, Step},
+    random::Random,
+    seeds::Gateways,
+    world::{World, key},
+};
+
+/// How long a client goes on with one thing: longer than faults last.
+const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
+
+/// What a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Push,
+    Await,
+    Charge,
+    Throw,
+    Overrun,
+    ChargeAndOverrun,
+    WriteFile,
+    Upload,
+    ReadFile,
+    Timer,
+    Retry,
+    Checkpoint,
+    Restore,
+    Fork,
+    Sleep,
+    Wake,
+}
+
+pub struct Player {
+    pub name: String,
+    pub world: World,
+    pub client: Client,
+    pub gateways: Gateways,
+    pub random: Random,
+    pub model: Model,
+    pub durability: Durability,
+    pub made: u64,
+    /// What was sent under each key, and its answer for good.
+    pub answered: Vec<(String, String, Answer)>,
+    /// The model at each label.
+    pub labels: BTreeMap<String, Model>,
+    /// Ids of timers that were acked and must fire.
+    pub timers: Vec<String>,
+    /// Whether timers and the journal can still be counted on: nothing went back.
+    pub straight: bool,
+    pub losses_seen: u64,
+    pub forks: Vec<Player>,
+    pub acked: u64,
+}
+
+impl Player {
+    fn id(&mut self, what: &str) -> String {
+        self.made += 1;
+        format!("{}-{what}{}", self.name, self.made)
+    }
+
+    /// Does one thing.
+    pub async fn play(&mut self, kind: Kind) {
+        self.look_for_losses();
+        self.world.chaos.note(format!("{} plays {kind:?}", self.name));
+        let over = "(function f() { queueMicrotask(f); queueMicrotask(f) })()";
+        match kind {
+            Kind::Push => {
+                let id = self.id("p");
+                let code = format!("globalThis.log ??= []; log.push('{id}'); log.join()");
+                self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+            }
+            Kind::Await => {
+                let (id, wait) = (self.id("a"), self.random.between(1, 4_000));
+                let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep({wait}); log.push('{id}+'); log.join()");
+                self.cell(&id, &code, &[Step::Push(id.clone()), Step::Push(format!("{id}+"))]).await;
+            }
+            Kind::Charge => {
+                let id = self.id("c");
+                let code = format!(
+                    "globalThis.log ??= []; log.push('{id}'); const r = await callTool('charge', {{id: '{id}'}}); if (r.times !== 1) throw new Error('twice'); log.join()"
+                );
+                let answer = self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+                if answer.json["ok"] == true {
+                    assert_eq!(self.world.service.times(&id), 1, "a call that was answered was made once");
+                }
+            }
+            Kind::Throw => {
+                let id = self.id("t");
+                let code = format!("globalThis.log ??= []; log.push('{id}'); throw new Error('{id}')");
+                self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+            }
+            Kind::Overrun => {
+                let id = self.id("o");
+                let code = format!("globalThis.log ??= []; log.push('{id}'); {over}");
+                self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+            }
+            Kind::ChargeAndOverrun => {
+                let id = self.id("x");
+                let code = format!("globalThis.log ??= []; await callTool('charge', {{id: '{id}'}}); log.push('{id}'); {over}");
+                self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+            }
+            Kind::WriteFile => {
+                let id = self.id("w");
+                let code = format!(
+                    "require('fs').writeFileSync('/f', '{id} '.repeat({})); globalThis.log ??= []; log.join()",
+                    90_000 / (id.len() + 1)
+                );
+                self.cell(&id, &code, &[Step::Write("f".to_owned(), id.clone())]).await;
+            }
+            Kind::Upload => self.upload().await,
+            Kind::ReadFile => self.read_file(if self.made % 2 == 0 { "f" } else { "u" }).await,
+            Kind::Timer => {
+                let (id, wait) = (self.id("s"), self.random.between(100, 120_000));
+                let code =
+                    format!("globalThis.fired ??= []; setTimeout(() => fired.push('{id}'), {wait}); globalThis.log ??= []; log.join()");
+                if self.cell(&id, &code, &[]).await.json["ok"] == true {
+                    self.timers.push(id);
+                }
+            }
+            Kind::Retry => self.retry().await,
+            Kind::Checkpoint => self.checkpoint().await,
+            Kind::Restore => self.restore().await,
+            Kind::Fork => self.fork().await,
+            Kind::Sleep => drop(self.order("hibernate").await),
+            Kind::Wake => drop(self.order("wake").await),
+        }
+    }
+
+    fn look_for_losses(&mut self) {
+        // Whoever gives the session to somebody else takes its process for lost.
+        let epoch = self.world.status.get(&key(&self.name)).and_then(|record| record.status.last_epoch).unwrap_or(0);
+        let losses = self.gateways.losses() + epoch;
+        if losses > self.losses_seen {
+            self.losses_seen = losses;
+            self.model.process_lost();
+        }
+    }
+
+    async fn insist(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        let mut wait = Duration::from_millis(50);
+        loop {
+            let gateway = self.gateways.pick(&mut self.random);
+            let answer = self.client.send(&gateway, method.clone(), path, body.clone(), BUDGET).await;
+            let later = answer.may_be_repeated() || is_a_blip(&answer);
+            if !later || tokio::time::Instant::now() >= until {
+                return answer;
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    async fn order(&mut self, order: &str) -> Answer {
+        let path = format!("/{}/{order}", self.name);
+        let gateway = self.gateways.pick(&mut self.random);
+        self.client.send(&gateway, Method::POST, &path, None, BUDGET).await
+    }
+
+    /// Runs a cell to its end, and takes that into the model.
+    async fn cell(&mut self, key: &str, code: &str, steps: &[Step]) -> Answer {
+        let answer = self.run(key, code).await;
+        self.look_for_losses();
+        self.answered.push((key.to_owned(), code.to_owned(), answer.clone()));
+        let durable = answer.json["durable"] != false;
+        let thrown = answer.json["error"]["message"].as_str() == Some(key);
+        if answer.status == 200 && (answer.json["ok"] == true || thrown) {
+            self.acked += 1;
+            self.model.done(steps, durable);
+        } else {
+            self.model.cut_short(steps);
+        }
+        if answer.json["ok"] == true {
+            self.saw_log(&answer);
+        }
+        answer
+    }
+
+    async fn run(&mut self, key: &str, code: &str) -> Answer {
+        let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
+        self.insist(Method::POST, &format!("/{}/eval", self.name), Some(body)).await
+    }
+
+    fn saw_log(&mut self, answer: &Answer) {
+        let Some(text) = answer.value().as_str() else { panic!("a log is text: {}", answer.json) };
+        let log: Vec<String> = text.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
+        let could = self.model.show();
+        assert!(
+            self.model.saw_log(&log),
+            "what was acked is in every later state, and nothing is there twice: {} saw [{text}], and it could be [{could}]",
+            self.name
+        );
+    }
+
+    async fn upload(&mut self) {
+        let id = self.id("u");
+        let content = format!("{id} ").repeat(150_000 / (id.len() + 1)).into_bytes();
+        let answer = self.insist(Method::PUT, &format!("/{}/files/u", self.name), Some(content)).await;
+        self.look_for_losses();
+        let steps = [Step::Write("u".to_owned(), id)];
+        if answer.is_ok() {
+            self.acked += 1;
+            self.model.done(&steps, true);
+        } else {
+            self.model.cut_short(&steps);
+        }
+    }
+
+    async fn read_file(&mut self, file: &str) {
+        let answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
+        self.look_for_losses();
+        let id = match answer.status {
+            200 => {
+                let text = String::from_utf8_lossy(&answer.body).to_string();
+                let id = text.split(' ').next().unwrap_or_default().to_owned();
+                assert!(text.split(' ').all(|part| part == id || part.is_empty()), "a file is whole");
+                Some(id)
+            }
+            404 => None,
+            _ => panic!("what was uploaded can be read: {file} of {}: {} {}", self.name, answer.status, answer.json),
+        };
+        let could = self.model.show();
+        assert!(
+            self.model.saw_file(file, id.as_deref()),
+            "a read never goes back behind what was acked: {file} of {} is {id:?}, and it could be [{could}]",
+            self.name
+        );
+    }
+
+    /// Sends a key again that has its answer.
+    async fn retry(&mut self) {
+        // Of the last 32 every one is known.
+        let recent = &self.answered[self.answered.len().saturating_sub(30)..];
+        if recent.is_empty() || !self.straight {
+            return;
+        }
+        let (key, code, first) = self.random.clone().pick(recent).clone();
+        self.random.next();
+        if self.durability != Durability::PerEval {
+            return;
+        }
+        let again = self.run(&key, &code).await;
+        self.look_for_losses();
+        let end = |answer: &Answer| {
+            (answer.status, answer.json["ok"].clone(), answer.json["value"].clone(), answer.json["error"]["code"].clone())
+        };
+        assert_eq!(end(&again), end(&first), "one key, one answer: {key} of {}", self.name);
+    }
+
+    async fn checkpoint(&mut self) {
+        let label = self.id("l");
+        let body = json!({"label": label}).to_string().into_bytes();
+        let answer = self.insist(Method::POST, &format!("/{}/checkpoints", self.name), Some(body)).await;
+        self.look_for_losses();
+        if answer.is_ok() {
+            self.model.done(&[], true);
+            self.labels.insert(label, self.model.clone());
+        }
+    }
+
+    async fn restore(&mut self) {
+        let Some((label, then)) = self.labels.iter().next_back().map(|(label, then)| (label.clone(), then.clone())) else { return };
+        let body = json!({"checkpoint": label}).to_string().into_bytes();
+        self.straight = false;
+        let answer = self.insist(Method::POST, &format!("/{}/restore", self.name), Some(body)).await;
+        self.look_for_losses();
+        self.model.went_back(&then, answer.is_ok());
+    }
+
+    async fn fork(&mut self) {
+        let name = format!("{}f{}", self.name, self.forks.len() + 1);
+        let body = json!({"name": name}).to_string().into_bytes();
+        let answer = self.insist(Method::POST, &format!("/{}/fork", self.name), Some(body)).await;
+        self.look_for_losses();
+        if !answer.is_ok() {
+            return;
+        }
+        let mut child = Player {
+            name,
+            world: self.world.clone(),
+            client: self.client.clone(),
+            gateways: self.gateways.clone(),
+            random: Random::of(self.random.next(), &"fork"),
+            model: self.model.clone(),
+            durability: self.durability,
+            made: 0,
+            answered: Vec::new(),
+            labels: BTreeMap::new(),
+            timers: Vec::new(),
+            straight: false,
+            losses_seen: self.losses_seen,
+            forks: Vec::new(),
+            acked: 0,
+        };
+        // What was answered ahead of its commit may not be in what was forked.
+        child.model.process_lost();
+        Box::pin(child.play(Kind::Push)).await;
+        Box::pin(child.play(Kind::Push)).await;
+        self.forks.push(child);
+    }
+
+    /// At rest: everything that was acked is there, timers have fired, and nothing that was made is there twice.
+    pub async fn finish(&mut self) {
+        self.look_for_losses();
+        let id = self.id("end");
+        let answer = self.cell(&id, "globalThis.log ??= []; log.join()", &[]).await;
+        assert!(answer.json["ok"] == true, "every session runs when faults stop: {} {} {}", self.name, answer.status, answer.json);
+        for file in ["f", "u"] {
+            self.read_file(file).await;
+        }
+        if self.straight && self.durability == Durability::PerEval {
+            let id = self.id("end");
+            let answer = self.run(&id, "(globalThis.fired ?? []).join()").await;
+            let fired: Vec<&str> = answer.value().as_str().unwrap_or_default().split(',').collect();
+            for timer in &self.timers {
+                let times = fired.iter().filter(|it| *it == timer).count();
+                assert_eq!(times, 1, "a timer fires once, whatever dies: {timer}");
+            }
+            self.check_journal().await;
+        }
+        for mut fork in std::mem::take(&mut self.forks) {
+            Box::pin(fork.finish()).await;
+            self.acked += fork.acked;
+        }
+    }
+
+    /// Every key that was answered stands in the journal once.
+    async fn check_journal(&mut self) {
+        let answer = self.insist(Method::GET, &format!("/{}/journal?limit=1000", self.name), None).await;
+        let Some(items) = answer.json["entries"].as_array() else { panic!("the journal is read: {} {}", answer.status, answer.json) };
+        for (key, _, first) in &self.answered {
+            let begun = items.iter().filter(|entry| entry["idempotencyKey"] == Value::from(key.as_str())).count();
+            assert!(begun <= 1, "no cell is begun twice: {key} of {}", self.name);
+            assert!(first.json["ok"] != true || begun == 1, "what was acked is in the journal: {key} of {}", self.name);
+        }
+    }
+}
+
+/// What says that it will pass, though the answer does not call it worth another try.
+fn is_a_blip(answer: &Answer) -> bool {
+    let message = answer.json["error"]["message"].as_str().unwrap_or_default();
+    answer.code() == "Internal" && message.contains("directory of sessions")
+        || answer.code() == "Conflict" && message.contains("send the request again")
+}

@@ -1,0 +1,113 @@
+//! What was uploaded can be read.
+
+use futures::future::join_all;
+use http::Method;
+
+use super::{Stage, scenario, seconds, stage};
+use crate::{
+    chaos::{Fate, Rates},
+    client::BUDGET,
+    world::{self, key, spec},
+};
+
+/// More than what stays in the heap.
+fn content(n: usize) -> Vec<u8> {
+    let mut content = format!("file {n} ").into_bytes();
+    content.resize(200_000 + n * 1_000, b'a' + (n % 26) as u8);
+    content
+}
+
+async fn six_at_once(world: world::World) {
+    let Stage { client, gateway, .. } = stage(world, &spec()).await;
+    client.value(&gateway, "s", "k0", "1").await;
+    for round in 0..3 {
+        let all = (0..6).map(|n| {
+            let (client, gateway) = (client.clone(), gateway.clone());
+            async move {
+                let path = format!("/s/files/f{n}");
+                let put = client.send(&gateway, Method::PUT, &path, Some(content(n + round)), BUDGET).await;
+                assert!(put.status != 500, "an upload is not refused as a fault of ours: {} {}", put.status, put.json);
+                put.is_ok()
+            }
+        });
+        let put = join_all(all).await;
+        client.value(&gateway, "s", &format!("k{}", round + 1), "1").await;
+        seconds(5).await;
+        for (n, put) in put.into_iter().enumerate() {
+            let read = client.send(&gateway, Method::GET, &format!("/s/files/f{n}"), None, BUDGET).await;
+            assert!(
+                !put || (read.status == 200 && read.body == content(n + round)),
+                "an upload that was acked is read: f{n} {} {}",
+                read.status,
+                read.json
+            );
+        }
+    }
+}
+
+#[test]
+fn six_uploads_at_once_are_all_kept() {
+    scenario(six_at_once);
+}
+
+#[test]
+fn uploads_beside_each_other_are_kept_whatever_their_order() {
+    for seed in 1..30 {
+        world::run(seed, Rates { delay_ms_max: 60, ..Rates::QUIET }, None, six_at_once);
+    }
+}
+
+/// Whoever loses its placement and gets it back, under a later epoch, goes on with what it has.
+#[test]
+fn contents_written_across_a_change_of_epoch_are_kept() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", "require('fs').writeFileSync('/a', 'a'.repeat(200000)); 1").await;
+        world.operator.clear(&key("s"));
+        seconds(2).await;
+        client.value(&gateway, "s", "k2", "require('fs').writeFileSync('/b', 'b'.repeat(200000)); 2").await;
+        seconds(5).await;
+        client.value(&gateway, "s", "k3", "require('fs').writeFileSync('/c', 'c'.repeat(200000)); 3").await;
+        seconds(5).await;
+        client.order(&gateway, "s", "hibernate").await;
+        for (file, byte) in [("a", b'a'), ("b", b'b'), ("c", b'c')] {
+            let read = client.send(&gateway, Method::GET, &format!("/s/files/{file}"), None, BUDGET).await;
+            assert!(
+                read.status == 200 && read.body == vec![byte; 200_000],
+                "contents that were acked are read: {file} {} {}",
+                read.status,
+                read.json
+            );
+        }
+    });
+}
+
+/// A cell that writes while a sweep of the first commit under a new epoch is on its way.
+#[test]
+fn a_sweep_after_a_change_of_epoch_leaves_what_is_being_written() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", "require('fs').writeFileSync('/a', 'a'.repeat(200000)); 1").await;
+        // The sweep sees everything that is there when it lists, and takes its time.
+        world.chaos.rule(|act| (act.verb == "list").then_some(Fate::Arrives { before: 400, after: 10 }));
+        for n in 0..4 {
+            world.operator.clear(&key("s"));
+            seconds(1).await;
+            client.value(&gateway, "s", &format!("e{n}"), &format!("require('fs').appendFileSync('/a', 'a'.repeat(200000)); {n}")).await;
+            let written =
+                client.value(&gateway, "s", &format!("w{n}"), &format!("require('fs').writeFileSync('/b', 'b'.repeat(300000)); {n}")).await;
+            assert_eq!(written, n);
+            seconds(2).await;
+            client.order(&gateway, "s", "hibernate").await;
+            for (file, bytes) in [("a", 200_000 * (n + 2)), ("b", 300_000)] {
+                let read = client.send(&gateway, Method::GET, &format!("/s/files/{file}"), None, BUDGET).await;
+                assert!(
+                    read.status == 200 && read.body.len() == bytes,
+                    "contents that were acked are read: {file} {} {}",
+                    read.status,
+                    read.json
+                );
+            }
+        }
+    });
+}

@@ -1,0 +1,89 @@
+//! What each durability mode may lose, and large images over slow links.
+
+use dormouse_crds::session::{Durability, KernelSessionSpec};
+
+use super::{Stage, scenario, seconds, stage};
+use crate::{chaos::Fate, world::spec};
+
+fn with(durability: Durability) -> KernelSessionSpec {
+    let mut spec = KernelSessionSpec { durability, ..spec() };
+    spec.limits.eval_ticks = 12;
+    spec
+}
+
+async fn a_failed_cell_after_a_hundred(world: crate::world::World, durability: Durability) {
+    let Stage { client, gateway, .. } = stage(world, &with(durability)).await;
+    client.value(&gateway, "s", "k0", "globalThis.n = 0").await;
+    for n in 1..=100 {
+        assert_eq!(client.value(&gateway, "s", &format!("k{n}"), "n += 1").await, n);
+    }
+    let failed = client.eval(&gateway, "s", "over", "(function f() { queueMicrotask(f); queueMicrotask(f) })()").await;
+    assert!(failed.json["ok"] != true);
+    assert_eq!(client.value(&gateway, "s", "end", "n").await, 100, "what was answered is there while its process lives");
+}
+
+#[test]
+#[should_panic(expected = "what was answered is there")]
+fn a_cell_that_overruns_takes_no_answered_cell_with_it_batched() {
+    scenario(|world| a_failed_cell_after_a_hundred(world, Durability::Batched));
+}
+
+#[test]
+#[should_panic(expected = "what was answered is there")]
+fn a_cell_that_overruns_takes_no_answered_cell_with_it_on_idle() {
+    scenario(|world| a_failed_cell_after_a_hundred(world, Durability::OnIdle));
+}
+
+#[test]
+#[should_panic(expected = "what was answered is there")]
+fn an_outage_when_a_session_goes_to_sleep_takes_no_answered_cell_with_it() {
+    scenario(|world| async move {
+        let spec = KernelSessionSpec { idle_seconds: 5, ..with(Durability::OnIdle) };
+        let Stage { world, client, gateway, .. } = stage(world, &spec).await;
+        client.value(&gateway, "s", "k0", "globalThis.n = 0").await;
+        for n in 1..=10 {
+            client.value(&gateway, "s", &format!("k{n}"), "n += 1").await;
+        }
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Busy));
+        seconds(60).await;
+        world.chaos.forget_rules();
+        assert_eq!(client.value(&gateway, "s", "end", "n").await, 10, "what was answered is there while its process lives");
+    });
+}
+
+#[test]
+#[should_panic(expected = "what was answered is there")]
+fn an_outage_of_a_minute_takes_no_answered_cell_with_it_batched() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &with(Durability::Batched)).await;
+        client.value(&gateway, "s", "k0", "globalThis.n = 0").await;
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Busy));
+        let mut acked = 0;
+        for n in 1..=10 {
+            if client.try_eval(&gateway, "s", &format!("k{n}"), "n += 1").await.is_ok() {
+                acked += 1;
+            }
+        }
+        seconds(60).await;
+        world.chaos.forget_rules();
+        let found = client.value(&gateway, "s", "end", "n").await.as_u64().unwrap();
+        assert!(found >= acked, "what was answered is there while its process lives: {acked} answered, {found} there");
+    });
+}
+
+/// Nothing above 600 kB gets through in time; what a cell changes does.
+#[test]
+#[should_panic(expected = "503")]
+fn a_link_that_takes_increments_only_does_not_stop_a_session() {
+    scenario(|world| async move {
+        let mut spec = spec();
+        spec.checkpoints.keep = 0;
+        let Stage { world, client, gateway, .. } = stage(world, &spec).await;
+        // A megabyte that does not compress, in steps.
+        let noise = "globalThis.all ??= []; const bytes = new Uint8Array(150000); crypto.getRandomValues(bytes.subarray(0, 65536)); crypto.getRandomValues(bytes.subarray(65536, 131072)); all.push(bytes); all.length";
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "put" && act.bytes > 600_000).then_some(Fate::RequestLost));
+        for n in 1..=45 {
+            assert_eq!(client.value(&gateway, "s", &format!("k{n}"), noise).await, n, "every increment fits the link");
+        }
+    });
+}

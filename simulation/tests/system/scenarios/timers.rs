@@ -1,0 +1,45 @@
+//! Timers fire, whatever dies.
+
+use super::{Stage, scenario, seconds, stage};
+use crate::world::spec;
+
+const SETS: &str = "setTimeout(() => callTool('charge', {id: 'timer'}), 60000); 1";
+
+#[test]
+fn a_timer_fires_in_a_session_that_sleeps() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(120).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}
+
+#[test]
+#[should_panic(expected = "a timer fires, whatever dies")]
+fn a_timer_fires_although_its_pod_dies_before_anybody_heard_of_it() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k0", "0").await;
+        seconds(10).await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        world.kill(&pod);
+        world.pod("p2").await;
+        seconds(900).await;
+        assert_eq!(world.service.times("timer"), 1, "a timer fires, whatever dies");
+    });
+}
+
+#[test]
+fn a_timer_fires_although_its_pod_dies_later() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        seconds(10).await;
+        world.kill(&pod);
+        world.pod("p2").await;
+        seconds(300).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}

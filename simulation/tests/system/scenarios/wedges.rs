@@ -1,0 +1,94 @@
+//! No session can be wedged: every request is answered within its budget.
+
+use dormouse_crds::session::Bootstrap;
+use http::Method;
+
+use super::{Stage, scenario, stage};
+use crate::{
+    chaos::Fate,
+    client::BUDGET,
+    world::{key, spec},
+};
+
+#[test]
+#[ignore = "it is not mended: the session begins the same work again without end, and no time passes"]
+fn calls_that_do_not_fit_a_commit_end_their_cell_and_not_their_session() {
+    scenario(|world| async move {
+        let Stage { client, gateway, .. } = stage(world, &spec()).await;
+        let code = "await sleep(1); const x = 'x'.repeat(9 << 20); await Promise.all([callTool('charge', {id: 'a', x}), callTool('charge', {id: 'b', x})])";
+        let refused = client.eval(&gateway, "s", "k1", code).await;
+        assert!(refused.status != 0 && refused.json["ok"] != true, "{refused:?}");
+        for n in 0..3 {
+            assert_eq!(client.value(&gateway, "s", &format!("after-{n}"), "1 + 1").await, 2);
+        }
+        let again = client.eval(&gateway, "s", "k1", code).await;
+        assert_eq!((again.status, again.code()), (refused.status, refused.code()), "one key, one answer");
+    });
+}
+
+#[test]
+#[should_panic(expected = "every request is answered")]
+fn a_bootstrap_that_never_ends_can_be_left() {
+    scenario(|world| async move {
+        let mut spec = spec();
+        spec.bootstrap = Some(Bootstrap { code: "await sleep(1e12)".to_owned() });
+        let Stage { world, client, gateway, .. } = stage(world, &spec).await;
+        let refused = client.try_eval(&gateway, "s", "k1", "1").await;
+        assert!(!refused.is_ok(), "{refused:?}");
+        assert_ne!(client.order(&gateway, "s", "interrupt").await.status, 0);
+        client.order(&gateway, "s", "hibernate").await;
+        assert!(client.send(&gateway, Method::DELETE, "/s", None, BUDGET).await.is_ok());
+        super::seconds(120).await;
+        assert_eq!(world.status.get(&key("s")), None, "it is deleted");
+    });
+}
+
+#[test]
+fn a_store_that_takes_nothing_more_is_told() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        assert_eq!(client.value(&gateway, "s", "k1", "globalThis.n = 1").await, 1);
+        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Refused));
+        let refused = client.try_eval(&gateway, "s", "k2", "n += 1").await;
+        assert!(!refused.is_ok(), "{refused:?}");
+        assert_eq!(client.order(&gateway, "s", "interrupt").await.status, 202);
+        client.order(&gateway, "s", "hibernate").await;
+        world.chaos.forget_rules();
+        assert_eq!(client.value(&gateway, "s", "k2", "n += 1").await, 2);
+    });
+}
+
+#[test]
+#[should_panic(expected = "every request is answered")]
+fn a_store_that_does_not_answer_is_told() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        assert_eq!(client.value(&gateway, "s", "k1", "globalThis.n = 1").await, 1);
+        world.chaos.rule(|act| (act.to == "store").then_some(Fate::RequestLost));
+        for n in 0..3 {
+            assert!(!client.try_eval(&gateway, "s", &format!("lost-{n}"), "n += 1").await.is_ok());
+        }
+        client.order(&gateway, "s", "hibernate").await;
+        client.order(&gateway, "s", "wake").await;
+        world.chaos.forget_rules();
+        for n in 0..3 {
+            client.value(&gateway, "s", &format!("lost-{n}"), "n += 1").await;
+        }
+        assert_eq!(client.value(&gateway, "s", "k2", "n").await, 4);
+    });
+}
+
+/// Of three slots none is free; a client that leaves keeps nobody waiting.
+#[test]
+fn a_cell_whose_client_left_does_not_hold_the_queue() {
+    scenario(|world| async move {
+        let Stage { client, gateway, .. } = stage(world, &spec()).await;
+        let (left, at) = (client.clone(), gateway.clone());
+        let waiting = tokio::spawn(async move { left.try_eval(&at, "s", "k1", "await sleep(1e9)").await });
+        super::seconds(1).await;
+        waiting.abort();
+        super::seconds(1).await;
+        assert!(client.order(&gateway, "s", "interrupt").await.is_ok());
+        assert_eq!(client.value(&gateway, "s", "k2", "1 + 1").await, 2);
+    });
+}

@@ -1,0 +1,300 @@
+//! Pods, gateways, brokers and an operator over one store, one status and one network, in virtual time.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
+
+use dormouse_broker::{Broker, JournalStore, Secrets};
+use dormouse_crds::{
+    NameRef,
+    broker::ToolBrokerSpec,
+    session::{Determinism, KernelSessionSpec},
+};
+use dormouse_engine::{Engine, EngineOptions};
+use dormouse_gateway::{
+    Gateway, Kernels,
+    auth::loopback::Loopback,
+    directory::{KernelPod, Key},
+};
+use dormouse_kernel::{BrokerTools, Environment, Pod, PodConfig, Threads};
+use dormouse_lifecycle::SessionKey;
+use dormouse_protocol::kernel::KERNEL_PORT;
+use dormouse_seal::Seal;
+use dormouse_service::{
+    Clock, Metrics,
+    tls::{Identity, PeerClient, PeerIdentity, Process},
+    wire::Http,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    chaos::{Chaos, Rates},
+    entropy,
+    mutant::Mutant,
+    network::Network,
+    node::Node,
+    operator::Operator,
+    service::Service,
+    status::{Seen, Status},
+    store::{Disk, Reached},
+};
+
+/// The one namespace.
+pub const TEAM: &str = "team";
+
+/// Before every key in the store.
+pub const PREFIX: &str = "p/";
+
+/// When every run begins.
+const BEGIN: &str = "2030-01-01T00:00:00Z";
+
+/// How long, in real time, everything may stand at one moment of virtual time.
+const STANDSTILL_MAX: Duration = Duration::from_secs(24);
+
+/// What a run may take in virtual time.
+const RUN_MAX: Duration = Duration::from_secs(48 * 3_600);
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
+
+/// Forms requests, and never sends one.
+static FORMS: LazyLock<reqwest::Client> = LazyLock::new(|| {
+    dormouse_service::telemetry::install_tls_provider();
+    reqwest::Client::builder().build().expect("a client")
+});
+
+/// Where a session is stored.
+pub fn session_key(uid: &str, name: &str) -> SessionKey {
+    SessionKey { store_prefix: PREFIX.to_owned(), tenant: TEAM.to_owned(), uid: uid.to_owned(), name: name.to_owned() }
+}
+
+/// A spec whose cells are the same every time.
+pub fn spec() -> KernelSessionSpec {
+    KernelSessionSpec {
+        idle_seconds: 3_600,
+        tool_broker_ref: Some(NameRef { name: "tools".to_owned() }),
+        determinism: Some(Determinism { seed: 7, epoch: BEGIN.to_owned() }),
+        ..KernelSessionSpec::default()
+    }
+}
+
+/// A kernel pod and its process.
+#[derive(Clone)]
+pub struct PodHandle {
+    pub node: Node,
+    pub pod: Pod,
+    pub entry: KernelPod,
+}
+
+#[derive(Clone)]
+pub struct GatewayHandle {
+    pub node: Node,
+    pub host: String,
+    pub seen: Arc<Seen>,
+}
+
+/// Everything. Clones are the same world.
+#[derive(Clone)]
+pub struct World {
+    pub chaos: Chaos,
+    pub network: Network,
+    pub disk: Disk,
+    pub status: Status,
+    pub service: Service,
+    pub operator: Operator,
+    pub clock: Clock,
+    numbers: Arc<Mutex<u16>>,
+}
+
+/// Runs `scenario` in a world of its own: on a thread of its own, whose every source of chance is the seed.
+pub fn run<T: Send + 'static, F: Future<Output = T>>(
+    seed: u64,
+    rates: Rates,
+    mutant: Option<Mutant>,
+    scenario: impl FnOnce(World) -> F + Send + 'static,
+) -> T {
+    // Compiled once, and before anybody's time stands still.
+    LazyLock::force(&ENGINE);
+    LazyLock::force(&FORMS);
+    let thread = std::thread::Builder::new().name(format!("seed {seed}")).stack_size(16 << 20);
+    let running = thread.spawn(move || {
+        entropy::seed_thread(seed);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let done = runtime.block_on(async move {
+            let world = World::new(seed, rates, mutant);
+            let chaos = world.chaos.clone();
+            tokio::select! {
+                done = tokio::time::timeout(RUN_MAX, scenario(world)) => {
+                    done.unwrap_or_else(|_| panic!("not over after {} h: {:?}", RUN_MAX.as_secs() / 3_600, chaos.trace().last()))
+                }
+                () = no_time_passes() => panic!("somebody works without end, and no time passes: {:?}", chaos.trace().last()),
+            }
+        });
+        runtime.shutdown_background();
+        done
+    });
+    match running.expect("a thread").join() {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Ends when everything stands at one moment for long: paused time goes on only when every task waits.
+async fn no_time_passes() {
+    let woken = Arc::new(tokio::sync::Notify::new());
+    let weak = Arc::downgrade(&woken);
+    std::thread::spawn(move || {
+        while let Some(woken) = weak.upgrade() {
+            woken.notify_one();
+            drop(woken);
+            std::thread::park_timeout(STANDSTILL_MAX / 4);
+        }
+    });
+    let (mut last, mut same) = (tokio::time::Instant::now(), 0);
+    while same < 4 {
+        woken.notified().await;
+        let now = tokio::time::Instant::now();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+}
+
+impl World {
+    fn new(seed: u64, rates: Rates, mutant: Option<Mutant>) -> Self {
+        let chaos = Chaos::new(seed, rates, mutant);
+        let network = Network::new(chaos.clone());
+        let clock = Clock::following_runtime(BEGIN.parse().expect("a time"));
+        let status = Status::default();
+        let node = Node::new("operator");
+        let wire = network.wire(&node, Some(PeerIdentity { process: Process::Operator, namespace: "system".into(), name: None }));
+        let kernels = Kernels::new(PeerClient::over(FORMS.clone(), wire));
+        let operator = Operator { status: status.clone(), kernels, clock };
+        let disk = Disk::default();
+        let service = Service::new(chaos.clone());
+        operator.finish_deletions(Reached { node, disk: disk.clone(), chaos: chaos.clone() });
+        Self { chaos, network, disk, status, service, operator, clock, numbers: Arc::default() }
+    }
+
+    fn number(&self) -> u16 {
+        let mut numbers = self.numbers.lock().unwrap();
+        *numbers += 1;
+        *numbers
+    }
+
+    /// The store as a process of this name reaches it.
+    pub fn store(&self, node: &Node) -> Reached {
+        Reached { node: node.clone(), disk: self.disk.clone(), chaos: self.chaos.clone() }
+    }
+
+    /// A new kernel pod of this name, once its store has passed its probe.
+    pub async fn pod(&self, name: &str) -> PodHandle {
+        self.pod_with(name, 8).await
+    }
+
+    pub async fn pod_with(&self, name: &str, slots: u32) -> PodHandle {
+        let node = Node::new(name);
+        let identity = PeerIdentity { process: Process::Kernel, namespace: TEAM.into(), name: Some(name.into()) };
+        let client = PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity)));
+        let tools = BrokerTools::new(client, "{name}.{namespace}:443");
+        let config =
+            PodConfig { pod: name.to_owned(), namespace: TEAM.to_owned(), slots, cache_bytes: 64 << 20, store_prefix: PREFIX.to_owned() };
+        let environment = Environment { clock: self.clock, threads: Threads::Inline };
+        let pod =
+            Pod::within(config, ENGINE.clone(), Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
+        let host = Identity::new(Process::Kernel, TEAM, name).dns_name();
+        self.network.listen(&host, &node, pod.routes(CancellationToken::new()));
+        let number = self.number();
+        let entry = KernelPod {
+            pod: name.to_owned(),
+            uid: format!("{name}-{number}"),
+            namespace: TEAM.to_owned(),
+            address: SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], KERNEL_PORT)),
+            ready: true,
+        };
+        let handle = PodHandle { node, pod, entry };
+        while !handle.pod.readiness().is_ready() {
+            if handle.node.is_dead() {
+                return handle;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.status.set_pods(|pods| pods.push(handle.entry.clone()));
+        self.operator.follow(handle.entry.clone(), handle.pod.info().boot.into());
+        handle
+    }
+
+    /// A new gateway, which does its background wakes, too.
+    pub fn gateway(&self, name: &str) -> GatewayHandle {
+        let node = Node::new(name);
+        let seen = Seen::new(&node, &self.status, &self.chaos);
+        let identity = PeerIdentity { process: Process::Gateway, namespace: "system".into(), name: Some(name.into()) };
+        let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
+        let gateway =
+            Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback)).with_clock(self.clock);
+        let host = format!("{name}.gateway");
+        self.network.listen(&host, &node, gateway.routes(CancellationToken::new()));
+        let (wakes, ends) = (gateway.background_wakes(CancellationToken::new()), node.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = wakes => {},
+                () = ends.died() => {},
+            }
+        });
+        GatewayHandle { node, host, seen }
+    }
+
+    /// A new broker process.
+    pub fn broker(&self, name: &str) -> Node {
+        let node = Node::new(name);
+        let own = self.chaos.is(Mutant::BrokersForThemselves);
+        let disk = if own { Disk::default() } else { self.disk.clone() };
+        let place = JournalStore {
+            store: Arc::new(Reached { disk, ..self.store(&node) }),
+            prefix: PREFIX.to_owned(),
+            namespace: TEAM.to_owned(),
+            seal: Arc::new(Seal::none()),
+        };
+        let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
+        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http).expect("a broker");
+        let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
+        self.network.listen(&host, &node, broker.router(TEAM));
+        node
+    }
+
+    /// Kills a pod; the operator notices in a while.
+    pub fn kill(&self, pod: &PodHandle) {
+        self.chaos.note(format!("{} is killed", pod.node.name()));
+        pod.node.kill();
+        self.operator.pod_gone(&pod.entry.uid);
+    }
+
+    /// A client's process.
+    pub fn wire(&self, name: &str) -> Arc<dyn dormouse_service::wire::Wire> {
+        self.network.wire(&Node::new(name), None)
+    }
+
+    pub fn forms(&self) -> reqwest::Client {
+        FORMS.clone()
+    }
+}
+
+/// `charge` is not safe to repeat, `look` is.
+fn tools() -> ToolBrokerSpec {
+    serde_json::from_value(serde_json::json!({
+        "services": [{
+            "name": "far", "baseUrl": "http://far.example/", "allowedMethods": ["GET", "POST"],
+            "requestBytesMax": 16 << 20, "responseBytesMax": 1 << 20,
+        }],
+        "tools": [
+            {"name": "charge", "service": "far", "method": "POST", "path": "/charge", "timeoutMs": 5_000},
+            {"name": "look", "service": "far", "method": "GET", "path": "/look", "timeoutMs": 5_000},
+        ],
+    }))
+    .expect("a spec")
+}
+
+/// The name of a session as the gateway's directory has it.
+pub fn key(name: &str) -> Key {
+    Key::new(TEAM, name)
+}
