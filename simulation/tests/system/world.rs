@@ -231,7 +231,7 @@ impl World {
         let identity = PeerIdentity { process: Process::Gateway, namespace: "system".into(), name: Some(name.into()) };
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
         let gateway =
-            Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback)).with_clock(self.clock);
+            Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default())).with_clock(self.clock);
         let host = format!("{name}.gateway");
         self.network.listen(&host, &node, gateway.routes(CancellationToken::new()));
         let (wakes, ends) = (gateway.background_wakes(CancellationToken::new()), node.clone());
