@@ -123,6 +123,7 @@ fn a_revision_below_the_one_that_was_seen_begins_the_watches_anew_once() {
     shared.compare_revision(seen, 24);
     assert!(rollbacks.has_changed().unwrap());
     rollbacks.mark_unchanged();
-    shared.compare_revision(shared.read().revision, 24);
+    let seen = shared.read().revision;
+    shared.compare_revision(seen, 24);
     assert!(!rollbacks.has_changed().unwrap());
 }
