@@ -305,7 +305,7 @@ mod tests {
             let mut current = text.to_owned();
             loop {
                 let next = decode(&current);
-                if next.len() >= current.len() {
+                if next == current {
                     return current;
                 }
                 current = next;
