@@ -25,6 +25,12 @@ use crate::{PAGE_BYTES, compiled::RESERVATION_BYTES};
 /// Chunks that a turn may open one by one. Each is a fault and up to two more mappings; after so many the whole memory is opened.
 const OPENED_MAX: usize = 256;
 
+/// Chunks that all memories of the process together may open one by one: half of the mappings that Linux allows a process (`vm.max_map_count`).
+const OPENED_ALL_MAX: usize = 16 << 10;
+
+/// Chunks that are open one by one.
+static OPENED_ALL: AtomicUsize = AtomicUsize::new(0);
+
 const CHUNKS_PER_WORD: usize = 64;
 
 /// What the system notes of one linear memory. Cloning shares it.
@@ -128,7 +134,7 @@ impl Guard {
         for word in &self.open {
             word.store(0, Ordering::Release);
         }
-        self.opened.store(0, Ordering::Release);
+        self.forget_opened();
         self.armed_from.store(range.start, Ordering::Release);
         self.armed_to.store(range.end, Ordering::Release);
         if !done {
@@ -141,7 +147,13 @@ impl Guard {
         let done = self.protect(self.armed(), MprotectFlags::READ | MprotectFlags::WRITE);
         self.armed_to.store(0, Ordering::Release);
         self.armed_from.store(0, Ordering::Release);
+        self.forget_opened();
         done
+    }
+
+    /// The chunks that were opened are one mapping with their neighbours again, or gone.
+    fn forget_opened(&self) {
+        OPENED_ALL.fetch_sub(self.opened.swap(0, Ordering::AcqRel), Ordering::AcqRel);
     }
 
     /// Deals with a fault of the thread that runs the instance. False: it is none of ours. Async-signal-safe: atomics and one system call.
@@ -154,6 +166,7 @@ impl Guard {
             return false;
         }
         let few = self.opened.fetch_add(1, Ordering::AcqRel) < OPENED_MAX;
+        let few = OPENED_ALL.fetch_add(1, Ordering::AcqRel) < OPENED_ALL_MAX && few;
         (few && self.protect(chunk..chunk + 1, writable)) || self.disarm()
     }
 
@@ -182,6 +195,12 @@ impl Guard {
         unsafe {
             rustix::mm::mprotect(at.cast(), chunks.len() * CHUNK_BYTES, flags).is_ok()
         }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.forget_opened();
     }
 }
 
