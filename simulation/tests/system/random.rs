@@ -34,11 +34,6 @@ impl Random {
         from + self.below(to - from + 1)
     }
 
-    /// True that often in a thousand.
-    pub fn permille(&mut self, n: u64) -> bool {
-        self.below(1_000) < n
-    }
-
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

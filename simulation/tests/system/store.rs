@@ -70,10 +70,6 @@ impl Disk {
         self.lock().objects.keys().filter(|key| key.starts_with(prefix)).cloned().collect()
     }
 
-    pub fn remove(&self, key: &str) {
-        self.lock().objects.remove(key);
-    }
-
     pub fn snapshot(&self) -> Objects {
         self.lock().clone()
     }
