@@ -442,23 +442,31 @@ mod tests {
         futures::stream::iter(pieces).boxed()
     }
 
-    #[tokio::test]
-    async fn a_long_line_arrives_as_it_left() {
-        let (mut client, mut frames) = client();
-        assert!(forward(&mut long(3, true), &mut client).await.is_ok());
-        assert_eq!(client.last_seq, 3);
-        drop(client);
+    /// What a client sees that reads to the end.
+    async fn read(mut frames: Frames) -> Vec<u8> {
         let mut seen = Vec::new();
         while let Some(frame) = frames.recv().await {
             seen.extend_from_slice(&frame.bytes);
         }
+        seen
+    }
+
+    #[tokio::test]
+    async fn a_long_line_arrives_as_it_left() {
+        let (mut client, frames) = client();
+        let reading = tokio::spawn(read(frames));
+        assert!(forward(&mut long(3, true), &mut client).await.is_ok());
+        assert_eq!(client.last_seq, 3);
+        drop(client);
+        let seen = reading.await.unwrap();
         assert!(seen.ends_with(b"xx\"}}\n"));
         assert_eq!(Head::read(seen.trim_ascii_end()).unwrap().type_, "final");
     }
 
     #[tokio::test]
     async fn a_long_line_that_breaks_ends_the_stream() {
-        let (mut client, _frames) = client();
+        let (mut client, frames) = client();
+        tokio::spawn(read(frames));
         assert!(matches!(forward(&mut long(3, false), &mut client).await, Err(Broke::Closed)));
     }
 

@@ -1,12 +1,11 @@
 //! The real pod, gateway and broker, in one thread and in virtual time, over a store, a status and a network that fail by seed.
 //!
-//! [`scenarios`] has a fixed schedule for each promise; [`seeds`] draws schedules and checks all of them. `DORMOUSE_SEEDS` says how many seeds are
-//! run; a seed that fails is named and fails again: `DORMOUSE_SEED` runs that one and prints what happened.
+//! [`scenarios`] has a fixed schedule for each promise; [`seeds`] draws schedules and checks all of them, when it is asked for. `DORMOUSE_SEEDS` says
+//! how many seeds are run; `DORMOUSE_SEED` runs one and prints what happened.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod chaos;
 mod client;
-mod entropy;
 mod model;
 mod mutant;
 mod network;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dormouse_crds::session::Durability;
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     client::{Answer, BUDGET, Client},
@@ -116,7 +116,7 @@ impl Player {
                 self.cell(&id, &code, &[Step::Write("f".to_owned(), id.clone())]).await;
             }
             Kind::Upload => self.upload().await,
-            Kind::ReadFile => self.read_file(if self.made % 2 == 0 { "f" } else { "u" }).await,
+            Kind::ReadFile => self.read_file(if self.made.is_multiple_of(2) { "f" } else { "u" }).await,
             Kind::Timer => {
                 let (id, wait) = (self.id("s"), self.random.between(100, 120_000));
                 let code =
@@ -337,7 +337,7 @@ impl Player {
         let answer = self.insist(Method::GET, &format!("/{}/journal?limit=1000", self.name), None).await;
         let Some(items) = answer.json["entries"].as_array() else { panic!("the journal is read: {} {}", answer.status, answer.json) };
         for (key, _, first) in &self.answered {
-            let begun = items.iter().filter(|entry| entry["idempotencyKey"] == Value::from(key.as_str())).count();
+            let begun = items.iter().filter(|entry| entry["idempotencyKey"] == key.as_str()).count();
             assert!(begun <= 1, "no cell is begun twice: {key} of {}", self.name);
             assert!(first.json["ok"] != true || begun == 1, "what was acked is in the journal: {key} of {}", self.name);
         }

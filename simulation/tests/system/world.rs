@@ -31,7 +31,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     chaos::{Chaos, Rates},
-    entropy,
     mutant::Mutant,
     network::Network,
     node::Node,
@@ -119,7 +118,6 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
     LazyLock::force(&FORMS);
     let thread = std::thread::Builder::new().name(format!("seed {seed}")).stack_size(16 << 20);
     let running = thread.spawn(move || {
-        entropy::seed_thread(seed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let done = runtime.block_on(async move {
             let world = World::new(seed, rates, mutant);
@@ -230,8 +228,8 @@ impl World {
         let seen = Seen::new(&node, &self.status, &self.chaos);
         let identity = PeerIdentity { process: Process::Gateway, namespace: "system".into(), name: Some(name.into()) };
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
-        let gateway =
-            Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default())).with_clock(self.clock);
+        let gateway = Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default()))
+            .with_clock(self.clock);
         let host = format!("{name}.gateway");
         self.network.listen(&host, &node, gateway.routes(CancellationToken::new()));
         let (wakes, ends) = (gateway.background_wakes(CancellationToken::new()), node.clone());
