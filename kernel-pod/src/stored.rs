@@ -147,7 +147,8 @@ impl Pod {
     }
 }
 
-fn snapshot(head: &Head) -> SnapshotStatus {
+/// What status says of a head.
+pub(crate) fn snapshot(head: &Head) -> SnapshotStatus {
     SnapshotStatus {
         epoch: head.epoch,
         sequence: head.sequence,

@@ -2,12 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
-
 use dormouse_cells::{HEAP_BYTES_MAX, Language, NESTING_MAX, Options, SOURCE_BYTES_MAX, Script, SyntaxError, compile};
+use peak_alloc::PeakAlloc;
 use proptest::{
     collection,
     prelude::any,
@@ -17,28 +13,8 @@ use proptest::{
 };
 
 /// Counts what is allocated, and the most that was at once.
-struct Counting;
-
-static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
-static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator as it came.
-#[expect(unsafe_code, reason = "an allocator cannot be written without")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW_BYTES.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST_BYTES.fetch_max(now, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW_BYTES.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// What is repeated, before and after a middle, and what makes the whole a cell: before, repeated, middle, repeated after, after.
 type Family = (&'static str, &'static str, &'static str, &'static str, &'static str);
@@ -135,10 +111,10 @@ fn text(family: &Family, times: usize) -> String {
 }
 
 fn compiled(source: &str, language: Language) -> (Result<Script, SyntaxError>, usize) {
-    let before = NOW_BYTES.load(Relaxed);
-    MOST_BYTES.store(before, Relaxed);
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
     let compiled = compile(source, &Options { language, ..Options::default() });
-    (compiled, MOST_BYTES.load(Relaxed) - before)
+    (compiled, ALLOCATOR.peak_usage() - before)
 }
 
 fn assert_bounded(source: &str, language: Language) {

@@ -13,14 +13,13 @@ use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, SEGMENTS_APPENDED_MAX, wants_full_image};
 use dormouse_lifecycle::{Annex, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
-use dormouse_protocol::eval::CellError;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
 use super::unresolved::Unresolved;
 use super::wake::EngineState;
-use super::{Fault, gone, taken_over};
+use super::{Fault, gone, setback, taken_over};
 use crate::contents::Ready;
 use crate::environment::Threads;
 use crate::metrics::CommitOutcome;
@@ -119,8 +118,9 @@ impl Actor {
         let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
+        // As it is before the commit adds to it, in case that is not sent.
+        let journal = live.journal.clone();
         let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
-        let journal = annex.journal.clone();
         let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
         let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
@@ -146,7 +146,7 @@ impl Actor {
                 self.pod.metrics.commit(CommitOutcome::Unavailable, took);
                 let Some(live) = &mut self.live else { return Err(Fault::Unstored(error)) };
                 live.contents.unsent(table.is_some()).await;
-                live.journal.splice(..0, journal);
+                live.journal = journal;
                 if was_full { Ok(Stored::TooSlow) } else { Err(Fault::Unstored(error)) }
             }
             Outcome::Unknown(error) => {
@@ -195,7 +195,10 @@ fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: 
     let pages = if full {
         live.instance.image().pages.into_iter().collect()
     } else {
-        live.answered.as_ref().map_or(delta.pages.clone(), |answered| answered.with(delta.pages))
+        match &live.answered {
+            Some(answered) => answered.with(delta.pages),
+            None => delta.pages,
+        }
     };
     let encode = |error: serde_json::Error| ApiError::new(ErrorCode::Internal, format!("the session's record cannot be written: {error}"));
     Ok(Change {
@@ -313,14 +316,7 @@ fn failed(failure: &Failure) -> Fault {
     match failure {
         Failure::Head(_) | Failure::Segment(_) | Failure::Journal(_) => {
             let message = format!("{message}; the session goes on from the last commit before. Keep less in it");
-            Fault::Ended(CellError {
-                code: ErrorCode::SizeAdmissionError,
-                name: ErrorCode::SizeAdmissionError.to_string(),
-                message,
-                stack: String::new(),
-                line: 0,
-                column: 0,
-            })
+            Fault::Ended(setback::too_large(&message))
         }
         Failure::Store(_) | Failure::Conflicts => Fault::Unstored(ApiError::new(ErrorCode::StorageUnavailable, message)),
         Failure::WentBackwards { .. } | Failure::RefusesTrue => Fault::Failed(ApiError::new(ErrorCode::StorageUnsafe, message)),

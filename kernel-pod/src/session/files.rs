@@ -128,7 +128,7 @@ impl Actor {
     async fn see_what_is_answered(&mut self) -> Result<(), Fault> {
         self.verify_owned().await?;
         self.ensure_live().await?;
-        if self.live.as_ref().is_some_and(|live| live.is_ahead_of_answers() || live.contents.may_have_left_pieces()) {
+        if self.live.as_ref().is_some_and(|live| live.moved || live.contents.may_have_left_pieces()) {
             self.commit().await?;
         }
         Ok(())

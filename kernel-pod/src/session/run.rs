@@ -92,11 +92,14 @@ impl Actor {
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }
+        self.blame.op = Some(op);
         let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
             self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
         }
-        self.settle(turn, false, None).await
+        self.settle(turn, false, None).await?;
+        self.blame.op = None;
+        Ok(())
     }
 
     /// Asks the guest what no cell asks. `None`: it knows no such request.
@@ -175,16 +178,11 @@ impl Actor {
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
         self.executing = false;
-        result.map_err(|error| {
-            if let Work::Deliver(op, _) = work {
-                self.blame.op = Some(op);
-            }
-            match error {
-                EngineError::Overrun => Fault::Ended(setback::overrun()),
-                error => {
-                    tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
-                    Fault::Ended(setback::trapped())
-                }
+        result.map_err(|error| match error {
+            EngineError::Overrun => Fault::Ended(setback::overrun()),
+            error => {
+                tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
+                Fault::Ended(setback::trapped())
             }
         })
     }

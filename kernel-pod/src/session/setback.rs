@@ -12,7 +12,7 @@ use dormouse_protocol::eval::CellError;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
-use super::actor::{Actor, Live};
+use super::actor::Actor;
 use super::run::{BOOTSTRAP_CELL, EvalEnd};
 use super::state::{RunningCell, SessionState};
 use super::{EvalJob, Fault, journal};
@@ -98,6 +98,8 @@ impl Actor {
     pub(super) fn go_back(&mut self, error: Option<CellError>) {
         let blame = std::mem::take(&mut self.blame);
         let finishing = self.finishing.take();
+        // What only could not be stored now is delivered once more.
+        let op = blame.op.filter(|_| error.is_some());
         let Some(mut live) = self.live.take() else { return };
         self.lost_commit |= live.contents.may_have_left_pieces();
         let running = live.state.running.take().or(finishing).filter(|_| !blame.is_request);
@@ -119,7 +121,7 @@ impl Actor {
         let mut journal = std::mem::take(&mut live.journal);
         journal.truncate(live.answered.as_ref().map_or(0, |answered| answered.journal_entries));
         let answered = live.answered.take().map(|answered| (answered, live.owned.etag.clone()));
-        self.setback = Some(Setback { answered, journal, op: blame.op, ended });
+        self.setback = Some(Setback { answered, journal, op, ended });
     }
 
     /// Drops the instance and all that is not stored.
@@ -203,13 +205,6 @@ impl Actor {
     }
 }
 
-impl Live {
-    /// Whether something ran that nobody was answered about, and no commit has.
-    pub(super) fn is_ahead_of_answers(&self) -> bool {
-        self.moved
-    }
-}
-
 /// How a cell ends whose turn could only be ended with its instance.
 pub(super) fn overrun() -> CellError {
     lost(
@@ -226,6 +221,11 @@ pub(super) fn trapped() -> CellError {
         "the interpreter failed while it ran this cell; the session goes on from its last commit, which is before the cell or where it last awaited. \
          Do not run the same code again",
     )
+}
+
+/// How a cell ends whose state cannot be stored, for the reason that `message` says.
+pub(super) fn too_large(message: &str) -> CellError {
+    lost(ErrorCode::SizeAdmissionError, message)
 }
 
 fn lost(code: ErrorCode, message: &str) -> CellError {

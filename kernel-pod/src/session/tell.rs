@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use dormouse_crds::session::SnapshotStatus;
 use dormouse_engine::{Outlet, Output};
-use dormouse_lifecycle::Owned;
 use dormouse_protocol::event::EventBody;
 use dormouse_protocol::kernel::SessionReport;
 use dormouse_protocol::session::State;
 
 use super::actor::{Actor, Live};
+use crate::stored;
 
 impl Actor {
     /// Tells the operator, and the session's followers if the state is a new one.
@@ -100,7 +99,7 @@ impl Actor {
         let next_wake = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         SessionReport {
             heap_bytes: live.instance.heap_bytes(),
-            snapshot: snapshot(&live.owned),
+            snapshot: live.owned.head.as_deref().map(stored::snapshot),
             last_active_time: live.state.last_active.clone(),
             next_wake_time: next_wake.map(|time| time.to_string()),
             cells: live.state.cells,
@@ -126,16 +125,4 @@ impl Actor {
             tool_calls: 0,
         }
     }
-}
-
-fn snapshot(owned: &Owned) -> Option<SnapshotStatus> {
-    let head = owned.head.as_ref()?;
-    Some(SnapshotStatus {
-        epoch: head.epoch,
-        sequence: head.sequence,
-        bytes: head.snapshot_bytes(),
-        engine_digest: head.engine_digest.clone(),
-        time: head.time.clone(),
-        encrypted: head.sealed,
-    })
 }
