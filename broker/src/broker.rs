@@ -18,7 +18,7 @@ use dormouse_protocol::{
     broker::{PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
 };
 use dormouse_service::{
-    ApiJson, Metrics,
+    ApiJson, Ids, Metrics,
     error::ApiResult,
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
     wire::Http,
@@ -82,10 +82,10 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
     ) -> Result<Self, ConfigError> {
-        Self::over(spec, secrets, metrics, place, Http::new(exchange::client()?))
+        Self::over(spec, secrets, metrics, place, Http::new(exchange::client()?), &Ids::random())
     }
 
-    /// The same, whose tools reach their services by `http`.
+    /// The same, whose tools reach their services by `http`, and whose attempts have their names from `ids`.
     ///
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
@@ -95,12 +95,13 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
         http: Http,
+        ids: &Ids,
     ) -> Result<Self, ConfigError> {
         let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets)?));
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
-        let ledger = place.map(|place| Ledger::new(place, meters.clone()));
+        let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
         Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots, egress, modules }) })

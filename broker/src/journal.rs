@@ -4,7 +4,7 @@
 //! still does not let it be made twice.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct Journal {
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: HashMap<String, Session>,
+    sessions: BTreeMap<String, Session>,
     bytes: usize,
     /// Counts claims: the order in which sessions were used.
     clock: u64,

@@ -4,7 +4,7 @@
 //! one together. A PUT whose outcome is unknown is resolved by reading: an intent with the name of this attempt is this attempt's.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -23,6 +23,7 @@ use dormouse_protocol::{
     broker::{ToolAnswer, ToolCall},
 };
 use dormouse_seal::{Name, Seal};
+use dormouse_service::Ids;
 use dormouse_store::{Condition, ETag, PutError, SnapshotStore, probe};
 use tokio::{
     sync::{OnceCell, oneshot},
@@ -73,7 +74,7 @@ pub(crate) struct Ledger {
     probed: OnceCell<()>,
     boot: String,
     attempts: AtomicU64,
-    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    slots: Mutex<BTreeMap<String, Arc<Slot>>>,
     meters: Meters,
 }
 
@@ -161,9 +162,8 @@ impl Change {
 }
 
 impl Ledger {
-    pub(crate) fn new(place: JournalStore, meters: Meters) -> Self {
-        let mut boot = uuid::Uuid::new_v4().simple().to_string();
-        boot.truncate(BOOT_DIGITS);
+    pub(crate) fn new(place: JournalStore, meters: Meters, ids: &Ids) -> Self {
+        let boot = ids.digits(BOOT_DIGITS);
         Self { place, probed: OnceCell::new(), boot, attempts: AtomicU64::new(0), slots: Mutex::default(), meters }
     }
 

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use dormouse_service::{
-    Clock, Metrics,
+    Clock, Ids, Metrics,
     public::{self, Limits},
 };
 use tokio::net::TcpListener;
@@ -88,6 +88,12 @@ impl Gateway {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { router: self.router.with_clock(clock), ..self }
+    }
+
+    /// The same with other names for what clients left unnamed.
+    #[must_use]
+    pub fn with_ids(self, ids: Ids) -> Self {
+        Self { router: self.router.with_ids(ids), ..self }
     }
 
     /// What it counts.

@@ -1,7 +1,7 @@
 //! Asks the pods that could run a session how they are, believes that for a second, and lets the lifecycle core choose.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -26,7 +26,7 @@ pub const LOAD_AGE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Loads {
     /// By the pod's uid.
-    seen: Mutex<HashMap<String, Load>>,
+    seen: Mutex<BTreeMap<String, Load>>,
 }
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Loads {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut HashMap<String, Load>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<String, Load>) -> T) -> T {
         work(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

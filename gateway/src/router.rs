@@ -10,7 +10,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use dormouse_crds::session::{OperatingMode, Placement};
 use dormouse_lifecycle::attempts::{Failure, Next};
 use dormouse_protocol::{ApiError, ErrorCode, kernel::Assignment};
-use dormouse_service::Clock;
+use dormouse_service::{Clock, Ids};
 use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
@@ -37,6 +37,7 @@ pub struct Router {
     flights: Arc<SingleFlight<String>>,
     metrics: GatewayMetrics,
     clock: Clock,
+    ids: Ids,
 }
 
 /// A session and the process that should have it.
@@ -76,7 +77,18 @@ impl Router {
     /// A router over `directory` and `kernels`.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>, kernels: Kernels, metrics: GatewayMetrics) -> Self {
-        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics, clock: Clock::system() }
+        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics, clock: Clock::system(), ids: Ids::random() }
+    }
+
+    /// The same with other names for what clients left unnamed.
+    #[must_use]
+    pub fn with_ids(self, ids: Ids) -> Self {
+        Self { ids, ..self }
+    }
+
+    /// Where names come from.
+    pub fn ids(&self) -> &Ids {
+        &self.ids
     }
 
     /// The same by another clock.

@@ -317,6 +317,7 @@ impl Follower {
         loop {
             let gone = self.client.queue.frames.clone();
             let forwarded = tokio::select! {
+                biased;
                 () = gone.closed() => return,
                 forwarded = self.forward(&mut lines) => forwarded,
             };
@@ -332,6 +333,7 @@ impl Follower {
                 return;
             }
             let reopened = tokio::select! {
+                biased;
                 () = gone.closed() => return,
                 reopened = self.reopen(epoch) => reopened,
             };

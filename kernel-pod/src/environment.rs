@@ -1,15 +1,17 @@
 //! What a pod takes from its machine and a simulation gives it instead.
 
-use dormouse_service::Clock;
+use dormouse_service::{Clock, Ids};
 use tokio::task::JoinError;
 
-/// The clock and the threads of a pod.
-#[derive(Debug, Clone, Copy, Default)]
+/// The clock, the threads and the names of a pod.
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// What time it is.
     pub clock: Clock,
     /// Where work runs.
     pub threads: Threads,
+    /// Where its boot, its commits and its objects have their names from.
+    pub ids: Ids,
 }
 
 /// Where the work of a pod runs.

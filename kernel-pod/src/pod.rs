@@ -153,7 +153,7 @@ impl Pod {
         let readiness = Readiness::new();
         let storage = Storage::start(store, seal, &config, readiness.gate("storage"));
         let shared = Shared {
-            boot: uuid::Uuid::new_v4().to_string(),
+            boot: environment.ids.next().to_string(),
             engines: engines.into(),
             environment,
             scheduler,

@@ -1,6 +1,6 @@
 //! Which sessions have a task here.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_protocol::kernel::Assignment;
@@ -12,11 +12,11 @@ use crate::session::Handle;
 /// Sessions by uid.
 #[derive(Default)]
 pub(crate) struct Registry {
-    sessions: Mutex<HashMap<String, Handle>>,
+    sessions: Mutex<BTreeMap<String, Handle>>,
 }
 
 impl Registry {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Handle>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

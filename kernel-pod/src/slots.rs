@@ -1,6 +1,6 @@
 //! Who holds an instance: at most `slots` sessions at once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ const FREED_SESSIONS_MAX: u32 = 256;
 pub(crate) struct Slots {
     max: u32,
     freed: AtomicU32,
-    held: Mutex<HashMap<String, Holder>>,
+    held: Mutex<BTreeMap<String, Holder>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,10 +34,10 @@ pub(crate) struct Slot {
 impl Slots {
     /// `max` slots, all free.
     pub(crate) fn new(max: u32) -> Self {
-        Self { max, freed: AtomicU32::new(0), held: Mutex::new(HashMap::new()) }
+        Self { max, freed: AtomicU32::new(0), held: Mutex::new(BTreeMap::new()) }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Holder>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Holder>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

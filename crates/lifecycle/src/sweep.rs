@@ -8,7 +8,7 @@
 //! the version of the head that is to name them first, and a head names nothing that the one before did not name or its own commit put.
 //! A checkpoint keeps its own object and every segment that it lists; what it needs of contents outside the heap is kept by the head.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -79,7 +79,7 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
 /// Of `keys`, listed after `head` was read, those that may go. Never the head itself, never a name that is none of ours.
 #[must_use]
 pub fn deletable<'a>(keys: &'a [String], head: &Head) -> Vec<&'a str> {
-    let named: HashSet<&str> = head.named_keys().collect();
+    let named: BTreeSet<&str> = head.named_keys().collect();
     let pieces = pieces(&head.blobs);
     keys.iter()
         .map(String::as_str)
@@ -94,14 +94,14 @@ pub fn deletable<'a>(keys: &'a [String], head: &Head) -> Vec<&'a str> {
 /// Keys that `before` names and `after`, the commit of `session` that follows it, does not: nothing can name them again.
 #[must_use]
 pub fn released(session: &SessionKey, before: &Head, after: &Head) -> Vec<String> {
-    let kept: HashSet<&str> = after.named_keys().collect();
-    let gone: HashSet<&str> = before.named_keys().filter(|key| !kept.contains(key)).collect();
+    let kept: BTreeSet<&str> = after.named_keys().collect();
+    let gone: BTreeSet<&str> = before.named_keys().filter(|key| !kept.contains(key)).collect();
     gone.into_iter().map(str::to_owned).chain(released_pieces(session, &before.blobs, &after.blobs)).collect()
 }
 
-fn released_pieces(session: &SessionKey, before: &Blobs, after: &Blobs) -> HashSet<String> {
+fn released_pieces(session: &SessionKey, before: &Blobs, after: &Blobs) -> BTreeSet<String> {
     if before.is_empty() || before == after {
-        return HashSet::new();
+        return BTreeSet::new();
     }
     let kept = pieces(after);
     let gone = before.extents().flat_map(|extent| {
@@ -112,7 +112,7 @@ fn released_pieces(session: &SessionKey, before: &Blobs, after: &Blobs) -> HashS
 }
 
 /// Extents with the number of pieces that are in use.
-type Pieces<'a> = HashMap<((u64, u64), &'a str), u32>;
+type Pieces<'a> = BTreeMap<((u64, u64), &'a str), u32>;
 
 fn pieces(blobs: &Blobs) -> Pieces<'_> {
     let mut pieces = Pieces::new();

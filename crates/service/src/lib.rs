@@ -1,5 +1,5 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
-//! [`shutdown`], the [`clock`], files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
+//! [`shutdown`], the [`clock`], new names ([`ids`]), files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
 //! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
@@ -11,6 +11,7 @@ pub mod ca;
 pub mod clock;
 pub mod durable;
 pub mod error;
+pub mod ids;
 pub mod metadata;
 pub mod metrics;
 pub mod public;
@@ -24,5 +25,6 @@ pub mod wire;
 pub use args::{AdminArgs, TlsArgs};
 pub use clock::Clock;
 pub use error::{ApiErrorResponse, ApiJson};
+pub use ids::Ids;
 pub use metrics::Metrics;
 pub use readiness::{Gate, Readiness};

@@ -4,7 +4,7 @@
 //! gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it loses nothing.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
@@ -61,7 +61,7 @@ struct Done {
 struct Desires {
     router: Router,
     metrics: GatewayMetrics,
-    memories: HashMap<Key, Memory>,
+    memories: BTreeMap<Key, Memory>,
     /// When to look at a session again.
     agenda: BTreeSet<(Timestamp, Key)>,
     orders: JoinSet<Done>,
@@ -77,22 +77,24 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
             return;
         }
     }
-    let mut desires = Desires { router, metrics, memories: HashMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new() };
+    let mut desires = Desires { router, metrics, memories: BTreeMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new() };
     desires.look_at_all();
     loop {
         desires.look_at_due();
         let nap = desires.nap();
         tokio::select! {
+            // What was ordered is bounded, changes are not.
+            biased;
             () = shutdown.cancelled() => return,
+            Some(done) = desires.orders.join_next() => match done {
+                Ok(done) => desires.done(done),
+                Err(error) => tracing::error!(%error, "an order was cut off"),
+            },
             change = changes.recv() => match change {
                 Ok(Change::Session(key)) => desires.look(&key),
                 Ok(Change::Pods) => desires.look_at_roomless(),
                 Err(RecvError::Lagged(_)) => desires.look_at_all(),
                 Err(RecvError::Closed) => return,
-            },
-            Some(done) = desires.orders.join_next() => match done {
-                Ok(done) => desires.done(done),
-                Err(error) => tracing::error!(%error, "an order was cut off"),
             },
             () = tokio::time::sleep(nap) => {}
         }

@@ -1,10 +1,4 @@
 //! Sessions as API objects: a watch keeps a cache of all of them and of the kernel pods; writes go to the API server.
-//!
-//! What a write returns enters the cache at once, so that whoever wrote sees it without waiting for the watch.
-//!
-//! An etcd that was put back from a backup has fewer revisions than were seen, and a watch from a revision that it has not reached hears nothing. So
-//! an answer to a request that was sent *after* a later state was seen tells of that: what it says is believed, and both watches begin anew. Where
-//! nobody asks for anything, the revision is asked for every [`REVISION_POLL`].
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,7 +23,8 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    cached::{REVISION_POLL, Sent, SessionCache, version},
     pods::{self, PoolPod},
 };
 
@@ -39,34 +34,17 @@ pub const FIELD_MANAGER: &str = "dormouse-gateway";
 /// How long the API server may take to answer a request.
 pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often the revision of the API server is compared with what was seen: the bound on how long a gateway that nobody uses goes on with what an
-/// etcd that was put back does not have.
-pub const REVISION_POLL: Duration = Duration::from_secs(30);
-
-/// The state of a cache that a watch fills.
+/// The kernel pods, as a watch tells of them.
 #[derive(Default)]
-struct Cache {
-    sessions: BTreeMap<Key, Arc<Record>>,
+struct Pods {
     pods: BTreeMap<Key, PoolPod>,
-    sessions_synced: bool,
-    pods_synced: bool,
-    /// The highest revision that was seen.
-    revision: u128,
-    /// The API server has gone back, and its full list has not arrived since.
-    went_back: bool,
+    synced: bool,
 }
 
+#[derive(Default)]
 struct Shared {
-    cache: RwLock<Cache>,
-    changes: broadcast::Sender<Change>,
-    /// How often the API server was found to have gone back: each time, the watches begin anew.
-    rollbacks: watch::Sender<u64>,
-}
-
-/// What was known when a request was sent.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    revision: u128,
+    sessions: SessionCache,
+    pods: RwLock<Pods>,
 }
 
 /// Sessions of every namespace of a cluster.
@@ -79,7 +57,7 @@ impl KubernetesDirectory {
     /// Starts to watch; see [`Directory::pending`] for when the caches are full. Ends with `shutdown`.
     #[must_use]
     pub fn start(client: Client, shutdown: &CancellationToken) -> Arc<Self> {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::<Shared>::default();
         let sessions = watch_sessions(Api::all(client.clone()), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sessions));
         let pods = watch_pods(Api::all(client.clone()), Arc::clone(&shared));
@@ -97,7 +75,7 @@ impl KubernetesDirectory {
     fn noted(&self, object: KernelSession, sent: &Sent) -> Result<Arc<Record>, DirectoryError> {
         let record =
             record(object).ok_or_else(|| DirectoryError::unavailable("the API server answered with an object without a name or uid"))?;
-        Ok(self.shared.answered(record, sent))
+        Ok(self.shared.sessions.answered(record, sent))
     }
 
     /// Waits for an answer about `key`; an object that is gone leaves the cache.
@@ -105,137 +83,21 @@ impl KubernetesDirectory {
         let answered = tokio::time::timeout(API_TIMEOUT, request).await.map_err(DirectoryError::unavailable)?;
         let answer = answered.map_err(failure);
         if matches!(answer, Err(DirectoryError::NotFound)) {
-            self.shared.forget(key, None);
+            self.shared.sessions.forget(key, None);
         }
         answer
     }
 }
 
 impl Shared {
-    fn new() -> Self {
-        Self { cache: RwLock::default(), changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX), rollbacks: watch::Sender::new(0) }
+    fn read_pods(&self) -> std::sync::RwLockReadGuard<'_, Pods> {
+        self.pods.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Cache> {
-        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    fn change_pods(&self, change: impl FnOnce(&mut Pods)) {
+        change(&mut self.pods.write().unwrap_or_else(PoisonError::into_inner));
+        self.sessions.notify(Change::Pods);
     }
-
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Cache> {
-        self.cache.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn notify(&self, change: Change) {
-        // Nobody listening is not a failure.
-        let _ = self.changes.send(change);
-    }
-
-    /// Takes `record`, of which a watch tells, unless the cache has a later state of the same object. Returns what the cache has now.
-    fn note(&self, record: Record) -> Arc<Record> {
-        self.take(record, |have, new| version(&new.resource_version) < version(&have.resource_version))
-    }
-
-    /// What is known at this moment, before a request is sent.
-    fn sending(&self, key: &Key) -> Sent {
-        Sent { revision: self.read().sessions.get(key).map_or(0, |have| version(&have.resource_version)) }
-    }
-
-    /// Takes `record`, the answer to a request. One that is older than what was known when that was sent is the truth nevertheless: the API server has
-    /// gone back. One that is older only than what came meanwhile is not.
-    fn answered(&self, record: Record, sent: &Sent) -> Arc<Record> {
-        let same = self.read().sessions.get(&record.key).is_some_and(|have| have.uid == record.uid);
-        if same && version(&record.resource_version) < sent.revision {
-            tracing::warn!(session = %record.key, "the API server has gone back: everything is read anew");
-            let taken = self.take(record, |_, _| false);
-            self.went_back();
-            return taken;
-        }
-        self.note(record)
-    }
-
-    /// Takes `record` unless `older` says that the cache has a later state of the same object.
-    fn take(&self, record: Record, older: impl FnOnce(&Record, &Record) -> bool) -> Arc<Record> {
-        let key = record.key.clone();
-        let mut cache = self.write();
-        if let Some(have) = cache.sessions.get(&key)
-            && (**have == record || (have.uid == record.uid && older(have, &record)))
-        {
-            return Arc::clone(have);
-        }
-        let record = Arc::new(record);
-        cache.revision = cache.revision.max(version(&record.resource_version));
-        cache.sessions.insert(key.clone(), Arc::clone(&record));
-        drop(cache);
-        self.notify(Change::Session(key));
-        record
-    }
-
-    /// Has both watches begin anew, once until a full list has come. What was seen until now says nothing of what comes.
-    fn went_back(&self) {
-        let mut cache = self.write();
-        cache.revision = 0;
-        if !std::mem::replace(&mut cache.went_back, true) {
-            self.rollbacks.send_modify(|times| *times += 1);
-        }
-    }
-
-    /// Compares the revision of a list, which was asked for when `seen` was the highest, with that.
-    fn compare_revision(&self, seen: u128, found: u128) {
-        if found < seen {
-            tracing::warn!(seen, found, "the API server has gone back: everything is read anew");
-            self.went_back();
-        } else {
-            let mut cache = self.write();
-            cache.revision = cache.revision.max(found);
-        }
-    }
-
-    fn forget(&self, key: &Key, uid: Option<&str>) {
-        let mut cache = self.write();
-        let same = cache.sessions.get(key).is_some_and(|have| uid.is_none_or(|uid| have.uid == uid));
-        if same {
-            cache.sessions.remove(key);
-            drop(cache);
-            self.notify(Change::Session(key.clone()));
-        }
-    }
-
-    /// Every session that the cache has, as a full list begins.
-    fn known(&self) -> HashMap<Key, Arc<Record>> {
-        self.read().sessions.iter().map(|(key, record)| (key.clone(), Arc::clone(record))).collect()
-    }
-
-    /// Takes `record` of a full list. One that was known when the list began, and has not changed since, is what the list says, whatever its version: the
-    /// list was made after that was seen.
-    fn list(&self, record: Record, known: &mut HashMap<Key, Arc<Record>>) {
-        let before = known.get(&record.key).filter(|before| before.uid == record.uid).cloned();
-        if before.is_some() {
-            known.remove(&record.key);
-        }
-        let unchanged = |have: &Record| before.is_some_and(|before| before.resource_version == have.resource_version);
-        self.take(record, |have, new| version(&new.resource_version) < version(&have.resource_version) && !unchanged(have));
-    }
-
-    /// After a full list: `gone` was there before the list was made and is not in it.
-    fn listed(&self, gone: HashMap<Key, Arc<Record>>) {
-        {
-            let mut cache = self.write();
-            (cache.sessions_synced, cache.went_back) = (true, false);
-        }
-        for (key, record) in gone {
-            self.forget(&key, Some(&record.uid));
-        }
-        self.notify(Change::Pods);
-    }
-
-    fn change_pods(&self, change: impl FnOnce(&mut Cache)) {
-        change(&mut self.write());
-        self.notify(Change::Pods);
-    }
-}
-
-/// The order of an object's states: resource versions of one kind of object are decimal numbers that grow.
-fn version(resource_version: &str) -> u128 {
-    resource_version.parse().unwrap_or(u128::MAX)
 }
 
 /// Ends when the API server has gone back: its watches hear nothing more.
@@ -246,7 +108,7 @@ async fn went_back(rollbacks: &mut watch::Receiver<u64>) {
 }
 
 async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<Shared>) {
-    let mut rollbacks = shared.rollbacks.subscribe();
+    let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
             () = follow_sessions(api.clone(), &shared) => return,
@@ -260,17 +122,17 @@ async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Sha
     let mut unlisted = HashMap::new();
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Init) => unlisted = shared.known(),
+            Ok(watcher::Event::Init) => unlisted = shared.sessions.known(),
             Ok(watcher::Event::InitApply(object)) => {
                 if let Some(record) = readable(object) {
-                    shared.list(record, &mut unlisted);
+                    shared.sessions.list(record, &mut unlisted);
                 }
             }
-            Ok(watcher::Event::InitDone) => shared.listed(std::mem::take(&mut unlisted)),
-            Ok(watcher::Event::Apply(object)) => drop(readable(object).map(|record| shared.note(record))),
+            Ok(watcher::Event::InitDone) => shared.sessions.listed(std::mem::take(&mut unlisted)),
+            Ok(watcher::Event::Apply(object)) => drop(readable(object).map(|record| shared.sessions.note(record))),
             Ok(watcher::Event::Delete(object)) => {
                 let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
-                shared.forget(&key, object.uid().as_deref());
+                shared.sessions.forget(&key, object.uid().as_deref());
             }
             Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of sessions failed; it goes on"),
         }
@@ -278,7 +140,7 @@ async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Sha
 }
 
 async fn watch_pods(api: Api<Pod>, shared: Arc<Shared>) {
-    let mut rollbacks = shared.rollbacks.subscribe();
+    let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
             () = follow_pods(api.clone(), &shared) => return,
@@ -298,7 +160,7 @@ async fn follow_pods(api: Api<Pod>, shared: &Shared) {
             Ok(watcher::Event::InitApply(pod)) => listed.extend(pods::read(&pod).map(|read| (key(&pod), read))),
             Ok(watcher::Event::InitDone) => {
                 let listed = std::mem::take(&mut listed);
-                shared.change_pods(|cache| (cache.pods, cache.pods_synced) = (listed, true));
+                shared.change_pods(|cache| (cache.pods, cache.synced) = (listed, true));
             }
             Ok(watcher::Event::Apply(pod)) => shared.change_pods(|cache| match pods::read(&pod) {
                 Some(read) => drop(cache.pods.insert(key(&pod), read)),
@@ -315,12 +177,12 @@ async fn watch_revision(api: Api<KernelSession>, shared: Arc<Shared>) {
     let params = ListParams::default().limit(1);
     loop {
         tokio::time::sleep(REVISION_POLL).await;
-        let seen = shared.read().revision;
+        let seen = shared.sessions.revision();
         match tokio::time::timeout(API_TIMEOUT, api.list_metadata(&params)).await {
             Ok(Ok(list)) => {
                 let found = list.metadata.resource_version.as_deref().map_or(u128::MAX, version);
                 if found != u128::MAX {
-                    shared.compare_revision(seen, found);
+                    shared.sessions.compare_revision(seen, found);
                 }
             }
             Ok(Err(error)) => tracing::debug!(%error, "the revision of the API server is not known"),
@@ -387,29 +249,17 @@ fn forbidden(message: &str) -> DirectoryError {
 #[async_trait]
 impl Directory for KubernetesDirectory {
     fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.shared.read().sessions.get(key).cloned()
+        self.shared.sessions.get(key)
     }
 
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        let (api, sent) = (self.api(key), self.shared.sending(key));
+        let (api, sent) = (self.api(key), self.shared.sessions.sending(key));
         let object = self.answer(key, api.get(&key.name)).await?;
         self.noted(object, &sent)
     }
 
     fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
-        let cache = self.shared.read();
-        match namespace {
-            None => cache.sessions.values().cloned().collect(),
-            Some(namespace) => {
-                let from = Key::new(namespace, "");
-                cache
-                    .sessions
-                    .range(from..)
-                    .take_while(|(key, _)| key.namespace == namespace)
-                    .map(|(_, record)| Arc::clone(record))
-                    .collect()
-            }
-        }
+        self.shared.sessions.all(namespace)
     }
 
     async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
@@ -421,7 +271,7 @@ impl Directory for KubernetesDirectory {
             ..object.metadata
         };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let (api, sent) = (self.api(&new.key), self.shared.sending(&new.key));
+        let (api, sent) = (self.api(&new.key), self.shared.sessions.sending(&new.key));
         let object = self.answer(&new.key, api.create(&params, &object)).await?;
         self.noted(object, &sent)
     }
@@ -437,18 +287,18 @@ impl Directory for KubernetesDirectory {
         let patch = Patch::Merge(serde_json::Value::Object(body));
         let params = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::default() };
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..params };
-        let (api, sent) = (self.api(key), self.shared.sending(key));
+        let (api, sent) = (self.api(key), self.shared.sessions.sending(key));
         let object = self.answer(key, api.patch(&key.name, &params, &patch)).await?;
         self.noted(object, &sent)
     }
 
     async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
-        let (api, params, sent) = (self.api(key), DeleteParams::default(), self.shared.sending(key));
+        let (api, params, sent) = (self.api(key), DeleteParams::default(), self.shared.sessions.sending(key));
         let gone = self.answer(key, api.delete(&key.name, &params)).await?;
         match gone.left() {
             Some(object) => self.noted(object, &sent).map(drop),
             None => {
-                self.shared.forget(key, None);
+                self.shared.sessions.forget(key, None);
                 Ok(())
             }
         }
@@ -462,35 +312,34 @@ impl Directory for KubernetesDirectory {
             "status": status,
         });
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let (api, patch, sent) = (self.api(&seen.key), Patch::Merge(patch), self.shared.sending(&seen.key));
+        let (api, patch, sent) = (self.api(&seen.key), Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
         self.noted(object, &sent)
     }
 
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {
-        let cache = self.shared.read();
+        let cache = self.shared.read_pods();
         let from = Key::new(namespace, "");
         let of_namespace = cache.pods.range(from..).take_while(|(key, _)| key.namespace == namespace);
         of_namespace.filter(|(_, pod)| pod.pool == pool).map(|(_, pod)| pod.pod.clone()).collect()
     }
 
     fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        let cache = self.shared.read();
+        let cache = self.shared.read_pods();
         let pod = cache.pods.get(&Key::new(namespace, &placement.pod))?;
         (pod.pod.uid == placement.pod_uid).then(|| pod.pod.clone())
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
-        self.shared.changes.subscribe()
+        self.shared.sessions.changes()
     }
 
     fn pending(&self) -> Vec<&'static str> {
-        let cache = self.shared.read();
         let mut pending = Vec::new();
-        if !cache.sessions_synced {
+        if !self.shared.sessions.is_synced() {
             pending.push("the list of KernelSessions has not arrived");
         }
-        if !cache.pods_synced {
+        if !self.shared.read_pods().synced {
             pending.push("the list of kernel pods has not arrived");
         }
         pending

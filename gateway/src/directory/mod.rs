@@ -11,6 +11,7 @@ use dormouse_crds::session::{KernelSessionSpec, KernelSessionStatus, Placement};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
+pub mod cached;
 pub mod folder;
 mod follow;
 #[cfg(feature = "kubernetes")]

@@ -43,7 +43,7 @@ pub(crate) async fn eval(
     Body(mut eval): Body<EvalRequest>,
 ) -> Result<Response, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
-    let keyed = Keyed::of(eval.idempotency_key.take())?;
+    let keyed = Keyed::of(eval.idempotency_key.take(), app.router.ids())?;
     eval.idempotency_key = Some(keyed.key.clone());
     if accepts(&headers, NDJSON) {
         let frames = stream::eval(&app.router, &key, eval, request_id).await.map_err(|error| keyed.names(error))?;

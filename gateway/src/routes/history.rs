@@ -84,7 +84,7 @@ pub(crate) async fn make_checkpoint(
     Body(body): Body<MakeCheckpoint>,
 ) -> Result<(StatusCode, Json<Checkpoint>), Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
-    let operation = Keyed::of(body.idempotency_key)?;
+    let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
     let made = history::checkpoint(&app.router, &key, &body.label, &operation.key).await;
     Ok((StatusCode::CREATED, Json(made.map_err(|error| operation.names(error))?)))
 }
@@ -99,7 +99,7 @@ pub(crate) async fn restore(
     Body(body): Body<RestoreSession>,
 ) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
-    let operation = Keyed::of(body.idempotency_key)?;
+    let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
     let restored = history::restore(&app.router, &key, &body.checkpoint, &operation.key).await;
     Ok(Json(restored.map_err(|error| operation.names(error))?))
 }

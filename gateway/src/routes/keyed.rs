@@ -5,6 +5,7 @@ use axum::{
     response::Response,
 };
 use dormouse_protocol::{ApiError, ErrorCode, history::KEY_BYTES_MAX};
+use dormouse_service::Ids;
 
 /// Name of the field that a request has it in, and of the one in the details of an error.
 const FIELD: &str = "idempotencyKey";
@@ -24,8 +25,8 @@ impl Keyed {
     ///
     /// # Errors
     /// `InvalidRequest`: it is no key.
-    pub(super) fn of(given: Option<String>) -> Result<Self, ApiError> {
-        let key = given.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    pub(super) fn of(given: Option<String>, ids: &Ids) -> Result<Self, ApiError> {
+        let key = given.unwrap_or_else(|| ids.next().to_string());
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             let message = format!("{FIELD}: use 1 to {KEY_BYTES_MAX} bytes, or leave it out");
             return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", FIELD));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use dormouse_engine::{BlobError, Blobs};
-use dormouse_lifecycle::blobs::{self, Blob, Extent, PIECE_BYTES, Table};
+use dormouse_lifecycle::blobs::{self, Blob, Extent, ID_DIGITS, PIECE_BYTES, Table};
 use dormouse_lifecycle::{Head, SessionKey};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{Mutex, MutexGuard};
@@ -299,7 +299,8 @@ impl Contents {
             }
         }
         let sealed = self.pod.storage.writer().await.map_err(|error| told(&error))?.is_some();
-        let extent = Extent { version: inner.version, id: pieces::id(), bytes: buffer.len() as u64, sealed };
+        let id = self.pod.environment.ids.digits(ID_DIGITS);
+        let extent = Extent { version: inner.version, id, bytes: buffer.len() as u64, sealed };
         inner.table.entry(name.to_owned()).or_default().extents.push(extent);
         inner.tails.insert(name.to_owned(), Tail { number: 0, buffer });
         Ok(())

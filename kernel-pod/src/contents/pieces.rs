@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dormouse_lifecycle::blobs::{self, Extent, ID_DIGITS};
+use dormouse_lifecycle::blobs::{self, Extent};
 use dormouse_lifecycle::{Reply, SessionKey};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::task::JoinSet;
@@ -28,13 +28,6 @@ const RESEND_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Pieces that a session remembers while its cell runs: slices that follow each other read one once.
 const RECENT_PIECES_MAX: usize = 2;
-
-/// A new name for an extent.
-pub(super) fn id() -> String {
-    let mut id = uuid::Uuid::new_v4().simple().to_string();
-    id.truncate(ID_DIGITS);
-    id
-}
 
 /// Pieces on their way.
 #[derive(Default)]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dormouse_engine::Blobs as _;
+use dormouse_lifecycle::blobs::ID_DIGITS;
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::{Contents, pieces};
+use super::Contents;
 
 /// What the names of contents that are still to come begin with.
 pub(crate) const UPLOAD_PREFIX: &str = "upload:";
@@ -23,7 +24,7 @@ pub(crate) struct Receiving {
 impl Receiving {
     /// Begins with nothing.
     pub(crate) async fn begin(contents: Arc<Contents>) -> Result<Self, ApiError> {
-        let name = format!("{UPLOAD_PREFIX}{}", pieces::id());
+        let name = format!("{UPLOAD_PREFIX}{}", contents.pod.environment.ids.digits(ID_DIGITS));
         let receiving = Self { _busy: Arc::clone(&contents.busy), contents, name };
         receiving.contents.begin(&receiving.name).await.map_err(failed)?;
         Ok(receiving)

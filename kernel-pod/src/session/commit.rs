@@ -121,7 +121,7 @@ impl Actor {
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
         let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
-        let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
+        let put_id = claim::put_id(pod.boot(), &pod.environment.ids.next().to_string());
         let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
         let outcome = attempt.drive(&pod.storage, COMMIT_TIMEOUT).await;

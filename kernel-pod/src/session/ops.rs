@@ -218,6 +218,13 @@ impl InFlight {
                 }
             };
             tokio::select! {
+                // Answers are as many as calls were made; timers of zero milliseconds would never end.
+                biased;
+                Some(joined) = self.calls.join_next(), if !self.calls.is_empty() => {
+                    if let Ok((op, call, answer)) = joined {
+                        return Settled::Tool { op, call, answer };
+                    }
+                }
                 (at, op) = timer => {
                     self.timers.remove(&(at, op));
                     self.due.remove(&op);
@@ -225,11 +232,6 @@ impl InFlight {
                         Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(self.clock.now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
                         Some(Pending::Timer { .. }) => return Settled::Timer { op },
                         _ => {}
-                    }
-                }
-                Some(joined) = self.calls.join_next(), if !self.calls.is_empty() => {
-                    if let Ok((op, call, answer)) = joined {
-                        return Settled::Tool { op, call, answer };
                     }
                 }
             }

@@ -84,6 +84,11 @@ impl Chaos {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// What every chance comes from.
+    pub fn seed(&self) -> u64 {
+        self.lock().seed
+    }
+
     /// Whether this is wrong.
     pub fn is(&self, mutant: Mutant) -> bool {
         self.lock().mutant == Some(mutant)

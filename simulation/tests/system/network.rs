@@ -194,6 +194,7 @@ impl Cable {
         let body = Body::new(body).into_data_stream().boxed();
         let body = futures::stream::unfold((body, sender), |(mut body, sender)| async move {
             tokio::select! {
+                biased;
                 chunk = body.next() => chunk.map(|chunk| (chunk.map_err(std::io::Error::other), (body, sender))),
                 () = sender.died() => Some((Err(std::io::Error::other("cut off")), (futures::stream::empty().boxed(), Node::new("")))),
             }
@@ -208,6 +209,7 @@ impl Cable {
 
 async fn handled(node: &Node, routes: Router, request: http::Request<Body>) -> Result<Response, SendError> {
     let answer = tokio::select! {
+                biased;
         answer = routes.oneshot(request) => answer,
         () = node.died() => return Err(lost("the peer is gone")),
     };
@@ -218,6 +220,7 @@ async fn handled(node: &Node, routes: Router, request: http::Request<Body>) -> R
     let (parts, body) = answer.into_parts();
     let body = futures::stream::unfold((body.into_data_stream().boxed(), node.clone()), |(mut body, node)| async move {
         tokio::select! {
+                biased;
             chunk = body.next() => chunk.map(|chunk: Result<Bytes, axum::Error>| (chunk.map_err(std::io::Error::other), (body, node))),
             () = node.died() => Some((Err(std::io::Error::other("the peer is gone")), (futures::stream::empty().boxed(), Node::new("")))),
         }

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use dormouse_gateway::{
-    directory::{KernelPod, Key},
-    kernels::{Kernels, assignment},
-    state::{apply_loss, apply_report},
+    directory::{KernelPod, Key, Record},
+    kernels::{Kernels, assignment, stored},
+    state::{apply_loss, apply_report, apply_stored},
 };
-use dormouse_protocol::kernel::{ReportLine, SessionReport};
+use dormouse_protocol::kernel::{ReportLine, SessionReport, StoredStatus};
 use dormouse_service::Clock;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::sleep;
@@ -16,6 +16,9 @@ use crate::status::Status;
 
 /// How far status is behind what pods report.
 const REPORT_LAG: Duration = Duration::from_millis(700);
+
+/// How soon those are asked again who could not tell what is stored.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long it takes to notice that a pod is gone.
 const NOTICE: Duration = Duration::from_secs(4);
@@ -73,25 +76,45 @@ impl Operator {
     fn forgotten(&self, uid: &str, epoch: u64) {
         for key in self.status.keys() {
             if self.status.get(&key).is_some_and(|record| record.uid == uid) {
-                self.lose(&key, |placed| placed == epoch);
+                self.lose(&key, |placed| placed == epoch, None);
             }
         }
     }
 
-    fn lose(&self, key: &Key, which: impl Fn(u64) -> bool) {
+    fn lose(&self, key: &Key, which: impl Fn(u64) -> bool, stored: Option<StoredStatus>) {
         let now = self.clock.now().to_string();
         let _ = self.status.change(key, |record| {
             if record.status.placement.as_ref().is_some_and(|placement| which(placement.epoch)) {
                 record.status.placement = None;
+                apply_stored(&mut record.status, stored.unwrap_or_default());
                 apply_loss(&mut record.status, record.generation, &now);
             }
             Ok(())
         });
     }
 
-    /// Clears a session's placement, whether that is right or not.
+    /// Takes a session's process for gone, whether that is right or not: its placement is cleared once somebody has read what it stored.
     pub fn clear(&self, key: &Key) {
-        self.lose(key, |_| true);
+        let (this, key) = (self.clone(), key.clone());
+        tokio::spawn(async move {
+            let Some(record) = this.status.get(&key) else { return };
+            let Some(epoch) = record.status.placement.as_ref().map(|placement| placement.epoch) else { return };
+            let stored = this.stored(&record).await;
+            this.lose(&key, |placed| placed == epoch, stored);
+        });
+    }
+
+    /// What is stored of a session, asked of any pod until one tells. `None`: status knows of nothing.
+    async fn stored(&self, record: &Record) -> Option<StoredStatus> {
+        record.status.snapshot.as_ref()?;
+        loop {
+            for pod in self.status.pods() {
+                if let Ok(stored) = self.kernels.stored_status(&pod, &stored(record)).await {
+                    return Some(stored);
+                }
+            }
+            sleep(ASK_AGAIN).await;
+        }
     }
 
     /// Notices, in a while, that a pod is gone.
@@ -106,15 +129,11 @@ impl Operator {
     /// Notices it now.
     pub fn drop_pod(&self, uid: &str) {
         self.status.set_pods(|pods| pods.retain(|pod| pod.uid != uid));
-        let now = self.clock.now().to_string();
         for key in self.status.keys() {
-            let _ = self.status.change(&key, |record| {
-                if record.status.placement.as_ref().is_some_and(|placement| placement.pod_uid == uid) {
-                    record.status.placement = None;
-                    apply_loss(&mut record.status, record.generation, &now);
-                }
-                Ok(())
-            });
+            let placed = self.status.get(&key).and_then(|record| record.status.placement);
+            if placed.is_some_and(|placement| placement.pod_uid == uid) {
+                self.clear(&key);
+            }
         }
     }
 

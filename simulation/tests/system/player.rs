@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use dormouse_crds::session::Durability;
 use http::Method;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::{
     client::{Answer, BUDGET, Client},
@@ -17,6 +18,9 @@ use crate::{
 /// How long a client goes on with one thing: longer than faults last.
 const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
 
+/// How long a process may answer that has lost its session and does not know it, at most: as long as gateways see nothing new, and some.
+const OUTDATED_MAX: Duration = Duration::from_secs(120);
+
 /// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -26,6 +30,7 @@ pub enum Kind {
     Throw,
     Overrun,
     ChargeAndOverrun,
+    TooLarge,
     WriteFile,
     Upload,
     ReadFile,
@@ -56,6 +61,8 @@ pub struct Player {
     /// Whether timers and the journal can still be counted on: nothing went back.
     pub straight: bool,
     pub losses_seen: u64,
+    /// Until when somebody may answer who has lost the session and does not know it.
+    pub outdated_until: Instant,
     pub forks: Vec<Player>,
     pub acked: u64,
 }
@@ -107,6 +114,13 @@ impl Player {
                 let code = format!("globalThis.log ??= []; await callTool('charge', {{id: '{id}'}}); log.push('{id}'); {over}");
                 self.cell(&id, &code, &[Step::Push(id.clone())]).await;
             }
+            Kind::TooLarge => {
+                let id = self.id("l");
+                // Each fits by itself.
+                let calls = format!("callTool('look', {{id: '{id}', much: 'x'.repeat(9 << 20)}})");
+                let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep(1); {calls}; {calls}; await sleep(1); log.join()");
+                self.cell(&id, &code, &[Step::Push(id.clone())]).await;
+            }
             Kind::WriteFile => {
                 let id = self.id("w");
                 let code = format!(
@@ -140,18 +154,19 @@ impl Player {
         let losses = self.gateways.losses() + epoch;
         if losses > self.losses_seen {
             self.losses_seen = losses;
+            self.outdated_until = Instant::now() + OUTDATED_MAX;
             self.model.process_lost();
         }
     }
 
     async fn insist(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE;
         let mut wait = Duration::from_millis(50);
         loop {
             let gateway = self.gateways.pick(&mut self.random);
             let answer = self.client.send(&gateway, method.clone(), path, body.clone(), BUDGET).await;
             let later = answer.may_be_repeated() || is_a_blip(&answer);
-            if !later || tokio::time::Instant::now() >= until {
+            if !later || Instant::now() >= until {
                 return answer;
             }
             tokio::time::sleep(wait).await;
@@ -171,14 +186,20 @@ impl Player {
         self.look_for_losses();
         self.answered.push((key.to_owned(), code.to_owned(), answer.clone()));
         let durable = answer.json["durable"] != false;
+        // An answer ahead of storage may be of an owner that was replaced: then what it tells is lost with it.
+        let outdated = !durable && Instant::now() < self.outdated_until;
         let thrown = answer.json["error"]["message"].as_str() == Some(key);
         if answer.status == 200 && (answer.json["ok"] == true || thrown) {
             self.acked += 1;
-            self.model.done(steps, durable);
+            if outdated {
+                self.model.cut_short(steps);
+            } else {
+                self.model.done(steps, durable);
+            }
         } else {
             self.model.cut_short(steps);
         }
-        if answer.json["ok"] == true {
+        if answer.json["ok"] == true && !outdated {
             self.saw_log(&answer);
         }
         answer
@@ -297,6 +318,7 @@ impl Player {
             timers: Vec::new(),
             straight: false,
             losses_seen: self.losses_seen,
+            outdated_until: self.outdated_until,
             forks: Vec::new(),
             acked: 0,
         };

@@ -2,13 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use dormouse_crds::session::Placement;
-use dormouse_gateway::directory::{Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, merge_patch};
+use dormouse_gateway::directory::{
+    Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    cached::{REVISION_POLL, SessionCache},
+    merge_patch,
+};
 use tokio::{
     sync::{broadcast, mpsc},
     time::{Instant, sleep, sleep_until},
@@ -26,7 +30,7 @@ const API_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 enum News {
     Record(Arc<Record>),
-    Gone(Key),
+    Gone(Arc<Record>),
     Pods(Vec<KernelPod>),
 }
 
@@ -45,6 +49,13 @@ pub struct Status(Arc<Mutex<Truth>>);
 
 /// What was in it at some time.
 pub struct Backup(BTreeMap<Key, Record>, u64);
+
+impl Backup {
+    /// Whose records it has.
+    pub fn keys(&self) -> Vec<Key> {
+        self.0.keys().cloned().collect()
+    }
+}
 
 impl Status {
     fn lock(&self) -> MutexGuard<'_, Truth> {
@@ -106,8 +117,10 @@ impl Status {
 
     pub fn remove(&self, key: &Key) {
         let mut truth = self.lock();
-        truth.records.remove(key);
-        truth.tell(&News::Gone(key.clone()));
+        if let Some(record) = truth.records.remove(key) {
+            truth.version += 1;
+            truth.tell(&News::Gone(Arc::new(record)));
+        }
     }
 
     pub fn set_pods(&self, change: impl FnOnce(&mut Vec<KernelPod>)) {
@@ -126,14 +139,23 @@ impl Status {
         Backup(truth.records.clone(), truth.version)
     }
 
-    /// Puts everything back as it was, versions included: a restore of etcd.
+    /// Puts everything back as it was, versions included: a restore of etcd. Watches from versions that are gone hear nothing any more.
     pub fn restore(&self, backup: &Backup) {
         let mut truth = self.lock();
         (truth.records, truth.version) = (backup.0.clone(), backup.1);
-        let records: Vec<Record> = truth.records.values().cloned().collect();
-        for record in records {
-            truth.tell(&News::Record(Arc::new(record)));
-        }
+        truth.watchers.clear();
+    }
+
+    fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// A full list, and news from then on.
+    fn watch(&self) -> (Vec<Record>, Vec<KernelPod>, mpsc::UnboundedReceiver<News>) {
+        let (sender, news) = mpsc::unbounded_channel();
+        let mut truth = self.lock();
+        truth.watchers.push(sender);
+        (truth.records.values().cloned().collect(), truth.pods.clone(), news)
     }
 }
 
@@ -143,62 +165,31 @@ impl Truth {
     }
 }
 
-/// Status as one gateway sees it.
+/// Status as one gateway sees it: the rules are the gateway's own, the API server is not.
 pub struct Seen {
     node: Node,
     truth: Status,
     chaos: Chaos,
-    cache: RwLock<Cache>,
-    changes: broadcast::Sender<Change>,
+    sessions: SessionCache,
+    pods: RwLock<Vec<KernelPod>>,
     /// Until when news are held back.
     held: Mutex<Option<Instant>>,
-}
-
-#[derive(Default)]
-struct Cache {
-    records: BTreeMap<Key, Arc<Record>>,
-    pods: Vec<KernelPod>,
 }
 
 impl Seen {
     /// What a gateway that begins now sees.
     pub fn new(node: &Node, truth: &Status, chaos: &Chaos) -> Arc<Self> {
-        let (sender, mut news) = mpsc::unbounded_channel();
-        let cache = {
-            let mut truth = truth.lock();
-            truth.watchers.push(sender);
-            let records = truth.records.iter().map(|(key, record)| (key.clone(), Arc::new(record.clone()))).collect();
-            Cache { records, pods: truth.pods.clone() }
-        };
         let seen = Arc::new(Self {
             node: node.clone(),
             truth: truth.clone(),
             chaos: chaos.clone(),
-            cache: RwLock::new(cache),
-            changes: broadcast::Sender::new(4096),
+            sessions: SessionCache::default(),
+            pods: RwLock::default(),
             held: Mutex::new(None),
         });
-        let (watching, watcher) = (Arc::downgrade(&seen), node.clone());
-        tokio::spawn(async move {
-            while let Some(it) = news.recv().await {
-                let Some(seen) = watching.upgrade() else { return };
-                let act = Act { from: watcher.name().to_owned(), to: "status".into(), verb: "watch", name: String::new(), bytes: 0 };
-                let wait = match seen.chaos.decide(&act) {
-                    Fate::Arrives { before, .. } | Fate::ReplyLost { before } => before,
-                    // A watch that breaks is made again, and nothing is left out.
-                    _ => 1_000,
-                };
-                sleep(Duration::from_millis(wait)).await;
-                let held = *seen.held.lock().unwrap();
-                if let Some(until) = held {
-                    sleep_until(until).await;
-                }
-                if watcher.is_dead() {
-                    return;
-                }
-                seen.apply(it);
-            }
-        });
+        let news = seen.list();
+        tokio::spawn(watch(Arc::downgrade(&seen), news));
+        tokio::spawn(compare_revisions(Arc::downgrade(&seen)));
         seen
     }
 
@@ -207,42 +198,44 @@ impl Seen {
         *self.held.lock().unwrap() = Some(Instant::now() + time);
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Cache> {
-        self.cache.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read_cache(&self) -> std::sync::RwLockReadGuard<'_, Cache> {
-        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    /// Begins the watch anew.
+    fn list(&self) -> mpsc::UnboundedReceiver<News> {
+        let mut known = self.sessions.known();
+        let (records, pods, news) = self.truth.watch();
+        for record in records {
+            self.sessions.list(record, &mut known);
+        }
+        *self.pods.write().unwrap_or_else(PoisonError::into_inner) = pods;
+        self.sessions.listed(known);
+        news
     }
 
     fn apply(&self, news: News) {
-        let change = match news {
-            News::Record(record) => {
-                let key = record.key.clone();
-                self.noted(record);
-                Change::Session(key)
-            }
-            News::Gone(key) => {
-                self.write().records.remove(&key);
-                Change::Session(key)
-            }
+        match news {
+            News::Record(record) => drop(self.sessions.note(Record::clone(&record))),
+            News::Gone(record) => self.sessions.forget(&record.key, Some(&record.uid)),
             News::Pods(pods) => {
-                self.write().pods = pods;
-                Change::Pods
+                *self.pods.write().unwrap_or_else(PoisonError::into_inner) = pods;
+                self.sessions.notify(Change::Pods);
             }
-        };
-        let _ = self.changes.send(change);
+        }
     }
 
-    /// Takes a record unless the cache has a later state of the same object.
-    fn noted(&self, record: Arc<Record>) -> Arc<Record> {
-        let version = |record: &Record| record.resource_version.parse::<u64>().unwrap_or(u64::MAX);
-        let mut cache = self.write();
-        match cache.records.get(&record.key) {
-            Some(have) if have.uid == record.uid && version(&record) < version(have) => Arc::clone(have),
-            _ => {
-                cache.records.insert(record.key.clone(), Arc::clone(&record));
-                record
+    /// Asks about `key`, and takes the answer for what it is.
+    async fn ask_record(
+        &self,
+        verb: &'static str,
+        key: &Key,
+        ask: impl FnOnce(&Status) -> Result<Arc<Record>, DirectoryError>,
+    ) -> Result<Arc<Record>, DirectoryError> {
+        let sent = self.sessions.sending(key);
+        match self.ask(verb, key, ask).await {
+            Ok(record) => Ok(self.sessions.answered(Record::clone(&record), &sent)),
+            Err(error) => {
+                if matches!(error, DirectoryError::NotFound) {
+                    self.sessions.forget(key, None);
+                }
+                Err(error)
             }
         }
     }
@@ -286,26 +279,24 @@ impl Seen {
 #[async_trait]
 impl Directory for Seen {
     fn get(&self, key: &Key) -> Option<Arc<Record>> {
-        self.read_cache().records.get(key).cloned()
+        self.sessions.get(key)
     }
 
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        let read = self.ask("read", key, |truth| truth.get(key).map(Arc::new).ok_or(DirectoryError::NotFound)).await;
+        let read = self.ask_record("read", key, |truth| truth.get(key).map(Arc::new).ok_or(DirectoryError::NotFound)).await;
         match read {
-            Ok(record) => Ok(self.noted(record)),
             Err(DirectoryError::Conflict) => Err(DirectoryError::unavailable("try again")),
-            Err(error) => Err(error),
+            read => read,
         }
     }
 
     fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
-        let cache = self.read_cache();
-        cache.records.values().filter(|record| namespace.is_none_or(|wanted| record.key.namespace == wanted)).cloned().collect()
+        self.sessions.all(namespace)
     }
 
     async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
         let key = new.key.clone();
-        self.ask("create", &key, |truth| truth.create(new)).await.map(|record| self.noted(record))
+        self.ask_record("create", &key, |truth| truth.create(new)).await
     }
 
     async fn patch(&self, key: &Key, patch: SessionPatch) -> Result<Arc<Record>, DirectoryError> {
@@ -318,7 +309,7 @@ impl Directory for Seen {
             }
             Ok(())
         };
-        self.ask("patch", key, |truth| truth.change(key, change)).await.map(|record| self.noted(record))
+        self.ask_record("patch", key, |truth| truth.change(key, change)).await
     }
 
     async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
@@ -326,7 +317,7 @@ impl Directory for Seen {
             record.deleting = true;
             Ok(())
         };
-        self.ask("delete", key, |truth| truth.change(key, change)).await.map(drop)
+        self.ask_record("delete", key, |truth| truth.change(key, change)).await.map(drop)
     }
 
     async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
@@ -345,22 +336,65 @@ impl Directory for Seen {
             record.status.placement = Some(placement);
             Ok(())
         };
-        self.ask("assign", &seen.key, |truth| truth.change(&seen.key, change)).await.map(|record| self.noted(record))
+        self.ask_record("assign", &seen.key, |truth| truth.change(&seen.key, change)).await
     }
 
     fn pods(&self, _namespace: &str, _pool: &str) -> Vec<KernelPod> {
-        self.read_cache().pods.clone()
+        self.pods.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn pod(&self, _namespace: &str, placement: &Placement) -> Option<KernelPod> {
-        self.read_cache().pods.iter().find(|pod| pod.pod == placement.pod && pod.uid == placement.pod_uid).cloned()
+        self.pods("", "").into_iter().find(|pod| pod.pod == placement.pod && pod.uid == placement.pod_uid)
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
+        self.sessions.changes()
     }
 
     fn pending(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+}
+
+/// Hears what is new, and begins anew when the cache says that status went back.
+async fn watch(seen: Weak<Seen>, mut news: mpsc::UnboundedReceiver<News>) {
+    let Some(mut rollbacks) = seen.upgrade().map(|seen| seen.sessions.rollbacks()) else { return };
+    loop {
+        let next = tokio::select! {
+            biased;
+            _ = rollbacks.changed() => None,
+            Some(next) = news.recv() => Some(next),
+        };
+        let Some(this) = seen.upgrade() else { return };
+        let act = Act { from: this.node.name().to_owned(), to: "status".into(), verb: "watch", name: String::new(), bytes: 0 };
+        let wait = match this.chaos.decide(&act) {
+            Fate::Arrives { before, .. } | Fate::ReplyLost { before } => before,
+            // A watch that breaks is made again, and nothing is left out.
+            _ => 1_000,
+        };
+        sleep(Duration::from_millis(wait)).await;
+        let held = *this.held.lock().unwrap();
+        if let Some(until) = held {
+            sleep_until(until).await;
+        }
+        if this.node.is_dead() {
+            return;
+        }
+        match next {
+            Some(next) => this.apply(next),
+            None => news = this.list(),
+        }
+    }
+}
+
+/// Compares the version of status with what was seen, as a gateway does that nobody uses.
+async fn compare_revisions(seen: Weak<Seen>) {
+    loop {
+        sleep(REVISION_POLL).await;
+        let Some(this) = seen.upgrade().filter(|this| !this.node.is_dead()) else { return };
+        let known = this.sessions.revision();
+        if let Ok(found) = this.ask("revision", &Key::new("", ""), |truth| Ok(truth.version())).await {
+            this.sessions.compare_revision(known, u128::from(found));
+        }
     }
 }

@@ -23,7 +23,7 @@ use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_seal::Seal;
 use dormouse_service::{
-    Clock, Metrics,
+    Clock, Ids, Metrics,
     tls::{Identity, PeerClient, PeerIdentity, Process},
     wire::Http,
 };
@@ -35,6 +35,7 @@ use crate::{
     network::Network,
     node::Node,
     operator::Operator,
+    random::Random,
     service::Service,
     status::{Seen, Status},
     store::{Disk, Reached},
@@ -123,6 +124,7 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
             let world = World::new(seed, rates, mutant);
             let chaos = world.chaos.clone();
             tokio::select! {
+                biased;
                 done = tokio::time::timeout(RUN_MAX, scenario(world)) => {
                     done.unwrap_or_else(|_| panic!("not over after {} h: {:?}", RUN_MAX.as_secs() / 3_600, chaos.trace().last()))
                 }
@@ -180,6 +182,11 @@ impl World {
         *numbers
     }
 
+    /// The names that a process gives.
+    fn ids(&self, process: &str) -> Ids {
+        Ids::seeded(Random::of(self.chaos.seed(), &("ids", process)).next())
+    }
+
     /// The store as a process of this name reaches it.
     pub fn store(&self, node: &Node) -> Reached {
         Reached { node: node.clone(), disk: self.disk.clone(), chaos: self.chaos.clone() }
@@ -197,7 +204,7 @@ impl World {
         let tools = BrokerTools::new(client, "{name}.{namespace}:443");
         let config =
             PodConfig { pod: name.to_owned(), namespace: TEAM.to_owned(), slots, cache_bytes: 64 << 20, store_prefix: PREFIX.to_owned() };
-        let environment = Environment { clock: self.clock, threads: Threads::Inline };
+        let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name) };
         let pod =
             Pod::within(config, ENGINE.clone(), Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
         let host = Identity::new(Process::Kernel, TEAM, name).dns_name();
@@ -229,12 +236,14 @@ impl World {
         let identity = PeerIdentity { process: Process::Gateway, namespace: "system".into(), name: Some(name.into()) };
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
         let gateway = Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default()))
-            .with_clock(self.clock);
+            .with_clock(self.clock)
+            .with_ids(self.ids(name));
         let host = format!("{name}.gateway");
         self.network.listen(&host, &node, gateway.routes(CancellationToken::new()));
         let (wakes, ends) = (gateway.background_wakes(CancellationToken::new()), node.clone());
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = wakes => {},
                 () = ends.died() => {},
             }
@@ -254,7 +263,7 @@ impl World {
             seal: Arc::new(Seal::none()),
         };
         let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
-        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http).expect("a broker");
+        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http, &self.ids(name)).expect("a broker");
         let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
         self.network.listen(&host, &node, broker.router(TEAM));
         node

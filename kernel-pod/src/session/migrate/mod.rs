@@ -154,6 +154,7 @@ impl Actor {
             Ok(replayed)
         };
         let replayed = tokio::select! {
+            biased;
             replayed = tokio::time::timeout(MIGRATION_TIMEOUT, work) => replayed.unwrap_or_else(|_| Err(took_too_long())),
             () = cut.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the migration was interrupted; the session goes on under its engine")),
         };

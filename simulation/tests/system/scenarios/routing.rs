@@ -136,7 +136,6 @@ fn a_restored_status_is_noticed_and_epochs_do_not_climb() {
 }
 
 #[test]
-#[ignore = "the simulated status keeps a copy of the rule for records that went back"]
 fn a_running_gateway_notices_that_status_went_back() {
     scenario(|world| async move {
         let Stage { world, client, gateway, pod } = stage(world, &spec()).await;

@@ -17,7 +17,6 @@ fn a_timer_fires_in_a_session_that_sleeps() {
 }
 
 #[test]
-#[ignore = "the simulated operator does not ask the store what a dead pod had stored, as the real one does"]
 fn a_timer_fires_although_its_pod_dies_before_anybody_heard_of_it() {
     scenario(|world| async move {
         let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
