@@ -18,20 +18,20 @@ use super::cells::Scripts;
 use super::leave::Leave;
 use super::ops::{InFlight, Settled};
 use super::setback::{Answered, Blame, Setback};
-use super::state::{RunningCell, SessionState};
 use super::unresolved::{Tries, Unresolved};
-use super::{EvalJob, Fault, Handle, Message, Reply, taken_over};
+use super::{EvalJob, Fault, Handle, Host, Message, Reply, Supervisor, taken_over};
 use crate::claim::Claim;
 use crate::contents::Contents;
-use crate::pod::Shared;
 use crate::slots::Slot;
+use crate::record::{RunningCell, SessionState};
 
 /// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
 const RERUNS_MAX: u32 = 3;
 
 /// A session's task.
 pub(crate) struct Actor {
-    pub(super) pod: Arc<Shared>,
+    pub(super) host: Arc<Host>,
+    pub(super) supervisor: Arc<dyn Supervisor>,
     pub(super) handle: Handle,
     pub(super) mailbox: mpsc::Receiver<Message>,
     /// The newest assignment.
@@ -122,14 +122,16 @@ enum Step {
 
 impl Actor {
     pub(super) fn new(
-        pod: Arc<Shared>,
+        host: Arc<Host>,
+        supervisor: Arc<dyn Supervisor>,
         assignment: Assignment,
         handle: Handle,
         mailbox: mpsc::Receiver<Message>,
         claim: Option<Claim>,
     ) -> Self {
         Self {
-            pod,
+            host,
+            supervisor,
             handle,
             mailbox,
             assignment,
