@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -26,12 +26,9 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::claimed::Claimed;
+use crate::claimed::{BODY_BYTES_MAX, Claimed};
 use crate::files;
 use crate::pod::{Pod, Running};
-
-/// The largest request body, in bytes: a cell's source and a spec.
-pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// How long answers may take to leave after every session is stored.
 const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
@@ -52,9 +49,15 @@ pub(crate) async fn serve(pod: Pod, listener: TcpListener, tls: TlsFiles, shutdo
 }
 
 #[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) pod: Pod,
+struct App {
+    pod: Pod,
     stop: CancellationToken,
+}
+
+impl FromRef<App> for Pod {
+    fn from_ref(app: &App) -> Self {
+        app.pod.clone()
+    }
 }
 
 pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {

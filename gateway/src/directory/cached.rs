@@ -160,6 +160,7 @@ impl SessionCache {
         }
     }
 
+    /// An object is gone: the one of this uid, if one is named.
     pub fn forget(&self, key: &Key, uid: Option<&str>) {
         let mut cache = self.write();
         let same = cache.records.get(key).is_some_and(|have| uid.is_none_or(|uid| have.uid == uid));

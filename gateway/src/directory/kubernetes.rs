@@ -1,7 +1,7 @@
 //! Sessions as API objects: a watch keeps a cache of all of them and of the kernel pods; writes go to the API server.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -119,7 +119,7 @@ async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<S
 
 async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Shared) {
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
-    let mut unlisted = HashMap::new();
+    let mut unlisted = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => unlisted = shared.sessions.known(),

@@ -24,7 +24,7 @@ pub(crate) struct Receiving {
 impl Receiving {
     /// Begins with nothing.
     pub(crate) async fn begin(contents: Arc<Contents>) -> Result<Self, ApiError> {
-        let name = format!("{UPLOAD_PREFIX}{}", contents.pod.environment.ids.digits(ID_DIGITS));
+        let name = format!("{UPLOAD_PREFIX}{}", contents.backing.ids.digits(ID_DIGITS));
         let receiving = Self { _busy: Arc::clone(&contents.busy), contents, name };
         receiving.contents.begin(&receiving.name).await.map_err(failed)?;
         Ok(receiving)

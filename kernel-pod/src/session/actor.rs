@@ -1,7 +1,10 @@
 //! The loop of a session: what arrives, and in which order it is dealt with.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use dormouse_crds::session::OperatingMode;
@@ -18,20 +21,20 @@ use super::cells::Scripts;
 use super::leave::Leave;
 use super::ops::{InFlight, Settled};
 use super::setback::{Answered, Blame, Setback};
-use super::state::{RunningCell, SessionState};
 use super::unresolved::{Tries, Unresolved};
-use super::{EvalJob, Fault, Handle, Message, Reply, taken_over};
+use super::{EvalJob, Fault, Handle, Host, Message, Reply, Supervisor, taken_over};
 use crate::claim::Claim;
 use crate::contents::Contents;
-use crate::pod::Shared;
 use crate::slots::Slot;
+use crate::record::{RunningCell, SessionState};
 
 /// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
 const RERUNS_MAX: u32 = 3;
 
 /// A session's task.
 pub(crate) struct Actor {
-    pub(super) pod: Arc<Shared>,
+    pub(super) host: Arc<Host>,
+    pub(super) supervisor: Arc<dyn Supervisor>,
     pub(super) handle: Handle,
     pub(super) mailbox: mpsc::Receiver<Message>,
     /// The newest assignment.
@@ -72,6 +75,8 @@ pub(crate) struct Actor {
     pub(super) tries: Option<Tries>,
     /// Whether a commit was begun that did not come to its end: its segment may lie in the store unnamed.
     pub(super) lost_commit: bool,
+    /// Whether a message comes before an operation that has settled, if both are there.
+    pub(super) messages_first: bool,
     /// When it was looked last whether those are still there who wait.
     pub(super) looked_at_queue: Option<Instant>,
     pub(super) leaving: Option<Leave>,
@@ -122,14 +127,16 @@ enum Step {
 
 impl Actor {
     pub(super) fn new(
-        pod: Arc<Shared>,
+        host: Arc<Host>,
+        supervisor: Arc<dyn Supervisor>,
         assignment: Assignment,
         handle: Handle,
         mailbox: mpsc::Receiver<Message>,
         claim: Option<Claim>,
     ) -> Self {
         Self {
-            pod,
+            host,
+            supervisor,
             handle,
             mailbox,
             assignment,
@@ -153,6 +160,7 @@ impl Actor {
             unresolved: None,
             tries: None,
             lost_commit: false,
+            messages_first: false,
             looked_at_queue: None,
             leaving: None,
         }
@@ -207,16 +215,20 @@ impl Actor {
                 None => std::future::pending().await,
             }
         };
+        self.messages_first = !self.messages_first;
+        let message = async { Step::Message(self.mailbox.recv().await) };
+        let settled = async { Step::Settled(settled.await) };
         tokio::select! {
-            message = self.mailbox.recv() => Step::Message(message),
+            // A deadline passes once; what comes without end comes after, and sleep last of all.
+            biased;
             () = decided(self.claim.as_ref()) => Step::Decided,
-            settled = settled => Step::Settled(settled),
             () = store => Step::Store,
-            () = idle => Step::Idle,
-            () = rest => Step::Rest,
             () = resolve => Step::Resolve,
             () = over => Step::BootstrapOver,
             () = waited => Step::QueueWaited,
+            step = in_turns(self.messages_first, message, settled) => step,
+            () = idle => Step::Idle,
+            () = rest => Step::Rest,
         }
     }
 
@@ -335,6 +347,20 @@ impl Actor {
             self.on_result(Err(fault));
         }
     }
+}
+
+/// Whichever is ready. When both are, the one whose turn it is: neither clients nor timers of zero milliseconds keep the other from its turn.
+async fn in_turns<T>(first: bool, one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| {
+        let ready = if first { one.as_mut().poll(context) } else { other.as_mut().poll(context) };
+        match ready {
+            Poll::Pending if first => other.as_mut().poll(context),
+            Poll::Pending => one.as_mut().poll(context),
+            ready => ready,
+        }
+    })
+    .await
 }
 
 /// Ends when the claim is decided; never without one.

@@ -103,59 +103,59 @@ impl Actor {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let writer = self.pod.storage.writer().await.map_err(Fault::Unstored)?;
+        let writer = self.host.storage.writer().await.map_err(Fault::Unstored)?;
         let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
         live.owned.epoch = epoch;
         // Until the commit is known to be done: pieces may have been put that no head names.
         let lost_before = std::mem::replace(&mut self.lost_commit, true);
         let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unstored)?;
         live.state.event_seq = event_seq;
-        if let Some(page) = self.pod.tools.page(&self.assignment.uid) {
+        if let Some(page) = self.host.tools.page(&self.assignment.uid) {
             live.state.page = Some(page);
         }
-        let time = self.pod.environment.clock.now();
+        let time = self.host.environment.clock.now();
         let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
         let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
-        let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
+        let (owned, host) = (live.owned.clone(), Arc::clone(&self.host));
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
         let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
-        let put_id = claim::put_id(pod.boot(), &pod.environment.ids.next().to_string());
-        let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
+        let put_id = claim::put_id(&host.boot, &host.environment.ids.next().to_string());
+        let (commit, step) = begin(host.environment.threads, owned, change, annex, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
-        let outcome = attempt.drive(&pod.storage, COMMIT_TIMEOUT).await;
+        let outcome = attempt.drive(&host.storage, COMMIT_TIMEOUT).await;
         let took = began.elapsed();
         match outcome {
             Outcome::Committed(owned) => {
-                self.pod.metrics.commit(CommitOutcome::Committed, took);
+                self.host.metrics.commit(CommitOutcome::Committed, took);
                 self.lost_commit = lost_before;
                 let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 (live.dirty, live.moved, live.answered) = (false, false, None);
                 if let Some(head) = &live.owned.head {
-                    self.pod.storage.sweep(live.contents.committed(head).await);
+                    self.host.storage.sweep(live.contents.committed(head).await);
                 }
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-                self.pod.metrics.lag(lag);
-                collect_garbage(&self.pod.storage, &before, live);
+                self.host.metrics.lag(lag);
+                collect_garbage(&self.host.storage, &before, live);
                 Ok(Stored::Done(attempt.written))
             }
             Outcome::Unsent(error) => {
-                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
+                self.host.metrics.commit(CommitOutcome::Unavailable, took);
                 let Some(live) = &mut self.live else { return Err(Fault::Unstored(error)) };
                 live.contents.unsent(table.is_some()).await;
                 live.journal = journal;
                 if was_full { Ok(Stored::TooSlow) } else { Err(Fault::Unstored(error)) }
             }
             Outcome::Unknown(error) => {
-                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
+                self.host.metrics.commit(CommitOutcome::Unavailable, took);
                 self.unresolved = Some(Box::new(Unresolved::new(attempt)));
                 Err(Fault::Unstored(error))
             }
             Outcome::Lost(outcome, fault) => {
-                self.pod.metrics.commit(outcome, took);
+                self.host.metrics.commit(outcome, took);
                 Err(fault)
             }
         }

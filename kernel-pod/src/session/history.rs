@@ -11,13 +11,13 @@ use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::actor::Actor;
-use super::state::SessionState;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
 use crate::slots::Slot;
 use crate::storage::Storage;
 use crate::stored;
+use crate::record::SessionState;
 
 /// Times that a parent's state is read: it may commit meanwhile, and what it named may be gone with that.
 const FORK_ATTEMPTS_MAX: u32 = 5;
@@ -91,7 +91,7 @@ impl Actor {
         };
         let slot = match self.live.take() {
             Some(live) => live.slot,
-            None => match self.pod.slot(&self.assignment.uid).await {
+            None => match self.supervisor.slot(&self.assignment.uid).await {
                 Ok(slot) => slot,
                 Err(error) => return Ok(Err(error)),
             },
@@ -101,10 +101,10 @@ impl Actor {
         if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
             Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
         }
-        let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
+        let slept = self.host.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
         self.setback = None;
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
-        self.pod.tools.forget_page(&self.assignment.uid);
+        self.host.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
         let mut state = then.rewound().numbered_after(now.as_ref());
         state.operations.note(operation, next_sequence(&owned));
@@ -130,13 +130,13 @@ impl Actor {
             return Ok(InHand { owned: live.owned.clone(), state: Some(live.state.clone()), tail: Vec::new() });
         }
         let epoch = self.assignment.epoch;
-        self.pod.storage_ready().await.map_err(Fault::Unavailable)?;
+        self.host.storage.ready().await.map_err(Fault::Unavailable)?;
         let (anchor, mut tail) = (self.anchor(), Vec::new());
-        let stored = self.pod.storage.head(&self.key(), anchor).await.map_err(Fault::Unavailable)?;
+        let stored = self.host.storage.head(&self.key(), anchor).await.map_err(Fault::Unavailable)?;
         let owned = match self.acquire(stored) {
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Corrupt(_) => {
-                let found = stored::read(&self.pod.storage, &self.key(), epoch, anchor).await.map_err(Fault::Unavailable)?;
+                let found = stored::read(&self.host.storage, &self.key(), epoch, anchor).await.map_err(Fault::Unavailable)?;
                 let etag = found.as_ref().and_then(|found| found.etag.clone());
                 let head = found.map(|found| {
                     tail = found.journal.tail;
@@ -157,10 +157,10 @@ impl Actor {
         wanted: &str,
     ) -> Result<(Head, engine::Instance, SessionState, engine::Settings), Fault> {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        let base = checkpoint(&self.pod.storage, &self.key(), owned.head.as_deref(), wanted).await?;
+        let base = checkpoint(&self.host.storage, &self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
-        let engine = engines::of(&self.pod, &base).await?;
-        let segments = self.pod.storage.segments(&base).await.map_err(Fault::Unavailable)?;
+        let engine = engines::of(&self.host, &base).await?;
+        let segments = self.host.storage.segments(&base).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
         let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
@@ -180,12 +180,12 @@ impl Actor {
             let message = format!("spec.source.session names `{name}`, which does not exist: make this session again with another source");
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
-        let parent = self.pod.config.session_key(&uid, &name);
-        let encrypts = self.pod.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
+        let parent = self.host.session_key(&uid, &name);
+        let encrypts = self.host.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
         let mut read_before = None;
         for _ in 0..FORK_ATTEMPTS_MAX {
             let stored =
-                stored::read(&self.pod.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
+                stored::read(&self.host.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
             let Some(stored) = stored else {
                 let message = format!("session `{}` has stored nothing that could be forked: run a cell in it, or wake it", parent.name);
                 return Err(failed(ErrorCode::Conflict, message));
@@ -204,18 +204,18 @@ impl Actor {
                     return Err(failed(ErrorCode::SnapshotCorrupt, message));
                 }
                 (None, None) => stored.head,
-                (Some(wanted), _) => match checkpoint(&self.pod.storage, &parent, Some(&stored.head), wanted).await? {
+                (Some(wanted), _) => match checkpoint(&self.host.storage, &parent, Some(&stored.head), wanted).await? {
                     Some(state) => state,
                     None => continue,
                 },
             };
-            let engine = engines::of(&self.pod, &state).await?;
+            let engine = engines::of(&self.host, &state).await?;
             let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
             // The parent may have committed since it was read, and its old segments gone with that.
-            if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
+            if !self.host.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
                 continue;
             }
-            let Some((segments, source)) = self.pod.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
+            let Some((segments, source)) = self.host.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
             let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
@@ -228,7 +228,7 @@ impl Actor {
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
             self.commit_with(Some(Arc::new(plan.base)), None).await?;
-            self.pod.metrics.woke(source);
+            self.host.metrics.woke(source);
             return Ok(Woke::Storage);
         }
         let message = format!(

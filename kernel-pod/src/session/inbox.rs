@@ -110,7 +110,7 @@ impl Actor {
 
     fn on_eval(&mut self, mut job: EvalJob) {
         // What is recorded has a key: a cell that must begin again knows itself by it.
-        let key = job.request.idempotency_key.get_or_insert_with(|| self.pod.environment.ids.next().to_string()).clone();
+        let key = job.request.idempotency_key.get_or_insert_with(|| self.host.environment.ids.next().to_string()).clone();
         let same = |other: &&mut EvalJob| other.request.idempotency_key.as_ref() == Some(&key);
         if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
             return known.waiters.extend(job.waiters);

@@ -7,7 +7,7 @@ use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::history::{JournalBody, JournalRecord};
 
 use super::actor::Live;
-use super::state::RunningCell;
+use crate::record::RunningCell;
 
 /// Bytes of a cell's source that the journal keeps.
 const SOURCE_BYTES_MAX: usize = 16 << 10;

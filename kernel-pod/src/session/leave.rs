@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::actor::Actor;
 use super::{Message, Reply, gone};
-use crate::pod::Pod;
 
 /// Why a session's task ends.
 pub(super) enum Leave {
@@ -31,7 +30,7 @@ impl Actor {
             Some(Leave::Drained(_)) | None => gone("the pod is stopping"),
         };
         self.live = None;
-        self.pod.registry.remove(&uid, &self.handle);
+        self.supervisor.ended(&uid, &self.handle);
         self.mailbox.close();
         while let Ok(message) = self.mailbox.try_recv() {
             self.turn_away(message, &error);
@@ -40,15 +39,15 @@ impl Actor {
         match self.leaving.take() {
             Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
             // Another process may have the same epoch by right: to say that it is not here would be taken for that one's word.
-            Some(Leave::Withdrawn(_)) => drop(self.pod.cache.take(&uid)),
+            Some(Leave::Withdrawn(_)) => drop(self.host.cache.take(&uid)),
             Some(Leave::Forgotten(reply)) => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
+                self.host.cache.take(&uid);
+                self.host.reports.forgotten(&uid, self.assignment.epoch);
                 let _ = reply.send(Ok(()));
             }
             Some(Leave::Gone(_)) | None => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
+                self.host.cache.take(&uid);
+                self.host.reports.forgotten(&uid, self.assignment.epoch);
             }
         }
     }
@@ -58,8 +57,7 @@ impl Actor {
         let stays = matches!(self.leaving, Some(Leave::Gone(_) | Leave::Withdrawn(_)));
         let later = message.assignment().filter(|assignment| stays && assignment.epoch > self.assignment.epoch).cloned();
         match later {
-            // Where there is no room for it, whoever waits is told that the task has ended.
-            Some(assignment) => drop(Pod::of(Arc::clone(&self.pod)).send(&assignment, message)),
+            Some(assignment) => Arc::clone(&self.supervisor).pass_on(&assignment, message),
             None => message.refuse(error.clone()),
         }
     }

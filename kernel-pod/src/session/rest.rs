@@ -20,7 +20,7 @@ impl Actor {
     /// Gives it back.
     pub(super) fn rest(&mut self) {
         if let Some(live) = &mut self.live {
-            self.pod.metrics.gave_back(live.instance.give_back());
+            self.host.metrics.gave_back(live.instance.give_back());
             live.owned.top = Top::default();
             live.rests = true;
         }

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::actor::{Actor, Live};
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
-use super::state::{Pending, RunningCell};
 use super::{EvalJob, Fault, budget, ended, journal, setback};
 use crate::metrics::CellOutcome;
+use crate::record::{Pending, RunningCell};
 
 /// The number of the bootstrap code, which is no cell of the user's.
 pub(super) const BOOTSTRAP_CELL: u64 = 0;
@@ -237,7 +237,7 @@ impl Actor {
         result.stats.committed_bytes += committed_bytes;
         result.durable = durable;
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
-        self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
+        self.host.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
         // Before the answer: who has it may count on the session's being idle.
         self.offer_slot();

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::actor::Actor;
 use super::run::{BOOTSTRAP_CELL, EvalEnd};
-use super::state::{RunningCell, SessionState};
 use super::{EvalJob, Fault, journal};
+use crate::record::{RunningCell, SessionState};
 
 /// A session as it answered last, where that is ahead of its last commit.
 pub(super) struct Answered {

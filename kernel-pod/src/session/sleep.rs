@@ -23,8 +23,8 @@ impl Actor {
         self.lost_commit |= live.contents.may_have_left_pieces();
         let owned = Owned { top: Top::default(), ..live.owned };
         let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
-        let kept = self.pod.cache.put(&self.assignment.uid, copy);
-        self.pod.metrics.copies(kept);
+        let kept = self.host.cache.put(&self.assignment.uid, copy);
+        self.host.metrics.copies(kept);
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())

@@ -30,8 +30,8 @@ impl Actor {
             self.publish(EventBody::State { state: report.state });
         }
         self.told = Some(report.clone());
-        self.pod.reports.session(report);
-        self.pod.metrics.live(self.pod.slots.used());
+        self.host.reports.session(report);
+        self.host.metrics.live(self.host.slots.used());
     }
 
     /// Appends to the event log, and to the streams of those who wait for the running cell.

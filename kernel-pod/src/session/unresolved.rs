@@ -87,10 +87,10 @@ impl Actor {
     /// The outer error: it is still not known. The inner: the session is not this process's to go on with.
     async fn resolve_within(&mut self, patience: Duration) -> Result<Result<(), Fault>, ApiError> {
         let Some(Unresolved(mut attempt)) = self.unresolved.take().map(|unresolved| *unresolved) else { return Ok(Ok(())) };
-        let (pod, began) = (Arc::clone(&self.pod), Instant::now());
-        match attempt.drive(&pod.storage, patience).await {
+        let (host, began) = (Arc::clone(&self.host), Instant::now());
+        match attempt.drive(&host.storage, patience).await {
             Outcome::Committed(_) => {
-                pod.metrics.commit(CommitOutcome::Committed, began.elapsed());
+                host.metrics.commit(CommitOutcome::Committed, began.elapsed());
                 self.failure = None;
                 Ok(Ok(()))
             }

@@ -13,15 +13,16 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::{Actor, Live};
-use super::ops::{Caller, InFlight};
+use super::ops::InFlight;
 use super::run::BOOTSTRAP_CELL;
-use super::state::SessionState;
 use super::{EvalJob, Fault, budget, engines, gone, taken_over};
 use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
 use crate::slots::Slot;
+use crate::tools::Caller;
+use crate::record::SessionState;
 
 /// Times that head and segments are read: a commit may rewrite them between two reads.
 const RESTORE_ATTEMPTS_MAX: u32 = 3;
@@ -84,16 +85,16 @@ impl Actor {
     async fn wake(&mut self) -> Result<Woke, Fault> {
         self.resolve().await?;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        self.pod.storage_ready().await.map_err(Fault::Failed)?;
+        self.host.storage.ready().await.map_err(Fault::Failed)?;
         let uid = self.assignment.uid.clone();
-        let slot = self.pod.slot(&uid).await.map_err(Fault::Unavailable)?;
+        let slot = self.supervisor.slot(&uid).await.map_err(Fault::Unavailable)?;
         self.respec = false;
-        let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
+        let copy = self.host.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
         self.verify = false;
         if let Some(copy) = copy {
-            match Box::pin(engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings)).await {
+            match Box::pin(engines::restore(&self.host, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
-                    self.pod.metrics.woke(WakeSource::Cache);
+                    self.host.metrics.woke(WakeSource::Cache);
                     self.lay(instance, settings, copy.owned, copy.state, slot);
                     if let Some(live) = &mut self.live {
                         live.journal = copy.journal;
@@ -110,7 +111,7 @@ impl Actor {
     }
 
     pub(super) fn key(&self) -> SessionKey {
-        self.pod.config.session_key(&self.assignment.uid, &self.assignment.name)
+        self.host.session_key(&self.assignment.uid, &self.assignment.name)
     }
 
     /// What is known to have been stored: by status, or by this process, which told of it and may not have been heard yet.
@@ -123,7 +124,7 @@ impl Actor {
     pub(super) fn acquire(&self, stored: Option<(Result<Head, HeadError>, String)>) -> Acquire {
         let epoch = self.assignment.epoch;
         match acquire::acquire(self.key(), epoch, self.anchor().as_ref().map(Anchor::version), stored) {
-            Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, self.pod.boot())) => {
+            Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, &self.host.boot)) => {
                 Acquire::Stale { epoch }
             }
             acquired => acquired,
@@ -134,8 +135,8 @@ impl Actor {
         let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             // Most sessions are of the current engine: an instance for one is made while the head is on its way.
-            let (key, current) = (self.key(), self.pod.engines.current());
-            let (stored, blank) = tokio::join!(self.pod.storage.head(&key, self.anchor()), async { current.blank(&settings) });
+            let (key, current) = (self.key(), self.host.engines.current());
+            let (stored, blank) = tokio::join!(self.host.storage.head(&key, self.anchor()), async { current.blank(&settings) });
             let stored = stored.map_err(Fault::Failed)?;
             let blank = blank.map_err(|error| Fault::Unavailable(internal(&error)))?;
             let owned = match self.acquire(stored) {
@@ -144,7 +145,7 @@ impl Actor {
                     return self.begin_as_fork(settings, owned, slot).await;
                 }
                 Acquire::Fresh(owned) => {
-                    self.pod.metrics.woke(WakeSource::Fresh);
+                    self.host.metrics.woke(WakeSource::Fresh);
                     self.lay(blank.fresh(), settings, owned, SessionState::fresh(&self.assignment), slot);
                     return Ok(Woke::No);
                 }
@@ -152,8 +153,8 @@ impl Actor {
                 other => return Err(gone_from_head(&other)),
             };
             let Some(head) = owned.head.clone() else { continue };
-            let engine = engines::of(&self.pod, &head).await?;
-            let Some((segments, source)) = self.pod.storage.segments_from(&head).await.map_err(Fault::Failed)? else {
+            let engine = engines::of(&self.host, &head).await?;
+            let Some((segments, source)) = self.host.storage.segments_from(&head).await.map_err(Fault::Failed)? else {
                 // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
                 if missing == owned.etag {
                     return Err(corrupt(&"the head names a segment that is not in the store"));
@@ -170,7 +171,7 @@ impl Actor {
                 Some(answered) => answered,
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
             };
-            self.pod.metrics.woke(source);
+            self.host.metrics.woke(source);
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
             if let Some(live) = &mut self.live {
@@ -208,13 +209,13 @@ impl Actor {
                 arrived: Instant::now(),
             });
         }
-        let clock = self.pod.environment.clock;
+        let clock = self.host.environment.clock;
         let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());
         let epoch = self.assignment.epoch;
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || std::mem::take(&mut self.lost_commit);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
-        let contents = Arc::new(Contents::new(Arc::clone(&self.pod), self.key(), epoch, owned.head.as_deref()));
+        let contents = Arc::new(Contents::new(self.host.backing(), self.key(), epoch, owned.head.as_deref()));
         instance.set_blobs(Some(self.modules(&contents)));
         self.live = Some(Live {
             instance,
@@ -252,7 +253,7 @@ impl Actor {
     pub(super) fn caller(&self) -> Option<Caller> {
         let broker = self.assignment.spec.tool_broker_ref.as_ref()?.name.clone();
         Some(Caller {
-            tools: Arc::clone(&self.pod.tools),
+            tools: Arc::clone(&self.host.tools),
             broker,
             namespace: self.assignment.namespace.clone(),
             session: self.assignment.name.clone(),
@@ -264,7 +265,7 @@ impl Actor {
 
     /// After a later epoch came to a live session: is what we hold still what is stored?
     pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
-        let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
+        let stored = self.host.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
         let etag = stored.map(|(_, etag)| etag);
         self.verify = false;
         if self.live.as_ref().is_some_and(|live| live.owned.etag != etag) {

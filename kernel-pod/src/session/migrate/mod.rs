@@ -12,19 +12,18 @@ use std::time::Duration;
 use dormouse_engine::{EngineError, Instance, Settings};
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_protocol::history::{JournalBody, JournalEntry, Migration, NotCarried};
-use dormouse_protocol::kernel::{JournalCall, StoredCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
-use super::state::Pending;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
 use crate::modules::{Modules, PACKAGE_PREFIX};
-use crate::pod::Pod;
+use crate::stored;
 use plan::{Plan, plan};
 use replay::{Replay, files, globals};
+use crate::record::Pending;
 
 /// Entries of the journal that are read at once.
 const JOURNAL_PAGE: usize = 10_000;
@@ -57,7 +56,7 @@ impl Actor {
     async fn migrate(&mut self, dry_run: bool) -> Result<Result<Migration, ApiError>, Fault> {
         self.ensure_live().await?;
         let Some(live) = &self.live else { return Ok(Err(gone("the session has no instance"))) };
-        let (from, to) = (live.instance.engine().digest().to_string(), self.pod.engines.current().digest().to_string());
+        let (from, to) = (live.instance.engine().digest().to_string(), self.host.engines.current().digest().to_string());
         if live.state.running.is_some() {
             let message = "a cell of the session awaits something: wait for it, or interrupt it";
             return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
@@ -111,17 +110,12 @@ impl Actor {
     }
 
     async fn whole_journal(&self) -> Result<Vec<JournalEntry>, ApiError> {
-        let pod = Pod::of(Arc::clone(&self.pod));
-        let session = StoredCall {
-            namespace: self.assignment.namespace.clone(),
-            name: self.assignment.name.clone(),
-            uid: self.assignment.uid.clone(),
-            anchor: self.anchor(),
-        };
+        let storage = &self.host.storage;
         let mut entries: Vec<JournalEntry> = Vec::new();
         loop {
             let after = entries.last().map_or(0, |last| last.seq);
-            let page = pod.stored_journal(&JournalCall { session: session.clone(), after, limit: JOURNAL_PAGE }).await?;
+            let Some(stored) = stored::read(storage, &self.key(), u64::MAX, self.anchor()).await? else { return Ok(entries) };
+            let page = stored::journal(storage, stored, after, JOURNAL_PAGE).await?;
             if let Some(damage) = page.damage {
                 return Err(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the journal cannot be read as a whole: {damage}")));
             }
@@ -137,7 +131,7 @@ impl Actor {
     async fn replays_contents(&self) -> Result<Arc<Contents>, ApiError> {
         let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
         let head = live.owned.head.as_deref();
-        let contents = Arc::new(Contents::empty(Arc::clone(&self.pod), self.key(), self.assignment.epoch, head));
+        let contents = Arc::new(Contents::empty(self.host.backing(), self.key(), self.assignment.epoch, head));
         // Its cells find the packages that they found, and no others.
         contents.carry(&live.contents, PACKAGE_PREFIX).await;
         Ok(contents)
@@ -165,7 +159,7 @@ impl Actor {
     /// Runs the cells of the plan in a new instance.
     async fn replay(&self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
         let settings = budget::settings(&self.assignment.spec)?;
-        let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
+        let mut instance = self.host.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
         instance.set_blobs(Some(Arc::new(Modules::closed(Arc::clone(contents)))));
         let mut replay = Replay::new(instance, budget::budget(&self.assignment.spec, None));
         if let Some(bootstrap) = self.assignment.spec.bootstrap.as_ref().filter(|bootstrap| !bootstrap.code.trim().is_empty()) {
