@@ -13,7 +13,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// The rooms that a source names by `crate::`, outside of comments.
 fn named(source: &str, rooms: &BTreeSet<String>) -> BTreeSet<String> {
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let names = code.flat_map(|line| line.split("crate::").skip(1).map(|rest| rest.split(|it: char| !it.is_alphanumeric() && it != '_').next()));
+    let names =
+        code.flat_map(|line| line.split("crate::").skip(1).map(|rest| rest.split(|it: char| !it.is_alphanumeric() && it != '_').next()));
     names.flatten().map(str::to_owned).filter(|name| rooms.contains(name)).collect()
 }
 
@@ -61,8 +62,7 @@ fn no_room_imports_one_that_imports_it() {
 
 #[test]
 fn a_circle_over_three_rooms_is_found() {
-    let imports: BTreeMap<String, BTreeSet<String>> = [("a", ["b"]), ("b", ["c"]), ("c", ["a"])]
-        .map(|(room, names)| (room.to_owned(), names.map(str::to_owned).into()))
-        .into();
+    let imports: BTreeMap<String, BTreeSet<String>> =
+        [("a", ["b"]), ("b", ["c"]), ("c", ["a"])].map(|(room, names)| (room.to_owned(), names.map(str::to_owned).into())).into();
     assert_eq!(circle(&imports, "a").unwrap(), ["a", "b", "c", "a"]);
 }

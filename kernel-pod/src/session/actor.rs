@@ -25,8 +25,8 @@ use super::unresolved::{Tries, Unresolved};
 use super::{EvalJob, Fault, Handle, Host, Message, Reply, Supervisor, taken_over};
 use crate::claim::Claim;
 use crate::contents::Contents;
-use crate::slots::Slot;
 use crate::record::{RunningCell, SessionState};
+use crate::slots::Slot;
 
 /// Times that a cell is begun again after a predecessor's late write before its client has to send it again.
 const RERUNS_MAX: u32 = 3;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::actor::Live;
 use super::journal;
 use super::ops::InFlight;
-use crate::tools::Caller;
 use crate::record::{Pending, STREAM_INTERRUPTED, SessionState};
+use crate::tools::Caller;
 
 /// Bytes of all calls and requests that wait in a record, as JSON. The record rides in every head.
 const WAITING_REQUESTS_BYTES_MAX: usize = 6 << 20;

@@ -4,8 +4,8 @@ use dormouse_engine::{Engine, EngineError, Image, Instance, Settings};
 use dormouse_lifecycle::Head;
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::{Fault, Host};
 use super::wake::internal;
+use super::{Fault, Host};
 
 /// Lays a memory back in the engine that its head names.
 pub(super) async fn restore(host: &Host, head: Option<&Head>, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {

@@ -14,10 +14,10 @@ use super::actor::Actor;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
+use crate::record::SessionState;
 use crate::slots::Slot;
 use crate::storage::Storage;
 use crate::stored;
-use crate::record::SessionState;
 
 /// Times that a parent's state is read: it may commit meanwhile, and what it named may be gone with that.
 const FORK_ATTEMPTS_MAX: u32 = 5;

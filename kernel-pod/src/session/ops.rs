@@ -9,8 +9,8 @@ use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::tools::Caller;
 use crate::record::{Pending, SessionState};
+use crate::tools::Caller;
 
 /// The longest that a timer sleeps before it looks at the clock again.
 const TIMER_SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -20,9 +20,9 @@ use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
+use crate::record::SessionState;
 use crate::slots::Slot;
 use crate::tools::Caller;
-use crate::record::SessionState;
 
 /// Times that head and segments are read: a commit may rewrite them between two reads.
 const RESTORE_ATTEMPTS_MAX: u32 = 3;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use dormouse_crds::session::Durability;
+use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use http::Method;
 use serde_json::json;
 use tokio::time::Instant;
@@ -17,6 +17,15 @@ use crate::{
 
 /// How long a client goes on with one thing: longer than faults last.
 const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
+
+/// What looks and need not do so once.
+pub const LOOKS: &str = "looks-";
+
+/// Files that are brought at the same time.
+const BESIDE: [&str; 4] = ["v0", "v1", "v2", "v3"];
+
+/// Every file that a client may look at.
+const FILES: [&str; 6] = ["f", "u", "v0", "v1", "v2", "v3"];
 
 /// How long a process may answer that has lost its session and does not know it, at most: as long as gateways see nothing new, and some.
 const OUTDATED_MAX: Duration = Duration::from_secs(120);
@@ -33,6 +42,7 @@ pub enum Kind {
     TooLarge,
     WriteFile,
     Upload,
+    Uploads,
     ReadFile,
     Timer,
     Retry,
@@ -41,6 +51,8 @@ pub enum Kind {
     Fork,
     Sleep,
     Wake,
+    Interrupt,
+    Wedge,
 }
 
 pub struct Player {
@@ -64,6 +76,8 @@ pub struct Player {
     /// Until when somebody may answer who has lost the session and does not know it.
     pub outdated_until: Instant,
     pub forks: Vec<Player>,
+    /// Sessions whose bootstrap never ends, and that were deleted.
+    pub wedged: Vec<String>,
     pub acked: u64,
 }
 
@@ -130,11 +144,19 @@ impl Player {
                 self.cell(&id, &code, &[Step::Write("f".to_owned(), id.clone())]).await;
             }
             Kind::Upload => self.upload().await,
-            Kind::ReadFile => self.read_file(if self.made.is_multiple_of(2) { "f" } else { "u" }).await,
+            Kind::Uploads => self.uploads().await,
+            Kind::Interrupt => self.interrupt().await,
+            Kind::Wedge => self.wedge().await,
+            Kind::ReadFile => {
+                let file = *self.random.pick(&FILES);
+                self.read_file(file).await;
+            }
             Kind::Timer => {
                 let (id, wait) = (self.id("s"), self.random.between(100, 120_000));
-                let code =
-                    format!("globalThis.fired ??= []; setTimeout(() => fired.push('{id}'), {wait}); globalThis.log ??= []; log.join()");
+                // It looks until it is told: nobody has to wake the session for that.
+                let code = format!(
+                    "globalThis.fired ??= []; setTimeout(async () => {{ fired.push('{id}'); for (;;) {{ try {{ await callTool('look', {{id: '{LOOKS}{id}'}}); return }} catch {{ await sleep(1000) }} }} }}, {wait}); globalThis.log ??= []; log.join()"
+                );
                 if self.cell(&id, &code, &[]).await.json["ok"] == true {
                     self.timers.push(id);
                 }
@@ -160,18 +182,12 @@ impl Player {
     }
 
     async fn insist(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer {
-        let until = Instant::now() + PATIENCE;
-        let mut wait = Duration::from_millis(50);
-        loop {
-            let gateway = self.gateways.pick(&mut self.random);
-            let answer = self.client.send(&gateway, method.clone(), path, body.clone(), BUDGET).await;
-            let later = answer.may_be_repeated() || is_a_blip(&answer);
-            if !later || Instant::now() >= until {
-                return answer;
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(Duration::from_secs(5));
-        }
+        self.sender().insist(method, path, body, BUDGET).await
+    }
+
+    /// Sends what may take its time while the player does something else.
+    fn sender(&mut self) -> Sender {
+        Sender { client: self.client.clone(), gateways: self.gateways.clone(), random: Random::of(self.random.next(), &"sender") }
     }
 
     async fn order(&mut self, order: &str) -> Answer {
@@ -233,6 +249,63 @@ impl Player {
         } else {
             self.model.cut_short(&steps);
         }
+    }
+
+    /// Several contents at the same time.
+    async fn uploads(&mut self) {
+        let id = self.id("m");
+        let content = format!("{id} ").repeat(100_000 / (id.len() + 1)).into_bytes();
+        let sent = BESIDE.map(|file| {
+            let (mut sender, content) = (self.sender(), content.clone());
+            let path = format!("/{}/files/{file}", self.name);
+            async move { sender.insist(Method::PUT, &path, Some(content), BUDGET).await }
+        });
+        let answers = futures::future::join_all(sent).await;
+        self.look_for_losses();
+        for (file, answer) in BESIDE.iter().zip(answers) {
+            let steps = [Step::Write((*file).to_owned(), id.clone())];
+            if answer.is_ok() {
+                self.acked += 1;
+                self.model.done(&steps, true);
+            } else {
+                self.model.cut_short(&steps);
+            }
+        }
+    }
+
+    /// Ends a cell that would wait for years.
+    async fn interrupt(&mut self) {
+        let id = self.id("i");
+        let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep(1e11); log.push('never')");
+        let body = json!({"code": code, "idempotencyKey": id}).to_string().into_bytes();
+        let (mut sender, path) = (self.sender(), format!("/{}/eval", self.name));
+        // A cell that waits is no request that hangs.
+        let waiting = tokio::spawn(async move { sender.insist(Method::POST, &path, Some(body), PATIENCE).await });
+        let until = Instant::now() + PATIENCE;
+        while !waiting.is_finished() {
+            assert!(Instant::now() < until, "a cell that awaits can be interrupted: {id}");
+            let pause = self.random.between(200, 4_000);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            self.order("interrupt").await;
+        }
+        let answer = waiting.await.expect("a cell's client");
+        assert!(answer.json["ok"] != true, "it was interrupted: {}", answer.json);
+        self.look_for_losses();
+        self.model.cut_short(&[Step::Push(id)]);
+    }
+
+    /// A session whose bootstrap never ends answers, and goes when it is told to.
+    async fn wedge(&mut self) {
+        let name = format!("{}w{}", self.name, self.wedged.len() + 1);
+        let spec = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "await sleep(1e12)".to_owned() }), ..crate::world::spec() };
+        let gateway = self.gateways.pick(&mut self.random);
+        self.client.create(&gateway, &name, &spec).await;
+        let answer = self.client.try_eval(&gateway, &name, "w1", "1").await;
+        assert!(!answer.is_ok(), "no cell runs before the bootstrap: {}", answer.json);
+        self.client.order(&gateway, &name, "interrupt").await;
+        let deleted = self.insist(Method::DELETE, &format!("/{name}"), None).await;
+        assert!(deleted.is_ok() || deleted.status == 404, "a session can be deleted: {} {}", deleted.status, deleted.json);
+        self.wedged.push(name);
     }
 
     async fn read_file(&mut self, file: &str) {
@@ -320,6 +393,7 @@ impl Player {
             losses_seen: self.losses_seen,
             outdated_until: self.outdated_until,
             forks: Vec::new(),
+            wedged: Vec::new(),
             acked: 0,
         };
         // What was answered ahead of its commit may not be in what was forked.
@@ -332,11 +406,19 @@ impl Player {
     /// At rest: everything that was acked is there, timers have fired, and nothing that was made is there twice.
     pub async fn finish(&mut self) {
         self.look_for_losses();
+        if self.straight && self.durability == Durability::PerEval && !self.gateways.status_went_back() {
+            for timer in &self.timers {
+                assert!(self.world.service.times(&format!("{LOOKS}{timer}")) > 0, "a timer fires though nobody asks: {timer}");
+            }
+        }
         let id = self.id("end");
         let answer = self.cell(&id, "globalThis.log ??= []; log.join()", &[]).await;
         assert!(answer.json["ok"] == true, "every session runs when faults stop: {} {} {}", self.name, answer.status, answer.json);
-        for file in ["f", "u"] {
+        for file in FILES {
             self.read_file(file).await;
+        }
+        for session in std::mem::take(&mut self.wedged) {
+            assert_eq!(self.world.status.get(&key(&session)), None, "a session whose bootstrap never ends can be deleted: {session}");
         }
         if self.straight && self.durability == Durability::PerEval {
             let id = self.id("end");
@@ -362,6 +444,30 @@ impl Player {
             let begun = items.iter().filter(|entry| entry["idempotencyKey"] == key.as_str()).count();
             assert!(begun <= 1, "no cell is begun twice: {key} of {}", self.name);
             assert!(first.json["ok"] != true || begun == 1, "what was acked is in the journal: {key} of {}", self.name);
+        }
+    }
+}
+
+/// Sends one thing to whatever gateway, until it is answered for good.
+struct Sender {
+    client: Client,
+    gateways: Gateways,
+    random: Random,
+}
+
+impl Sender {
+    async fn insist(&mut self, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
+        let until = Instant::now() + PATIENCE;
+        let mut wait = Duration::from_millis(50);
+        loop {
+            let gateway = self.gateways.pick(&mut self.random);
+            let answer = self.client.send(&gateway, method.clone(), path, body.clone(), budget).await;
+            let later = answer.may_be_repeated() || is_a_blip(&answer);
+            if !later || Instant::now() >= until {
+                return answer;
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(5));
         }
     }
 }

@@ -47,7 +47,8 @@ impl Wire for Service {
         Box::pin(async move {
             let body: Value =
                 request.body().and_then(|body| body.as_bytes()).and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
-            let id = body.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let asked = request.url().query_pairs().find(|(name, _)| name == "id").map(|(_, id)| id.into_owned());
+            let id = body.get("id").and_then(Value::as_str).map(str::to_owned).or(asked).unwrap_or_default();
             let act = Act { from: "broker".into(), to: "service".into(), verb: "CALL", name: id.clone(), bytes: 0 };
             let fate = this.chaos.decide(&act);
             let make = |this: &Self| {

@@ -51,9 +51,10 @@ pub struct Status(Arc<Mutex<Truth>>);
 pub struct Backup(BTreeMap<Key, Record>, u64);
 
 impl Backup {
-    /// Whose records it has.
-    pub fn keys(&self) -> Vec<Key> {
-        self.0.keys().cloned().collect()
+    /// Whether the same sessions are there now, and the same of them are being deleted.
+    pub fn has_the_sessions_of(&self, status: &Status) -> bool {
+        let of = |records: &BTreeMap<Key, Record>| records.values().map(|it| (it.uid.clone(), it.deleting)).collect::<Vec<_>>();
+        of(&self.0) == of(&status.lock().records)
     }
 }
 

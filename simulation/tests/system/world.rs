@@ -263,7 +263,8 @@ impl World {
             seal: Arc::new(Seal::none()),
         };
         let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
-        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http, &self.ids(name)).expect("a broker");
+        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http, &self.ids(name))
+            .expect("a broker");
         let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
         self.network.listen(&host, &node, broker.router(TEAM));
         node

@@ -20,10 +20,10 @@ use super::actor::Actor;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
 use crate::modules::{Modules, PACKAGE_PREFIX};
+use crate::record::Pending;
 use crate::stored;
 use plan::{Plan, plan};
 use replay::{Replay, files, globals};
-use crate::record::Pending;
 
 /// Entries of the journal that are read at once.
 const JOURNAL_PAGE: usize = 10_000;
