@@ -18,6 +18,7 @@ mod files;
 mod metrics;
 mod modules;
 mod pod;
+mod record;
 mod registry;
 mod report;
 pub mod scheduler;
