@@ -16,7 +16,7 @@ use dormouse_service::error::ApiResult;
 use futures::{Stream, StreamExt as _};
 
 use crate::contents::{Receiving, place, stored};
-use crate::pod::Pod;
+use crate::pod::{Pod, task_ended};
 use crate::session::Message;
 use crate::session::files::{Ask, Content, Opened, Told};
 
@@ -28,7 +28,8 @@ const LENGTH_BYTES: usize = 4;
 
 impl Pod {
     async fn ask_files(&self, assignment: &Assignment, ask: Ask) -> Result<Told, ApiError> {
-        self.ask(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply)).await
+        let unanswered = if ask.is_read() { task_ended } else { unknown };
+        self.ask_once(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply), unanswered).await
     }
 
     /// Names below a directory.
@@ -154,6 +155,12 @@ fn known_headers(entry: &FileEntry) -> [(HeaderName, String); 4] {
         (header::ACCEPT_RANGES, "bytes".to_owned()),
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
     ]
+}
+
+/// The session's task is gone, and with it the word on what it did to a file.
+fn unknown() -> ApiError {
+    let message = "the session's task ended unexpectedly, and may have changed the file before: read it, then decide";
+    ApiError::new(ErrorCode::OutcomeUnknown, message)
 }
 
 fn mismatch() -> ApiError {

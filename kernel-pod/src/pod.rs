@@ -374,9 +374,19 @@ impl Pod {
     }
 
     pub(crate) async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
+        self.ask_once(assignment, message, task_ended).await
+    }
+
+    /// The same of what may not arrive twice: `unanswered` says what to answer when the session's task ends without a word.
+    pub(crate) async fn ask_once<T>(
+        &self,
+        assignment: &Assignment,
+        message: impl FnOnce(Reply<T>) -> Message,
+        unanswered: impl FnOnce() -> ApiError,
+    ) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.send(assignment, message(reply))?;
-        answer.await.map_err(|_| ended())?
+        answer.await.unwrap_or_else(|_| Err(unanswered()))
     }
 
     /// Puts a message into the session's mailbox, starting the session if it is not here.
@@ -407,9 +417,10 @@ async fn drain_one(handle: Handle) {
     }
 }
 
-/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked.
-pub(crate) fn ended() -> ApiError {
-    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
+/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked, and by its key what was carried out.
+pub(crate) fn task_ended() -> ApiError {
+    let message = "the session's task ended unexpectedly; send the request again, with its idempotencyKey if it has one";
+    ApiError::new(ErrorCode::Internal, message).again()
 }
 
 impl Shared {

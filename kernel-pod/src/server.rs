@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claimed::{BODY_BYTES_MAX, Claimed};
 use crate::files;
-use crate::pod::{Pod, Running};
+use crate::pod::{Pod, Running, task_ended};
 
 /// How long answers may take to leave after every session is stored.
 const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
@@ -112,7 +112,7 @@ async fn eval(State(app): State<App>, headers: HeaderMap, Claimed(call, claim): 
     match running.events.recv().await {
         Some(first) => Ok(lines(app.stop, cell_events(id, first, running))),
         None => {
-            let result = running.answer.await.map_err(|_| broken())??;
+            let result = running.answer.await.unwrap_or_else(|_| Err(task_ended()))?;
             Ok(lines(app.stop, futures::stream::iter([final_event(id, 0, result)])))
         }
     }
@@ -135,7 +135,7 @@ fn cell_events(id: String, first: Event, running: Running) -> impl Stream<Item =
         if ended {
             return None;
         }
-        let event = match running.answer.await.unwrap_or_else(|_| Err(broken())) {
+        let event = match running.answer.await.unwrap_or_else(|_| Err(task_ended())) {
             Ok(result) => final_event(id.clone(), seq, result),
             Err(error) => event(id.clone(), seq, EventBody::Error { code: error.code, message: error.message }),
         };
@@ -150,10 +150,6 @@ fn final_event(id: String, seq: u64, result: EvalResult) -> Event {
 
 fn event(session_id: String, seq: u64, body: EventBody) -> Event {
     Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }
-}
-
-fn broken() -> ApiError {
-    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
 }
 
 async fn wake(State(app): State<App>, Claimed(assignment, claim): Claimed<Assignment>) -> ApiResult<Json<SessionReport>> {

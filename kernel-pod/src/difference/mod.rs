@@ -92,7 +92,7 @@ impl Differences {
             let Some(head) = state(&host.storage, key, stored, wanted).await? else { continue };
             let engine = session::engine_of(host, &head).await.map_err(|fault| fault.error())?;
             let Some(segments) = host.storage.segments(&head).await? else { continue };
-            let image = session::image(&engine, &head, &segments).map_err(|fault| fault.error())?;
+            let image = session::image(&head, &segments).map_err(|fault| fault.error())?;
             let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error.to_string()))?;
             let new = self.new_session(&engine).await?;
             let contents = Arc::new(Contents::new(host.backing(), key.clone(), head.epoch, Some(&head)));

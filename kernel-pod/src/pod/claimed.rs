@@ -8,7 +8,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{Pod, Running, ended};
+use super::{Pod, Running, task_ended};
 use crate::claim::Claim;
 use crate::session::{EvalJob, Message, Waiter, gone};
 
@@ -23,7 +23,7 @@ impl Pod {
     pub async fn eval_claimed(&self, call: EvalCall, claim: Option<Claim>) -> Result<EvalResult, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.send_eval(call, Waiter { reply, stream: None }, claim.as_ref()).await?;
-        let result = answer.await.map_err(|_| ended())??;
+        let result = answer.await.map_err(|_| task_ended())??;
         confirmed(claim).await?;
         Ok(result)
     }
@@ -47,7 +47,7 @@ impl Pod {
     pub async fn wake_claimed(&self, assignment: Assignment, claim: Option<Claim>) -> Result<SessionReport, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.send_claimed(&assignment, Message::Wake(Box::new(assignment.clone()), reply), claim.as_ref()).await?;
-        let report = answer.await.map_err(|_| ended())??;
+        let report = answer.await.map_err(|_| task_ended())??;
         confirmed(claim).await?;
         Ok(report)
     }

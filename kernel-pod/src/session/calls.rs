@@ -6,9 +6,9 @@ use dormouse_protocol::event::EventBody;
 use dormouse_protocol::history::JournalBody;
 use serde_json::{Value, json};
 
-use super::actor::Live;
 use super::journal;
 use super::ops::InFlight;
+use super::phase::Live;
 use crate::record::{Pending, STREAM_INTERRUPTED, SessionState};
 use crate::tools::Caller;
 

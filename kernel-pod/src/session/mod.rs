@@ -21,6 +21,7 @@ mod lag;
 mod leave;
 mod migrate;
 mod ops;
+mod phase;
 mod rest;
 mod retries;
 mod run;
@@ -243,9 +244,13 @@ impl Handle {
     }
 }
 
-/// Why a session cannot go on as it was.
+/// Why something was not done, and what that means for the session.
 pub(crate) enum Fault {
-    /// It is not here any more.
+    /// It cannot be done as it was asked. The session is as it was.
+    Refused(ApiError),
+    /// It cannot be done now: no slot, no storage. The session is as it was.
+    Unavailable(ApiError),
+    /// The session is not here any more.
     Gone(ApiError),
     /// A predecessor's write is newer than what was restored: restore, and run the unacked cell again.
     Superseded,
@@ -253,17 +258,25 @@ pub(crate) enum Fault {
     Ended(CellError),
     /// What ran last is not stored. The instance goes back to what was answered before it, and the same request may be sent again.
     Unstored(ApiError),
-    /// It cannot be done now: no slot, no storage. The session is as it was.
-    Unavailable(ApiError),
+    /// The same, and nobody knows yet whether it is stored: the commit is sent again before anything else is done.
+    Unresolved(Box<commit::Attempt>, ApiError),
     /// It cannot run until someone changes something.
     Failed(ApiError),
+    /// It cannot run under this spec: its bootstrap code would end so again.
+    BadBootstrap(ApiError),
 }
 
 impl Fault {
     /// What a client is told.
     pub(crate) fn error(&self) -> ApiError {
         match self {
-            Self::Gone(error) | Self::Unavailable(error) | Self::Unstored(error) | Self::Failed(error) => error.clone(),
+            Self::Refused(error)
+            | Self::Unavailable(error)
+            | Self::Gone(error)
+            | Self::Unstored(error)
+            | Self::Unresolved(_, error)
+            | Self::Failed(error)
+            | Self::BadBootstrap(error) => error.clone(),
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
             Self::Ended(error) => ApiError::new(error.code, error.message.clone()),
         }

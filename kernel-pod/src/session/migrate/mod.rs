@@ -52,59 +52,51 @@ impl Actor {
         let _ = reply.send(answer);
     }
 
-    /// Moves the session to the current engine; with `dry_run`, only tells what would come of it. An error of the answer leaves the session as it is.
-    async fn migrate(&mut self, dry_run: bool) -> Result<Result<Migration, ApiError>, Fault> {
+    /// Moves the session to the current engine; with `dry_run`, only tells what would come of it.
+    async fn migrate(&mut self, dry_run: bool) -> Result<Migration, Fault> {
         self.ensure_live().await?;
-        let Some(live) = &self.live else { return Ok(Err(gone("the session has no instance"))) };
+        let live = self.phase.live().ok_or_else(|| Fault::Refused(no_instance()))?;
         let (from, to) = (live.instance.engine().digest().to_string(), self.host.engines.current().digest().to_string());
         if live.state.running.is_some() {
             let message = "a cell of the session awaits something: wait for it, or interrupt it";
-            return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         }
         let mut report = Migration { from: from.clone(), to: to.clone(), dry_run, ..Migration::default() };
         if from == to {
-            return Ok(Ok(report));
+            return Ok(report);
         }
-        if live.dirty || live.owned.head.is_none() {
+        if live.is_dirty() || live.owned.head.is_none() {
             self.commit().await?;
         }
-        let entries = match self.whole_journal().await {
-            Ok(entries) => entries,
-            Err(error) => return Ok(Err(error)),
-        };
+        let entries = self.whole_journal().await.map_err(Fault::Refused)?;
         if !dry_run {
             let label = format!("engine-{}", from.get(..LABEL_DIGITS).unwrap_or_default());
-            if let Err(error) = self.make_checkpoint(label.clone(), None).await? {
-                return Ok(Err(error));
-            }
+            self.make_checkpoint(label.clone(), None).await?;
             report.checkpoint = Some(label);
         }
         let plan = plan(&entries);
         report.notes.clone_from(&plan.notes);
-        let contents = match self.replays_contents().await {
-            Ok(contents) => contents,
-            Err(error) => return Ok(Err(error)),
-        };
+        let contents = self.replays_contents().await.map_err(Fault::Refused)?;
         let replayed = match self.replay_and_compare(plan, &contents, &mut report).await {
             Ok(replayed) => replayed,
             Err(error) => {
                 contents.discard().await;
-                return Ok(Err(error));
+                return Err(Fault::Refused(error));
             }
         };
         if dry_run {
             replayed.contents.discard().await;
-            return Ok(Ok(report));
+            return Ok(report);
         }
         self.take_over(replayed).await;
         self.note_migration(from, to);
         self.commit().await?;
         report.migrated = true;
-        Ok(Ok(report))
+        Ok(report)
     }
 
     fn note_migration(&mut self, from: String, to: String) {
-        if let Some(live) = &mut self.live {
+        if let Some(live) = self.phase.live_mut() {
             live.note(JournalBody::Migrated { from, to });
         }
     }
@@ -129,7 +121,7 @@ impl Actor {
 
     /// What the replay's instance has outside its heap.
     async fn replays_contents(&self) -> Result<Arc<Contents>, ApiError> {
-        let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
+        let Some(live) = self.phase.live() else { return Err(no_instance()) };
         let head = live.owned.head.as_deref();
         let contents = Arc::new(Contents::empty(self.host.backing(), self.key(), self.assignment.epoch, head));
         // Its cells find the packages that they found, and no others.
@@ -192,7 +184,7 @@ impl Actor {
 
     /// Says which globals and contexts are missing or other ones. A context is carried as it is.
     async fn compare(&mut self, replayed: &mut Replayed, report: &mut Migration) -> Result<(), ApiError> {
-        let Some(live) = &mut self.live else { return Err(gone("the session has no instance")) };
+        let Some(live) = self.phase.live_mut() else { return Err(no_instance()) };
         let budget = replayed.replay.budget;
         let before = copy(&mut live.instance, &replayed.settings)?;
         let before = globals(before, &budget).await.map_err(|error| spent(0, &error))?;
@@ -216,7 +208,7 @@ impl Actor {
     /// Puts the replayed instance in the place of the one that was.
     async fn take_over(&mut self, replayed: Replayed) {
         let modules = self.modules(&replayed.contents);
-        let Some(live) = &mut self.live else { return };
+        let Some(live) = self.phase.live_mut() else { return };
         let Replayed { replay, contents, settings } = replayed;
         contents.carry(&live.contents, CONTEXT_PREFIX).await;
         let now = live.clock.now_ms();
@@ -229,7 +221,7 @@ impl Actor {
         live.instance.set_blobs(Some(modules));
         live.contents = contents;
         live.settings = settings;
-        (live.dirty, live.moved) = (true, true);
+        live.moved = true;
         live.in_flight = super::ops::InFlight::resume(&live.state, live.clock, None);
     }
 }
@@ -250,6 +242,10 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
         Some(_) => None,
     };
     before.iter().filter_map(other).collect()
+}
+
+fn no_instance() -> ApiError {
+    gone("the session has no instance")
 }
 
 fn took_too_long() -> ApiError {
