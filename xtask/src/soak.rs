@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{fuzz, tools, workspace};
+use crate::{broken, fuzz, tools, workspace};
 
-/// How long one part may take. A part that takes longer has failed.
-const PART_SECONDS_MAX: u64 = 3_600;
+/// How long one part may take. A part that takes longer has failed. The longest is the simulation of the processes: a quarter of a second a seed.
+const PART_SECONDS_MAX: u64 = 6 * 3_600;
 /// Tests in a soak say what they did in lines that begin so.
 const MARK: &str = "soak: ";
 /// Tells tests to run their whole counts.
@@ -28,8 +28,9 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
+    Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
     Part { name: "full-disk", package: "dormouse-store", test: "full_disk", env: (SOAK_ENV, "1") },
     Part { name: "network", package: "dormouse-kernel", test: "storage_faults", env: (SOAK_ENV, "1") },
@@ -43,7 +44,7 @@ const PARTS: [Part; 9] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, damage, full-disk, network, processes, mutants, claimants, forks, collect, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
@@ -53,7 +54,10 @@ pub struct Args {
 /// Runs the parts and prints what they said.
 pub fn run(args: &Args) -> Result<()> {
     for wanted in &args.parts {
-        ensure!(wanted == fuzz::NAME || PARTS.iter().any(|part| part.name == wanted), "there is no part {wanted}");
+        ensure!(
+            [fuzz::NAME, broken::NAME].contains(&wanted.as_str()) || PARTS.iter().any(|part| part.name == wanted),
+            "there is no part {wanted}"
+        );
     }
     let wanted = |name: &str| args.parts.is_empty() || args.parts.iter().any(|wanted| wanted == name);
     let parts: Vec<&Part> = PARTS.iter().filter(|part| wanted(part.name)).collect();
@@ -67,6 +71,9 @@ pub fn run(args: &Args) -> Result<()> {
         let lines = run_part(part).with_context(|| format!("the soak of {}", part.name))?;
         said.extend(lines.into_iter().map(|line| format!("{}: {line}", part.name)));
         said.push(format!("{}: {} s", part.name, began.elapsed().as_secs()));
+    }
+    if wanted(broken::NAME) {
+        said.extend(broken::run()?);
     }
     if wanted(fuzz::NAME) {
         said.extend(fuzz::run(args.keep)?);

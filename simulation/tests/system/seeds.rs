@@ -371,6 +371,13 @@ fn every_promise_holds_under_every_fault() {
         }
         return;
     }
+    if let Some(seeds) = number("DORMOUSE_UNTIL_BROKEN") {
+        match (1..=seeds).find_map(|seed| Some((seed, run_seed(seed, None).err()?))) {
+            Some((seed, (broken, _))) => say(&format!("soak: broken by seed {seed}: {}", broken.lines().next().unwrap_or_default())),
+            None => say(&format!("soak: not broken by {seeds} seeds")),
+        }
+        return;
+    }
     let (seeds, threads) = (number("DORMOUSE_SEEDS").unwrap_or(SEEDS), std::thread::available_parallelism().map_or(1, |n| n.get() as u64));
     let first = number("DORMOUSE_FIRST_SEED").unwrap_or(1);
     let (total, broken) = (Mutex::new((0, 0)), Mutex::new(Vec::new()));

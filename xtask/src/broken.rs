@@ -1,0 +1,121 @@
+//! The processes, wrong in one place each: what the simulation of them notices, and how soon.
+//!
+//! A mutant is a patch in `simulation/mutants`, whose first line says what is wrong. It is applied to a copy of the tree, so the tree itself stays
+//! as it is, and what is compiled of it lies beside what is compiled of the tree.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace;
+
+/// The name of this part of `soak`.
+pub const NAME: &str = "processes-wrong";
+
+/// Where the patches are.
+const PATCHES: &str = "simulation/mutants";
+
+/// Seeds within which each must be noticed, by the scenarios or by the explorer.
+const SEEDS_MAX: &str = "5000";
+
+/// Runs every mutant, and says who has noticed it.
+pub fn run() -> Result<Vec<String>> {
+    let copy = workspace::target().join("mutants");
+    let mut said = Vec::new();
+    let mut missed = Vec::new();
+    for patch in patches()? {
+        let name = name_of(&patch);
+        copy_tree(&copy)?;
+        apply(&patch, &copy)?;
+        let mut build = cargo(&copy);
+        workspace::run(build.args(["test", "--release", "--workspace", "--test", "system", "--no-run"]))?;
+        let scenario = first(&copy, "scenarios", |line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))?;
+        let seed = first(&copy, "every_promise", |line| line.strip_prefix("soak: broken by "))?;
+        if scenario.is_none() && seed.is_none() {
+            missed.push(name.clone());
+        }
+        let or = |found: Option<String>| found.unwrap_or_else(|| "-".to_owned());
+        said.push(format!("{NAME}: {name}: {}: {}", or(scenario), or(seed)));
+        eprintln!("{}", said.last().map_or("", String::as_str));
+    }
+    ensure!(missed.is_empty(), "{}\nnobody notices: {}", said.join("\n"), missed.join(", "));
+    Ok(said)
+}
+
+fn patches() -> Result<Vec<PathBuf>> {
+    let folder = workspace::root().join(PATCHES);
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut patches: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    patches.sort();
+    Ok(patches)
+}
+
+fn name_of(patch: &Path) -> String {
+    patch.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The tree as it is now, without what git does not know. Files that are the same keep their times, so that nothing of them is compiled again.
+fn copy_tree(to: &Path) -> Result<()> {
+    let listed = workspace::output(git(&workspace::root()).args(["ls-files", "-z"]))?;
+    for name in listed.split('\0').filter(|name| !name.is_empty()) {
+        let (from, to) = (workspace::root().join(name), to.join(name));
+        let Ok(bytes) = std::fs::read(&from) else { continue };
+        if std::fs::read(&to).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        if let Some(folder) = to.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&to, bytes).with_context(|| format!("write {}", to.display()))?;
+    }
+    Ok(())
+}
+
+/// Lines around a change may have changed, the changed ones not.
+fn apply(patch: &Path, tree: &Path) -> Result<()> {
+    workspace::run(git(tree).args(["apply", "-p0", "-C0"]).arg(patch))
+}
+
+fn git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    // A copy below the target folder is no checkout; nor may it be taken for a part of the one around it.
+    git.current_dir(folder).env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
+    git
+}
+
+fn cargo(tree: &Path) -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.current_dir(tree).env("CARGO_TARGET_DIR", workspace::target());
+    cargo
+}
+
+/// Runs tests until they end, and answers the first line that tells something.
+fn first(tree: &Path, tests: &str, tells: impl Fn(&str) -> Option<&str>) -> Result<Option<String>> {
+    let mut command = cargo(tree);
+    command.args(["test", "--release", "--workspace", "--test", "system", "--", "--nocapture", "--test-threads=1", tests]);
+    command.env("DORMOUSE_UNTIL_BROKEN", SEEDS_MAX);
+    let output = command.output().with_context(|| format!("start {}", workspace::show(&command)))?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().find_map(tells).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutant_fits_the_tree_and_says_what_is_wrong() {
+        let patches = patches().unwrap();
+        assert!(!patches.is_empty());
+        for patch in patches {
+            let text = std::fs::read_to_string(&patch).unwrap();
+            assert!(text.starts_with("# ") && text.contains("\n+"), "{}", patch.display());
+            let checked = git(&workspace::root()).args(["apply", "--check", "-p0", "-C0"]).arg(&patch).output().unwrap();
+            assert!(checked.status.success(), "{}: {}", patch.display(), String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+}
