@@ -19,7 +19,7 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::mpsc;
 
-use crate::{ca::Authority, config::Config, reports::Hub, revision::Revisions, storage::Stores};
+use crate::{ca::Authority, config::Config, reports::Hub, revision::Revisions, session::cleared::Cleared, storage::Stores};
 
 /// What every reconciler has at hand.
 pub struct Context {
@@ -49,6 +49,8 @@ pub struct Context {
     pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
     /// When a session's status was last written, by uid: what is merely busy is written at intervals.
     pub written: Mutex<HashMap<String, Timestamp>>,
+    /// Sessions whose placement was cleared of late.
+    pub cleared: Cleared,
 }
 
 impl std::fmt::Debug for Context {

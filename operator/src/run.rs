@@ -116,6 +116,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         caches: caches.clone(),
         pool_triggers,
         written: std::sync::Mutex::default(),
+        cleared: Default::default(),
     });
     let made_here = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
     let brokers_cache = caches.brokers.clone();

@@ -44,8 +44,8 @@ pub(super) fn stored(result: &EvalResult) -> Json {
     Json::of(&stored).unwrap_or_else(|_| Json::null())
 }
 
-/// What a retry under `key` is told.
-pub(super) fn answer(known: &Known<'_>, key: &str) -> Result<EvalResult, ApiError> {
+/// What a retry under `key` is told. `is_durable` says it of the sequence of a commit.
+pub(super) fn answer(known: &Known<'_>, key: &str, is_durable: impl Fn(u64) -> bool) -> Result<EvalResult, ApiError> {
     let whole = match known.end {
         Kept::Whole(whole) => whole.read::<Stored>().ok(),
         Kept::Digest(_) => None,
@@ -62,7 +62,7 @@ pub(super) fn answer(known: &Known<'_>, key: &str) -> Result<EvalResult, ApiErro
         error: stored.error,
         cell: known.cell,
         sequence: stored.sequence,
-        durable: true,
+        durable: is_durable(stored.sequence),
         idempotency_key: Some(key.to_owned()),
         stats: EvalStats::default(),
     })
@@ -110,7 +110,8 @@ mod tests {
             let mut ends = Ends::default();
             ends.record("key", result.cell, stored(&result));
             let ends: Ends = serde_json::from_str(&serde_json::to_string(&ends).unwrap()).unwrap();
-            assert_eq!(answer(&ends.find("key").unwrap(), "key").unwrap(), result);
+            assert_eq!(answer(&ends.find("key").unwrap(), "key", |sequence| sequence <= 4).unwrap(), result);
+            assert!(!answer(&ends.find("key").unwrap(), "key", |sequence| sequence < 4).unwrap().durable);
         }
     }
 
@@ -118,7 +119,7 @@ mod tests {
     fn an_answer_that_is_too_large_is_named_and_nothing_runs_again() {
         let mut ends = Ends::default();
         ends.record("key", 3, stored(&result(json!("x".repeat(END_BYTES_MAX)), "")));
-        let error = answer(&ends.find("key").unwrap(), "key").unwrap_err();
+        let error = answer(&ends.find("key").unwrap(), "key", |_| true).unwrap_err();
         assert_eq!((error.code, error.retryable), (ErrorCode::Conflict, false));
         let details = error.details.unwrap();
         assert!(details["bytes"].as_u64().unwrap() > END_BYTES_MAX as u64 && details["cell"] == json!(3), "{details}");

@@ -127,6 +127,11 @@ impl Live {
     pub(super) fn is_dirty(&self) -> bool {
         self.moved || self.answered.is_some()
     }
+
+    /// Whether what the commit of this sequence was to have is stored. A fork counts anew; what it has from its parent is stored with its first commit.
+    pub(super) fn has_stored(&self, sequence: u64) -> bool {
+        !self.is_dirty() || self.owned.head.as_ref().is_some_and(|head| head.sequence >= sequence)
+    }
 }
 
 impl Phase {

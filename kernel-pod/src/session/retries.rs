@@ -18,7 +18,7 @@ impl Actor {
             if let Some(current) = self.current.as_mut().filter(|current| current.request.idempotency_key.as_ref() == Some(&key)) {
                 current.waiters.extend(job.waiters);
             } else if let Some(known) = live.state.ends.find(&key) {
-                job.answer(ended::answer(&known, &key));
+                job.answer(ended::answer(&known, &key, |sequence| live.has_stored(sequence)));
             } else {
                 rest.push_back(job);
             }

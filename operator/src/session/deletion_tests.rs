@@ -94,6 +94,7 @@ async fn context(server: Arc<Server>) -> Context {
         },
         pool_triggers: tokio::sync::mpsc::channel(1).0,
         written: Mutex::default(),
+        cleared: Default::default(),
         client,
     }
 }

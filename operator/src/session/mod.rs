@@ -2,11 +2,15 @@
 //!
 //! Never on the path of an eval or a wake: what is decided here follows what gateways and kernel pods did.
 
+pub mod cleared;
 pub mod deletion;
 pub mod status;
 pub mod stored;
 
-use std::{sync::Arc, sync::PoisonError, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
 
 use dormouse_crds::{
     condition::READY,
@@ -45,7 +49,9 @@ const RESYNC: Duration = Duration::from_secs(600);
 /// # Errors
 /// The API server, the store or a kernel pod failed; it will be tried again.
 pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Outcome {
+    let uid = session.uid().unwrap_or_default();
     if session.metadata.deletion_timestamp.is_some() {
+        context.cleared.forget(&uid);
         return deletion::reconcile(&session, &context).await;
     }
     if !has_finalizer(&session) {
@@ -55,7 +61,8 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let empty = KernelSessionStatus::default();
     let previous = session.status.as_ref().unwrap_or(&empty);
     let place = place(&session, previous.placement.as_ref(), &context).await?;
-    let stored = if place == Place::Gone { stored::ask(&session, &context).await } else { Stored::NotAsked };
+    let read_again = place == Place::None && context.cleared.due_in(&uid, Instant::now()).is_some_and(|due_in| due_in.is_zero());
+    let stored = if place == Place::Gone || read_again { stored::ask(&session, &context).await } else { Stored::NotAsked };
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
     let pool_trouble = trouble(pool.as_deref());
     let (placed, report) = match &place {
@@ -84,9 +91,22 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
         return match (stored, news) {
             (Stored::Silent, _) => Ok(Action::requeue(stored::ASK_AGAIN)),
             (_, true) => Ok(Action::requeue(Duration::ZERO)),
-            (_, false) => clear_placement(&context, &session).await.map(|()| Action::requeue(RESYNC)),
+            (_, false) => {
+                clear_placement(&context, &session).await?;
+                context.cleared.note(&uid, Instant::now());
+                Ok(Action::requeue(cleared::READ_AFTER.into_iter().min().unwrap_or(RESYNC)))
+            }
         };
     }
+    if place != Place::None {
+        context.cleared.forget(&uid);
+    } else if read_again {
+        match stored {
+            Stored::Silent => return Ok(Action::requeue(stored::ASK_AGAIN)),
+            Stored::Told(_) | Stored::NotAsked => context.cleared.read(&uid),
+        }
+    }
+    let again = again.min(context.cleared.due_in(&uid, Instant::now()).unwrap_or(again));
     let again = if unknown { again.min(TOLD_ALL_AFTER) } else { again };
     Ok(Action::requeue(again))
 }

@@ -20,6 +20,9 @@ const REPORT_LAG: Duration = Duration::from_millis(700);
 /// How soon those are asked again who could not tell what is stored.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long after a placement was cleared what is stored is read again: the real operator's times.
+const READ_AFTER: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(300)];
+
 /// How long it takes to notice that a pod is gone.
 const NOTICE: Duration = Duration::from_secs(4);
 
@@ -101,6 +104,20 @@ impl Operator {
             let Some(epoch) = record.status.placement.as_ref().map(|placement| placement.epoch) else { return };
             let stored = this.stored(&record).await;
             this.lose(&key, |placed| placed == epoch, stored);
+            // Whoever has the session under this epoch may live, and be sent one more cell by a gateway that is behind.
+            let mut waited = Duration::ZERO;
+            for after in READ_AFTER {
+                sleep(after - waited).await;
+                waited = after;
+                let Some(record) = this.status.get(&key).filter(|it| it.uid == record.uid && it.status.placement.is_none()) else { return };
+                let stored = this.stored(&record).await;
+                let _ = this.status.change(&key, |now| {
+                    if now.uid == record.uid && now.status.placement.is_none() {
+                        apply_stored(&mut now.status, stored.unwrap_or_default());
+                    }
+                    Ok(())
+                });
+            }
         });
     }
 

@@ -40,8 +40,17 @@ struct Truth {
     pods: Vec<KernelPod>,
     version: u64,
     made: u64,
-    watchers: Vec<mpsc::UnboundedSender<News>>,
+    watchers: Vec<Watcher>,
 }
+
+/// Who hears of what comes after a version.
+struct Watcher {
+    after: u64,
+    tell: mpsc::UnboundedSender<News>,
+}
+
+/// Versions between a backup and what comes then: what everybody else writes into a cluster meanwhile.
+const WRITES_OF_OTHERS: u64 = 1_000_000;
 
 /// The truth. Clones are the same.
 #[derive(Clone, Default)]
@@ -127,6 +136,7 @@ impl Status {
     pub fn set_pods(&self, change: impl FnOnce(&mut Vec<KernelPod>)) {
         let mut truth = self.lock();
         change(&mut truth.pods);
+        truth.version += 1;
         let pods = truth.pods.clone();
         truth.tell(&News::Pods(pods));
     }
@@ -136,15 +146,17 @@ impl Status {
     }
 
     pub fn backup(&self) -> Backup {
-        let truth = self.lock();
-        Backup(truth.records.clone(), truth.version)
+        let mut truth = self.lock();
+        let backup = Backup(truth.records.clone(), truth.version);
+        truth.version += WRITES_OF_OTHERS;
+        backup
     }
 
-    /// Puts everything back as it was, versions included: a restore of etcd. Watches from versions that are gone hear nothing any more.
+    /// Puts everything back as it was, versions included: a restore of etcd. Watches from versions that are gone hear nothing any more. Pods are there
+    /// whatever status says of them.
     pub fn restore(&self, backup: &Backup) {
         let mut truth = self.lock();
         (truth.records, truth.version) = (backup.0.clone(), backup.1);
-        truth.watchers.clear();
     }
 
     fn version(&self) -> u64 {
@@ -155,14 +167,20 @@ impl Status {
     fn watch(&self) -> (Vec<Record>, Vec<KernelPod>, mpsc::UnboundedReceiver<News>) {
         let (sender, news) = mpsc::unbounded_channel();
         let mut truth = self.lock();
-        truth.watchers.push(sender);
+        let after = truth.version;
+        truth.watchers.push(Watcher { after, tell: sender });
         (truth.records.values().cloned().collect(), truth.pods.clone(), news)
     }
 }
 
 impl Truth {
     fn tell(&mut self, news: &News) {
-        self.watchers.retain(|watcher| watcher.send(news.clone()).is_ok());
+        let version = self.version;
+        self.watchers.retain_mut(|watcher| {
+            let hears = version > watcher.after;
+            watcher.after = watcher.after.max(version);
+            !hears || watcher.tell.send(news.clone()).is_ok()
+        });
     }
 }
 

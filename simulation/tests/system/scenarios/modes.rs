@@ -67,6 +67,20 @@ fn an_outage_of_a_minute_takes_no_answered_cell_with_it_batched() {
     });
 }
 
+#[test]
+fn a_retry_is_told_that_its_answer_is_ahead_of_storage_as_the_first_was() {
+    scenario(|world| async move {
+        let Stage { client, gateway, .. } = stage(world, &with(Durability::OnIdle)).await;
+        client.value(&gateway, "s", "k0", "globalThis.n = 0").await;
+        let first = client.eval(&gateway, "s", "k1", "n += 1").await;
+        let again = client.eval(&gateway, "s", "k1", "n += 1").await;
+        assert_eq!((&first.json["durable"], &again.json["durable"]), (&false.into(), &false.into()));
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        let stored = client.eval(&gateway, "s", "k1", "n += 1").await;
+        assert_eq!((stored.json["durable"].clone(), stored.value().clone()), (true.into(), 1.into()));
+    });
+}
+
 /// Nothing above 600 kB gets through in time; what a cell changes does, for as many increments as a head may name.
 #[test]
 fn a_link_that_takes_increments_only_does_not_stop_a_session() {
