@@ -29,6 +29,7 @@ mod files;
 mod history;
 mod keyed;
 mod openapi;
+mod reads;
 mod sessions;
 
 pub use body::BODY_BYTES_MAX;

@@ -47,13 +47,16 @@ struct Replayed {
 impl Actor {
     /// Answers a request to migrate.
     pub(super) async fn answer_migrate(&mut self, dry_run: bool, reply: Reply<Migration>) {
-        let result = self.migrate(dry_run).await;
+        let (control, cut) = (Arc::clone(&self.handle.control), CancellationToken::new());
+        control.set_abortable(Some(cut.clone()));
+        let result = self.migrate(dry_run, &cut).await;
+        control.set_abortable(None);
         let answer = self.settle_answer(result);
         let _ = reply.send(answer);
     }
 
-    /// Moves the session to the current engine; with `dry_run`, only tells what would come of it.
-    async fn migrate(&mut self, dry_run: bool) -> Result<Migration, Fault> {
+    /// Moves the session to the current engine, unless `cut` is cancelled; with `dry_run`, only tells what would come of it.
+    async fn migrate(&mut self, dry_run: bool, cut: &CancellationToken) -> Result<Migration, Fault> {
         self.ensure_live().await?;
         let live = self.phase.live().ok_or_else(|| Fault::Refused(no_instance()))?;
         let (from, to) = (live.instance.engine().digest().to_string(), self.host.engines.current().digest().to_string());
@@ -77,7 +80,7 @@ impl Actor {
         let plan = plan(&entries);
         report.notes.clone_from(&plan.notes);
         let contents = self.replays_contents().await.map_err(Fault::Refused)?;
-        let replayed = match self.replay_and_compare(plan, &contents, &mut report).await {
+        let replayed = match self.replay_and_compare(plan, &contents, &mut report, cut).await {
             Ok(replayed) => replayed,
             Err(error) => {
                 contents.discard().await;
@@ -130,22 +133,23 @@ impl Actor {
     }
 
     /// Replays and compares, unless somebody interrupts that or it takes too long. The session itself is as it was until it has ended.
-    async fn replay_and_compare(&mut self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
-        let handle = self.handle.clone();
-        let cut = CancellationToken::new();
-        handle.control.set_abortable(Some(cut.clone()));
+    async fn replay_and_compare(
+        &mut self,
+        plan: Plan,
+        contents: &Arc<Contents>,
+        report: &mut Migration,
+        cut: &CancellationToken,
+    ) -> Result<Replayed, ApiError> {
         let work = async {
             let mut replayed = self.replay(plan, contents, report).await?;
             self.compare(&mut replayed, report).await?;
             Ok(replayed)
         };
-        let replayed = tokio::select! {
+        tokio::select! {
             biased;
             replayed = tokio::time::timeout(MIGRATION_TIMEOUT, work) => replayed.unwrap_or_else(|_| Err(took_too_long())),
             () = cut.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the migration was interrupted; the session goes on under its engine")),
-        };
-        handle.control.set_abortable(None);
-        replayed
+        }
     }
 
     /// Runs the cells of the plan in a new instance.
