@@ -29,4 +29,4 @@ pub use error::EngineError;
 pub use host::{HostState, InterruptHandle, Outlet, Output};
 pub use instance::Instance;
 pub use pages::{Delta, Globals, Image, PAGE_BYTES, Page, give_back_freed};
-pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Turn};
+pub use turn::{Budget, CellEnd, CellError, CellSource, ConsoleLine, Display, EngineErrorCode, Op, OpKind, OpResult, Progress, Turn};

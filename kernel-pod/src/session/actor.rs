@@ -55,6 +55,8 @@ pub(crate) struct Actor {
     pub(super) deferred: VecDeque<Message>,
     /// Whether guest code runs at this moment.
     pub(super) executing: bool,
+    /// Whether somebody asked for the end of the last turn when that had ended already.
+    pub(super) missed_interrupt: bool,
     pub(super) waking: bool,
     /// What was told last.
     pub(super) told: Option<SessionReport>,
@@ -143,6 +145,7 @@ impl Actor {
             bad_bootstrap: None,
             deferred: VecDeque::new(),
             executing: false,
+            missed_interrupt: false,
             waking: false,
             told: None,
             told_state: None,

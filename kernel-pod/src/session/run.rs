@@ -113,8 +113,11 @@ impl Actor {
         Ok(answer)
     }
 
-    /// Ends a cell that awaits what can never come.
+    /// Ends a cell that awaits what can never come, or that somebody wanted to end in the moment in which it began to await.
     pub(super) async fn end_stuck(&mut self) {
+        if std::mem::take(&mut self.missed_interrupt) {
+            return self.interrupt_awaiting().await;
+        }
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
         let is_stuck = self.live.as_ref().is_some_and(stuck);
         if is_stuck && self.is_bootstrapping() {
@@ -177,9 +180,12 @@ impl Actor {
         };
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
+        // The turn may have ended while somebody asked for that.
+        self.missed_interrupt = live.instance.missed_interrupt();
         self.executing = false;
         result.map_err(|error| match error {
             EngineError::Overrun => Fault::Ended(setback::overrun()),
+            EngineError::Interrupted => Fault::Ended(setback::interrupted()),
             error => {
                 tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
                 Fault::Ended(setback::trapped())
@@ -345,15 +351,13 @@ impl EvalEnd {
 impl Live {
     /// Counts a turn and keeps its output.
     fn absorb(&mut self, turn: &Turn) {
-        let mut bytes = turn.console.iter().map(|line| line.text.len() as u64).sum::<u64>();
-        bytes += turn.display.iter().map(|display| display.data.len() as u64).sum::<u64>();
         if let Some(running) = &mut self.state.running {
             let line =
                 |line: &dormouse_engine::ConsoleLine| ConsoleLine { level: line.level.clone(), text: line.text.clone(), at_ms: line.at_ms };
             let display = |display: &dormouse_engine::Display| Display { mime_type: display.mime_type.clone(), data: display.data.clone() };
             running.console.extend(turn.console.iter().map(line));
             running.display.extend(turn.display.iter().map(display));
-            running.output_bytes += bytes;
+            running.output_bytes += turn.output_bytes;
             running.ticks += turn.ticks;
             running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
         }
