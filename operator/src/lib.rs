@@ -17,14 +17,17 @@ pub mod config;
 pub mod context;
 pub mod controller;
 pub mod error;
+pub mod fair;
 pub mod leader;
 pub mod orphans;
+pub mod peers;
 pub mod pool;
 pub mod reports;
 pub mod restricted;
 mod run;
 pub mod session;
 pub mod storage;
+pub mod trim;
 
 pub use config::Config;
 pub use run::run;

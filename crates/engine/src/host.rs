@@ -11,12 +11,13 @@ use std::{
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use wasmtime::{Memory, StoreLimits};
+use wasmtime::Memory;
 
 use crate::{
     Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Progress, Turn,
     blobs::Keeper,
     cpu_clock,
+    growth::Limits,
     message::{self, Kind, Told},
     slice::SLICE,
 };
@@ -114,7 +115,7 @@ impl Stop {
 /// What the host knows of one instance.
 pub(crate) struct Host {
     pub(crate) state: HostState,
-    pub(crate) limits: StoreLimits,
+    pub(crate) limits: Limits,
     pub(crate) memory: Option<Memory>,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) stop: Option<Stop>,
@@ -143,7 +144,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(determinism: Option<Determinism>, limits: StoreLimits, state: HostState) -> Self {
+    pub(crate) fn new(determinism: Option<Determinism>, limits: Limits, state: HostState) -> Self {
         Self {
             state,
             limits,

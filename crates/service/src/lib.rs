@@ -12,6 +12,7 @@ pub mod ca;
 pub mod clock;
 pub mod durable;
 pub mod error;
+pub mod memory;
 pub mod metadata;
 pub mod metrics;
 pub mod public;

@@ -14,11 +14,15 @@ use super::actor::{Actor, Live};
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
 use super::state::{Pending, RunningCell};
-use super::{EvalJob, Fault, budget, ended, journal, setback};
+use super::{EvalJob, Fault, budget, cells, ended, journal, setback};
 use crate::metrics::CellOutcome;
+use crate::scheduler;
 
 /// The number of the bootstrap code, which is no cell of the user's.
 pub(super) const BOOTSTRAP_CELL: u64 = 0;
+
+/// Bytes of a cell that compiles in a fraction of a millisecond.
+const COMPILED_HERE_BYTES_MAX: usize = 4 << 10;
 
 const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer, no tool call and no fetch is pending. \
                      Resolve the promise in the cell, or do not await it";
@@ -52,11 +56,12 @@ impl Actor {
             _ => format!("cell-{cell}.ts"),
         });
         let constants = self.live.as_ref().map(|live| live.state.constants.clone()).unwrap_or_default();
-        let compiled = self.scripts.compile(&request, &filename, constants);
+        let (compiled, compile_ms) = self.compile(&request, &filename, constants).await;
         let Some(live) = &mut self.live else { return Ok(()) };
         (live.dirty, live.moved) = (true, true);
         live.state.declare(self.scripts.declared(&filename));
-        let running = RunningCell::new(request, cell, filename, live.clock.now_ms());
+        let mut running = RunningCell::new(request, cell, filename, live.clock.now_ms());
+        running.cpu_ms = compile_ms;
         live.note(journal::began(&running));
         live.state.running = Some(running);
         match compiled {
@@ -67,6 +72,36 @@ impl Actor {
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
                 self.conclude(done, Vec::new(), false).await
+            }
+        }
+    }
+
+    /// Compiles a cell, a long one where it holds up no other session; and how many milliseconds that took, which are the cell's.
+    async fn compile(
+        &mut self,
+        request: &EvalRequest,
+        filename: &str,
+        constants: BTreeSet<String>,
+    ) -> (Result<CellSource, CellError>, f64) {
+        if request.code.len() <= COMPILED_HERE_BYTES_MAX {
+            let began = std::time::Instant::now();
+            let compiled = self.scripts.compile(request, filename, constants);
+            return (compiled, began.elapsed().as_secs_f64() * 1000.0);
+        }
+        let _permit = self.pod.compiles.acquire().await;
+        let (request, filename) = (request.clone(), filename.to_owned());
+        let compiled = self.pod.environment.threads.blocking(move || {
+            let began = std::time::Instant::now();
+            (cells::script(&request, &filename, constants), began.elapsed())
+        });
+        match compiled.await {
+            Ok((script, took)) => {
+                scheduler::charge(took);
+                (script.map(|script| self.scripts.keep(script)), took.as_secs_f64() * 1000.0)
+            }
+            Err(error) => {
+                tracing::error!(%error, "a cell could not be compiled");
+                (Err(setback::trapped()), 0.0)
             }
         }
     }
