@@ -1,9 +1,12 @@
 //! What a pod takes from its machine and a simulation gives it instead.
 
-use dormouse_service::{Clock, Ids};
+use std::sync::Arc;
+
+use dormouse_engine::Growth;
+use dormouse_service::{Clock, Ids, memory::Memory};
 use tokio::task::JoinError;
 
-/// The clock, the threads and the names of a pod.
+/// The clock, the threads, the names and the memory of a pod.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// What time it is.
@@ -12,6 +15,24 @@ pub struct Environment {
     pub threads: Threads,
     /// Where its boot, its commits and its objects have their names from.
     pub ids: Ids,
+    /// The memory of the process.
+    pub memory: Memory,
+}
+
+/// The process's memory as the engine asks for it.
+#[must_use]
+pub fn growth(memory: Memory) -> Arc<dyn Growth> {
+    #[derive(Debug)]
+    struct OfProcess(Memory);
+    impl Growth for OfProcess {
+        fn take(&self, bytes: u64) -> bool {
+            self.0.take(bytes)
+        }
+        fn give_back(&self, bytes: u64) {
+            self.0.give_back(bytes);
+        }
+    }
+    Arc::new(OfProcess(memory))
 }
 
 /// Where the work of a pod runs.

@@ -176,23 +176,55 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
 async fn output_leaves_while_the_cell_runs() {
     let pod = World::default().pod("a");
     let session = assign(&pod, "u1", 1);
-    let mut running =
-        pod.eval_streaming(call(&session, "console.log('first'); display.html('<b>'); for (;;) {}", "k"), None).await.unwrap();
+    let mut running = pod
+        .eval_streaming(call(&session, "console.log('first'); host.progress(0.5, 'half'); display.html('<b>'); for (;;) {}", "k"), None)
+        .await
+        .unwrap();
     let mut seen = Vec::new();
-    while seen.len() < 2 {
+    while seen.len() < 3 {
         match running.events.recv().await.unwrap().body {
             EventBody::Log { text, .. } => seen.push(text),
             EventBody::Display { mime_type, .. } => seen.push(mime_type),
+            EventBody::Progress { fraction, note } => seen.push(format!("{fraction} {note}")),
             EventBody::Final { result } => panic!("{result:?} came before {seen:?}"),
             _ => {}
         }
     }
-    assert_eq!(seen, ["first", "text/html"]);
+    assert_eq!(seen, ["first", "0.5 half", "text/html"]);
     // The loop has no other end.
     pod.interrupt(session).await.unwrap();
     let result = running.answer.await.unwrap().unwrap();
     assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
     assert_eq!((result.console.len(), result.display.len()), (1, 1));
+}
+
+/// Whether the turn has ended when the request comes, or not: the cell ends by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_in_the_moment_in_which_a_cell_begins_to_await_is_not_lost() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    for number in 0..50 {
+        let code = format!("for (let i = 0; i < {number} * 1000; i++); console.log('now'); await sleep(3600_000)");
+        let mut running = pod.eval_streaming(call(&session, &code, &format!("k{number}")), None).await.unwrap();
+        while !matches!(running.events.recv().await.unwrap().body, EventBody::Log { .. }) {}
+        pod.interrupt(session.clone()).await.unwrap();
+        let result = running.answer.await.unwrap().unwrap();
+        assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_ends_a_long_builtin_and_the_session_lives() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    assert_eq!(value(&pod, &session, "var before = 'kept'; before").await, json!("kept"));
+    let code = "console.log('now'); new Array(4e9).join('')";
+    let mut running = pod.eval_streaming(call(&session, code, "k"), None).await.unwrap();
+    while !matches!(running.events.recv().await.unwrap().body, EventBody::Log { .. }) {}
+    pod.interrupt(session.clone()).await.unwrap();
+    let result = running.answer.await.unwrap().unwrap();
+    assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(value(&pod, &session, "before").await, json!("kept"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,8 @@ use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::Assignment;
 
 use super::{Handle, Message};
+use tokio::sync::Semaphore;
+
 use crate::cache::Cache;
 use crate::contents::Backing;
 use crate::environment::Environment;
@@ -33,6 +35,8 @@ pub(crate) struct Host {
     pub engines: Engines,
     /// Who of them runs next.
     pub scheduler: Scheduler,
+    /// Long cells that compile at a time: half of the cores, and of each a bounded number of bytes.
+    pub compiles: Semaphore,
     /// The store.
     pub storage: Arc<Storage>,
     /// The way to brokers.
