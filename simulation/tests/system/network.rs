@@ -65,6 +65,11 @@ impl Network {
         self.cut.lock().unwrap().push((from.to_owned(), to.to_owned()));
     }
 
+    /// Nobody listens any more: whoever listens can reach others, so they would keep each other for ever.
+    pub fn end(&self) {
+        self.endpoints.lock().unwrap().clear();
+    }
+
     pub fn mend(&self) {
         self.cut.lock().unwrap().clear();
     }

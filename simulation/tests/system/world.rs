@@ -122,14 +122,16 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let done = runtime.block_on(async move {
             let world = World::new(seed, rates, mutant);
-            let chaos = world.chaos.clone();
-            tokio::select! {
+            let (chaos, network) = (world.chaos.clone(), world.network.clone());
+            let done = tokio::select! {
                 biased;
                 done = tokio::time::timeout(RUN_MAX, scenario(world)) => {
                     done.unwrap_or_else(|_| panic!("not over after {} h: {:?}", RUN_MAX.as_secs() / 3_600, chaos.trace().last()))
                 }
                 () = no_time_passes() => panic!("somebody works without end, and no time passes: {:?}", chaos.trace().last()),
-            }
+            };
+            network.end();
+            done
         });
         runtime.shutdown_background();
         done
