@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::middleware::from_fn_with_state;
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, State},
@@ -20,6 +21,7 @@ use dormouse_protocol::{
 use dormouse_service::{
     ApiJson, Metrics,
     error::ApiResult,
+    memory::{self, Memory},
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
     wire::Http,
 };
@@ -293,8 +295,14 @@ impl Broker {
 
     /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
     pub async fn serve(self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+        self.serve_within(Memory::unlimited(), listener, tls, shutdown).await;
+    }
+
+    /// The same, taking calls as long as there is room for them in `memory`.
+    pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         let namespace = tls.identity().namespace;
-        Server::new(tls).serve(listener, self.router(namespace), shutdown).await;
+        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit));
+        Server::new(tls).serve(listener, routes, shutdown).await;
     }
 }
 

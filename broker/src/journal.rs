@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use dormouse_lifecycle::attempts::may_follow;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
@@ -122,7 +123,10 @@ impl Journal {
         let session = state.sessions.entry(call.session_uid.clone()).or_default();
         if call.epoch < session.epoch {
             let message = format!("the session is at epoch {}; {} is over", session.epoch, call.epoch);
-            return Err(ApiError::new(ErrorCode::SessionGone, message));
+            return Err(ApiError::new(ErrorCode::SessionGone, message).with_detail("epoch", session.epoch));
+        }
+        if !may_follow(session.epoch, call.epoch) {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, "the caller's epoch is further ahead than any owner's"));
         }
         session.epoch = call.epoch;
         session.used = used;

@@ -420,11 +420,17 @@ fn keys_error(error: &dyn std::fmt::Display) -> ApiError {
 fn refused(call: u64, refusal: Refusal) -> ApiError {
     let code = match refusal {
         Refusal::EpochOver { .. } => ErrorCode::SessionGone,
+        Refusal::EpochTooFar => ErrorCode::InvalidRequest,
         Refusal::TooMany => ErrorCode::SessionBusy,
         Refusal::AnotherCall => ErrorCode::Conflict,
         Refusal::Unkept | Refusal::Unknown => ErrorCode::OutcomeUnknown,
     };
-    ApiError::new(code, format!("call {call}: {refusal}"))
+    let error = ApiError::new(code, format!("call {call}: {refusal}"));
+    match refusal {
+        // So that the next epoch need not be found by trying.
+        Refusal::EpochOver { highest } => error.with_detail("epoch", highest),
+        _ => error,
+    }
 }
 
 fn unreadable(call: u64) -> ApiError {

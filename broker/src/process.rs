@@ -10,6 +10,7 @@ use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{
     AdminArgs, Gate, Metrics, Readiness, TlsArgs,
     admin::AdminServer,
+    memory::{Memory, MemoryArgs},
     tls::{Process, TlsFiles},
 };
 use dormouse_store::{S3, S3Args, SnapshotStore};
@@ -60,6 +61,9 @@ pub struct Args {
     /// The key service that encrypts it, if one does.
     #[command(flatten)]
     pub kms: KmsArgs,
+    /// How much memory there is.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Certificate.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -106,7 +110,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
     let probe = tokio::spawn(probe_journal(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
-    broker.serve(listener, tls, shutdown).await;
+    broker.serve_within(Memory::of_process(&args.memory), listener, tls, shutdown).await;
     follow.abort();
     // Cut off, it would leave objects in the store.
     let _ = tokio::time::timeout(LAST_PROBE_TIMEOUT, probe).await;

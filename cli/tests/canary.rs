@@ -101,7 +101,7 @@ async fn no_secret_is_in_any_stored_byte_and_no_value_in_an_encrypted_one() {
     let variables = [("AWS_ACCESS_KEY_ID", credentials.access_key_id.as_str()), ("AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key)];
     let engines = tokio::task::spawn_blocking({
         let cache_dir = Some(data.path().join("engine"));
-        move || Engines::new(EngineOptions { cache_dir }).unwrap()
+        move || Engines::new(EngineOptions { cache_dir, ..EngineOptions::default() }).unwrap()
     })
     .await
     .unwrap();

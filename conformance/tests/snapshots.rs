@@ -18,7 +18,7 @@ fn settings(seed: u64) -> Settings {
 
 /// What a turn says, without how long it took.
 fn said(turn: Turn) -> String {
-    let Turn { cell, ops, console, display, ticks, cpu: _, answer: _ } = turn;
+    let Turn { cell, ops, console, display, ticks, cpu: _, answer: _, output_bytes: _ } = turn;
     format!("{cell:?}\n{ops:?}\n{console:?}\n{display:?}\n{ticks}")
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # build.sh [--out FOLDER]   Clean Debian 12 (amd64) machine -> FOLDER/<digest>.wasm and FOLDER/current.rs (default crates/engine/engine).
 # Idempotent; needs no root, writes only under $TOOLS (default $HOME/.cache/dormouse-engine-toolchain) and the folder.
-# Needs on PATH: apt-get, dpkg-deb, sha256sum, node with npm, and cargo with a host linker for the bake tool.
+# Needs on PATH: apt-get, dpkg-deb, sha256sum, patch, node with npm, and cargo with a host linker for the bake tool.
 # The guest's own toolchain (rustc/cargo 1.96.0, std source, clang/lld 22.1.8) comes from bookworm + bookworm-security,
 # unpacked privately with dpkg-deb -x and pinned by sha256; crates by Cargo.lock (--locked), npm packages by
 # modules/package-lock.json (npm ci).
@@ -75,6 +75,10 @@ export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=--export=__stac
 rm -rf "$SRCDIR"; mkdir -p "$SRCDIR"; cp -r "$HERE/Cargo.toml" "$HERE/Cargo.lock" "$HERE/src" "$SRCDIR/"
 [ "${CLEAN:-1}" = 1 ] && rm -rf "$TARGET"
 cd "$SRCDIR"
+# QuickJS as published, unpacked anew, whose interpreter counts straight-line code, too.
+rm -rf "$CARGO_HOME"/registry/src/*/rquickjs-sys-*
+"$ROOT/usr/bin/cargo" fetch --locked
+patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/polls.patch"
 "$ROOT/usr/bin/cargo" build -Zbuild-std=std,panic_abort --release --locked --target wasm32-unknown-unknown --target-dir "$TARGET"
 # --- 6. compile the modules, run init once and bake the memory it leaves into the module, whose loops poll ------------
 env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"

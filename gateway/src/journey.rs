@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_lifecycle::attempts::{ATTEMPTS_MAX, Attempts, Failure, Repeat};
+use dormouse_lifecycle::attempts::{ATTEMPTS_MAX, Attempts, Failure, PROCESSES_LOST_MAX, Repeat};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -92,6 +92,16 @@ pub(crate) fn exhausted(error: &KernelError) -> ApiError {
 pub(crate) fn unknown(error: &KernelError) -> ApiError {
     tracing::info!(%error, "nobody knows what came of a request");
     let message = "the answer of the session's kernel pod was lost: the request may have been carried out or not. Look at the session, then decide whether to send it again";
+    ApiError::new(ErrorCode::OutcomeUnknown, message)
+}
+
+/// What a client hears when as many processes as may have ended with its request under way.
+pub(crate) fn deadly(error: &KernelError) -> ApiError {
+    tracing::warn!(%error, "a request is not sent to one more process");
+    let message = format!(
+        "{PROCESSES_LOST_MAX} kernel pods ended while they carried out this request, so it is not sent to another: it may have been carried out or not. \
+         Do not send the same code again before you know why"
+    );
     ApiError::new(ErrorCode::OutcomeUnknown, message)
 }
 

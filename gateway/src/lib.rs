@@ -7,8 +7,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use axum::middleware::from_fn_with_state;
 use dormouse_service::{
     Clock, Metrics,
+    memory::{self, Memory},
     public::{self, Limits},
 };
 use tokio::net::TcpListener;
@@ -52,6 +54,7 @@ pub struct Gateway {
     metrics: metrics::GatewayMetrics,
     limits: Limits,
     is_local: bool,
+    memory: Memory,
 }
 
 impl Gateway {
@@ -67,7 +70,7 @@ impl Gateway {
         let metrics = metrics::GatewayMetrics::register(&registry);
         let router = router::Router::new(directory, kernels, metrics.clone());
         let limits = Limits { drain_timeout: DRAIN_TIMEOUT, ..Limits::default() };
-        Self { router, authenticator, registry, metrics, limits, is_local: false }
+        Self { router, authenticator, registry, metrics, limits, is_local: false, memory: Memory::unlimited() }
     }
 
     /// Answers only requests to loopback hosts that no page of another origin sent.
@@ -81,6 +84,13 @@ impl Gateway {
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Takes requests as long as there is room for them in this memory.
+    #[must_use]
+    pub fn within(mut self, memory: Memory) -> Self {
+        self.memory = memory;
         self
     }
 
@@ -105,7 +115,7 @@ impl Gateway {
             shutdown,
             is_local: self.is_local,
         };
-        routes::routes(app)
+        routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
     }
 
     /// Does the wakes that nobody asked for, until `shutdown`.

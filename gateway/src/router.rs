@@ -15,7 +15,7 @@ use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
-    journey::{Asleep, Journey, exhausted, failure, unknown},
+    journey::{Asleep, Journey, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
@@ -158,6 +158,7 @@ impl Router {
         let pause = match (next, error) {
             (Next::Answer, KernelError::Refused(refusal)) => return Err(refusal),
             (Next::Answer | Next::Exhausted, error) => return Err(exhausted(&error)),
+            (Next::Deadly, error) => return Err(deadly(&error)),
             (Next::Unknown, error) => return Err(unknown(&error)),
             (Next::Again(pause), error) => {
                 let (session, pod, attempt) = (&route.record.key, &route.pod.pod, journey.attempts.failed());

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use dormouse_service::{
     AdminArgs, Readiness, TlsArgs,
     admin::AdminServer,
+    memory::{Memory, MemoryArgs},
     tls::{PeerClient, TlsFiles},
 };
 use tokio::net::TcpListener;
@@ -28,6 +29,9 @@ pub struct Args {
     /// The audience that callers' tokens must be meant for.
     #[arg(long, env = "DORMOUSE_TOKEN_AUDIENCE", default_value = "dormouse")]
     pub token_audience: String,
+    /// How much memory there is.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -52,6 +56,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let kernels = Kernels::new(PeerClient::new(tls)?);
     let authenticator = Arc::new(KubernetesAuthenticator::new(client, args.token_audience));
     let gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
+    let gateway = gateway.within(Memory::of_process(&args.memory));
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     tokio::spawn(shutdown.clone().run_until_cancelled_owned(async move {
         loop {

@@ -96,6 +96,16 @@ impl Cache {
         Kept { evicted, bytes: inner.bytes() }
     }
 
+    /// Lets go of the least recently used half: the store has them all.
+    pub(crate) fn halve(&self) {
+        let mut inner = self.lock();
+        let goal = inner.bytes() / 2;
+        while inner.bytes() > goal {
+            let Some(oldest) = inner.order.values().next().cloned() else { break };
+            inner.remove(&oldest);
+        }
+    }
+
     /// Takes a copy out.
     pub(crate) fn take(&self, uid: &str) -> Option<Box<Copy>> {
         self.lock().remove(uid)

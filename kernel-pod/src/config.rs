@@ -7,7 +7,7 @@ use dormouse_kms::{KeyLocationError, KmsArgs};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_seal::Seal;
-use dormouse_service::{AdminArgs, TlsArgs};
+use dormouse_service::{AdminArgs, TlsArgs, memory::MemoryArgs};
 use dormouse_store::{DiskCacheOptions, S3Args};
 
 use crate::PodConfig;
@@ -59,6 +59,9 @@ pub struct Args {
     /// Folder for compiled engine code, which only this process may write; absent: compile at every start.
     #[arg(long, env = "DORMOUSE_ENGINE_CACHE_DIR")]
     pub engine_cache_dir: Option<PathBuf>,
+    /// How much memory there is.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Where probes and metrics are served.
     #[command(flatten)]
     pub admin: AdminArgs,

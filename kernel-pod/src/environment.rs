@@ -1,15 +1,36 @@
 //! What a pod takes from its machine and a simulation gives it instead.
 
-use dormouse_service::Clock;
+use std::sync::Arc;
+
+use dormouse_engine::Growth;
+use dormouse_service::{Clock, memory::Memory};
 use tokio::task::JoinError;
 
 /// The clock and the threads of a pod.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// What time it is.
     pub clock: Clock,
     /// Where work runs.
     pub threads: Threads,
+    /// The memory of the process.
+    pub memory: Memory,
+}
+
+/// The process's memory as the engine asks for it.
+#[must_use]
+pub fn growth(memory: Memory) -> Arc<dyn Growth> {
+    #[derive(Debug)]
+    struct OfProcess(Memory);
+    impl Growth for OfProcess {
+        fn take(&self, bytes: u64) -> bool {
+            self.0.take(bytes)
+        }
+        fn give_back(&self, bytes: u64) {
+            self.0.give_back(bytes);
+        }
+    }
+    Arc::new(OfProcess(memory))
 }
 
 /// Where the work of a pod runs.

@@ -91,6 +91,7 @@ fn weight(body: &EventBody) -> usize {
     let text = match body {
         EventBody::Stdout { text } | EventBody::Log { text, .. } => text.len(),
         EventBody::Display { data, .. } => data.len(),
+        EventBody::Progress { note, .. } => note.len(),
         EventBody::ToolCall { args, .. } => json(args),
         EventBody::Final { result } => {
             let console: usize = result.console.iter().map(|line| line.text.len()).sum();

@@ -31,7 +31,7 @@ mod stored;
 mod tools;
 
 pub use claim::Claim;
-pub use environment::{Environment, Threads};
+pub use environment::{Environment, Threads, growth};
 pub use pod::{Pod, PodConfig, PodError, Running};
 pub use tools::{BrokerTools, Tools};
 

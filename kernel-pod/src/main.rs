@@ -7,8 +7,9 @@ use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_kernel::disk::{self, DiskCacheMetrics};
-use dormouse_kernel::{BrokerTools, Pod, config::Args};
+use dormouse_kernel::{BrokerTools, Environment, Pod, config::Args, growth};
 use dormouse_service::admin::AdminServer;
+use dormouse_service::memory::Memory;
 use dormouse_service::tls::{PeerClient, TlsFiles};
 use dormouse_service::{shutdown, telemetry};
 use dormouse_store::{S3, SnapshotStore};
@@ -22,7 +23,8 @@ async fn run() -> anyhow::Result<()> {
     telemetry::init("kernel");
     let args = Args::parse();
     let shutdown = shutdown::signal();
-    let options = EngineOptions { cache_dir: args.engine_cache_dir.clone() };
+    let memory = Memory::of_process(&args.memory);
+    let options = EngineOptions { cache_dir: args.engine_cache_dir.clone(), growth: Some(growth(memory.clone())) };
     let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());
@@ -35,7 +37,8 @@ async fn run() -> anyhow::Result<()> {
         let place = TenantPrefix { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
         store = Arc::new(Joined::new(store, place, args.cluster.clone()));
     }
-    let pod = Pod::sealing(args.pod_config(), engines, store, Arc::new(tools), args.seal()?)?;
+    let environment = Environment { memory, ..Environment::default() };
+    let pod = Pod::within(args.pod_config(), engines, store, Arc::new(tools), args.seal()?, environment)?;
     disk_metrics.register(&pod.metrics())?;
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;

@@ -18,7 +18,7 @@ use dormouse_seal::Seal;
 use dormouse_service::Readiness;
 use dormouse_store::SnapshotStore;
 use futures::{Stream, StreamExt as _};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
 use crate::claim::Claim;
@@ -38,6 +38,10 @@ const SEND_ATTEMPTS_MAX: u32 = 3;
 
 /// Idle sessions that are asked for their slot before a request is refused.
 const EVICTIONS_MAX: usize = 4;
+
+/// Rounds in which room in memory is made before a request is refused, and idle sessions that are put to sleep in each.
+const RELIEFS_MAX: u32 = 8;
+const RELIEF_SESSIONS: usize = 8;
 
 /// How long one of them may take to commit.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,6 +151,7 @@ impl Pod {
             environment,
             engines: engines.into(),
             scheduler,
+            compiles: Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))),
             storage: Arc::new(storage),
             tools,
             cache: Cache::new(config.cache_bytes),
@@ -438,20 +443,52 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Room in memory for new work, if need be that of copies and of the sessions that have been idle the longest.
+    pub(crate) async fn room(&self) -> Result<(), ApiError> {
+        let memory = &self.host.environment.memory;
+        for _ in 0..RELIEFS_MAX {
+            if memory.has_room() {
+                return Ok(());
+            }
+            self.host.cache.halve();
+            let idle = self.host.slots.idle();
+            if idle.is_empty() {
+                break;
+            }
+            for uid in idle.iter().take(RELIEF_SESSIONS) {
+                self.put_to_sleep(uid).await;
+            }
+            // They leave copies.
+            self.host.cache.halve();
+            let _ = self.host.environment.threads.blocking(dormouse_engine::give_back_freed).await;
+            memory.look_again();
+        }
+        if memory.has_room() { Ok(()) } else { Err(memory.exhausted()) }
+    }
+
+    /// Asks a session that has nothing to do for its slot.
+    async fn put_to_sleep(&self, uid: &str) {
+        let Some(handle) = self.registry.get(uid) else { return };
+        let (reply, answer) = oneshot::channel();
+        if handle.send(Message::Evict(reply)).is_ok() {
+            let _ = tokio::time::timeout(EVICTION_TIMEOUT, answer).await;
+        }
+    }
+}
+
 #[async_trait]
 impl Supervisor for Shared {
     async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
+        self.room().await?;
         let slots = &self.host.slots;
         for _ in 0..EVICTIONS_MAX {
             let idle = match slots.take(uid) {
                 Ok(slot) => return Ok(slot),
                 Err(idle) => idle,
             };
-            let Some(handle) = idle.first().and_then(|uid| self.registry.get(uid)) else { break };
-            let (reply, answer) = oneshot::channel();
-            if handle.send(Message::Evict(reply)).is_ok() {
-                let _ = tokio::time::timeout(EVICTION_TIMEOUT, answer).await;
-            }
+            let Some(uid) = idle.first() else { break };
+            self.put_to_sleep(uid).await;
         }
         slots.take(uid).map_err(|_| {
             let message = format!("all {} slots of the pod run sessions that have work", slots.max());

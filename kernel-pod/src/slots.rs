@@ -58,10 +58,19 @@ impl Slots {
             held.insert(uid.to_owned(), Holder { idle_since: None });
             return Ok(Slot { slots: Arc::clone(self), uid: uid.to_owned() });
         }
-        let mut idle: Vec<(Instant, String)> = held.iter().filter_map(|(uid, holder)| Some((holder.idle_since?, uid.clone()))).collect();
-        idle.sort();
-        Err(idle.into_iter().map(|(_, uid)| uid).collect())
+        Err(longest_idle(&held))
     }
+
+    /// The holders that have nothing to do, longest idle first.
+    pub(crate) fn idle(&self) -> Vec<String> {
+        longest_idle(&self.lock())
+    }
+}
+
+fn longest_idle(held: &HashMap<String, Holder>) -> Vec<String> {
+    let mut idle: Vec<(Instant, String)> = held.iter().filter_map(|(uid, holder)| Some((holder.idle_since?, uid.clone()))).collect();
+    idle.sort();
+    idle.into_iter().map(|(_, uid)| uid).collect()
 }
 
 impl Slot {

@@ -6,10 +6,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
-use dormouse_crds::session::{Bootstrap, OperatingMode};
+use dormouse_crds::session::{Bootstrap, KernelSessionSpec, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::event::EventBody;
+use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::session::State;
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
@@ -172,27 +173,83 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
     until(&pod, "u2", |report| report.state == State::Failed && report.failure.is_some()).await;
 }
 
+/// Each process ends while the code runs: what is known of that lies in the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_code_that_ends_its_process_is_not_begun_for_ever() {
+    let world = World::default();
+    let mut deadly = spec();
+    deadly.bootstrap = Some(Bootstrap { code: "console.log('begun'); for (;;);".to_owned() });
+    deadly.limits.eval_timeout_ms = 3_600_000;
+    for epoch in 1..=5 {
+        let pod = world.pod("dies");
+        let session = assign_spec(&pod, "u1", epoch, deadly.clone());
+        let (begun, running) = (pod.clone(), session.clone());
+        let waiting = tokio::spawn(async move { begun.wake(running).await });
+        until(&pod, "u1", |report| report.state == State::Running).await;
+        waiting.abort();
+    }
+    let pod = world.pod("lives");
+    let error = pod.wake(assign_spec(&pod, "u1", 6, deadly.clone())).await.unwrap_err();
+    assert!(error.message.contains("was begun 5 times"), "{error}");
+    // Another spec's code begins anew.
+    let mended = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "globalThis.boots = 1".to_owned() }), ..spec() };
+    let session = Assignment { generation: 2, ..assign_spec(&pod, "u1", 6, mended) };
+    assert_eq!(value(&pod, &session, "boots").await, json!(1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn output_leaves_while_the_cell_runs() {
     let pod = World::default().pod("a");
     let session = assign(&pod, "u1", 1);
-    let mut running =
-        pod.eval_streaming(call(&session, "console.log('first'); display.html('<b>'); for (;;) {}", "k"), None).await.unwrap();
+    let mut running = pod
+        .eval_streaming(call(&session, "console.log('first'); host.progress(0.5, 'half'); display.html('<b>'); for (;;) {}", "k"), None)
+        .await
+        .unwrap();
     let mut seen = Vec::new();
-    while seen.len() < 2 {
+    while seen.len() < 3 {
         match running.events.recv().await.unwrap().body {
             EventBody::Log { text, .. } => seen.push(text),
             EventBody::Display { mime_type, .. } => seen.push(mime_type),
+            EventBody::Progress { fraction, note } => seen.push(format!("{fraction} {note}")),
             EventBody::Final { result } => panic!("{result:?} came before {seen:?}"),
             _ => {}
         }
     }
-    assert_eq!(seen, ["first", "text/html"]);
+    assert_eq!(seen, ["first", "0.5 half", "text/html"]);
     // The loop has no other end.
     pod.interrupt(session).await.unwrap();
     let result = running.answer.await.unwrap().unwrap();
     assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
     assert_eq!((result.console.len(), result.display.len()), (1, 1));
+}
+
+/// Whether the turn has ended when the request comes, or not: the cell ends by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_in_the_moment_in_which_a_cell_begins_to_await_is_not_lost() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    for number in 0..50 {
+        let code = format!("for (let i = 0; i < {number} * 1000; i++); console.log('now'); await sleep(3600_000)");
+        let mut running = pod.eval_streaming(call(&session, &code, &format!("k{number}")), None).await.unwrap();
+        while !matches!(running.events.recv().await.unwrap().body, EventBody::Log { .. }) {}
+        pod.interrupt(session.clone()).await.unwrap();
+        let result = running.answer.await.unwrap().unwrap();
+        assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_ends_a_long_builtin_and_the_session_lives() {
+    let pod = World::default().pod("a");
+    let session = assign(&pod, "u1", 1);
+    assert_eq!(value(&pod, &session, "var before = 'kept'; before").await, json!("kept"));
+    let code = "console.log('now'); new Array(4e9).join('')";
+    let mut running = pod.eval_streaming(call(&session, code, "k"), None).await.unwrap();
+    while !matches!(running.events.recv().await.unwrap().body, EventBody::Log { .. }) {}
+    pod.interrupt(session.clone()).await.unwrap();
+    let result = running.answer.await.unwrap().unwrap();
+    assert_eq!(result.error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(value(&pod, &session, "before").await, json!("kept"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

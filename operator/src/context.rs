@@ -19,7 +19,7 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::mpsc;
 
-use crate::{ca::Authority, config::Config, reports::Hub, revision::Revisions, storage::Stores};
+use crate::{ca::Authority, config::Config, fair::Rate, reports::Hub, revision::Revisions, storage::Stores};
 
 /// What every reconciler has at hand.
 pub struct Context {
@@ -47,6 +47,8 @@ pub struct Context {
     pub caches: Caches,
     /// Pools to reconcile because of something that no watch tells.
     pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
+    /// How often the status of a namespace's sessions is written.
+    pub writes: Rate,
     /// When a session's status was last written, by uid: what is merely busy is written at intervals.
     pub written: Mutex<HashMap<String, Timestamp>>,
 }

@@ -20,10 +20,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{context::Context, error::ReconcileError, revision::Revisions};
+use crate::{context::Context, error::ReconcileError, fair::Fair, revision::Revisions, trim};
 
 /// Objects of one kind that are reconciled at the same time.
-const CONCURRENCY: u16 = 16;
+const CONCURRENCY: u16 = 64;
+/// Those of one namespace.
+const CONCURRENCY_OF_NAMESPACE: usize = 8;
 /// Triggers that wait in a queue between the parts of the operator.
 pub const TRIGGERS_MAX: usize = 1_024;
 
@@ -59,7 +61,8 @@ where
             .ok()
     }
     let seen = Arc::clone(revisions);
-    let events = revisions.renewed(move || watcher(api.clone(), watcher::Config::default()).default_backoff());
+    let events =
+        revisions.renewed(move || watcher(api.clone(), watcher::Config::default().page_size(trim::LIST_PAGE_OBJECTS)).default_backoff());
     events.filter_map(move |event| {
         if let Ok(Event::InitApply(guard) | Event::Apply(guard) | Event::Delete(guard)) = &event {
             seen.saw(guard.resource_version().as_deref());
@@ -108,7 +111,7 @@ pub async fn run<K, F>(
     api: Api<DeserializeGuard<K>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
-    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    (trim, reconcile): (fn(&mut K), fn(Arc<K>, Arc<Context>) -> F),
     context: Arc<Context>,
     shutdown: CancellationToken,
 ) where
@@ -118,6 +121,7 @@ pub async fn run<K, F>(
 {
     let store = writer.as_reader();
     let own = readable(&context.revisions, api)
+        .modify(trim)
         .reflect(writer)
         .touched_objects()
         .filter_map(|result| future::ready(logged(result)))
@@ -127,7 +131,19 @@ pub async fn run<K, F>(
         .map(|object| Ok::<_, Infallible>(ReconcileRequest::from(object)))
         .take_until(shutdown.cancelled_owned());
     let config = controller::Config::default().concurrency(CONCURRENCY);
-    let step = move |object: Arc<K>, context: Arc<Context>| timed(kind, reconcile(object, context.clone()), context).boxed();
+    let fair = Fair::new(CONCURRENCY_OF_NAMESPACE);
+    let step = move |object: Arc<K>, context: Arc<Context>| match fair.take(&object.namespace().unwrap_or_default()) {
+        Ok(turn) => {
+            let work = timed(kind, reconcile(object, context.clone()), context);
+            async move {
+                let outcome = work.await;
+                drop(turn);
+                outcome
+            }
+            .boxed()
+        }
+        Err(wait) => future::ready(Ok(Action::requeue(wait))).boxed(),
+    };
     applier(step, move |object, error, _| retry(kind, &*object, error), context, store, queue, config)
         .for_each(|result| {
             // An object that went before its turn came, or a failure that `retry` has logged.

@@ -17,8 +17,10 @@ pub mod config;
 pub mod context;
 pub mod controller;
 pub mod error;
+pub mod fair;
 pub mod leader;
 pub mod orphans;
+pub mod peers;
 pub mod pool;
 pub mod reports;
 pub mod restricted;
@@ -26,6 +28,7 @@ pub mod revision;
 mod run;
 pub mod session;
 pub mod storage;
+pub mod trim;
 
 pub use config::Config;
 pub use run::run;

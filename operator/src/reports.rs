@@ -14,10 +14,14 @@ use dormouse_crds::{
     session::KernelSession,
 };
 use dormouse_protocol::{
+    ApiError,
     kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport},
     session::State,
 };
-use dormouse_service::tls::{Identity, Process};
+use dormouse_service::{
+    answer::{AnswerError, read_json},
+    tls::{Identity, Process},
+};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -32,7 +36,7 @@ use reqwest::Method;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::Context;
+use crate::{context::Context, trim};
 
 /// A pod that says nothing for so long is not listening any more.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -41,8 +45,12 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 /// How long a stream is open before silence about a session means something: it begins with every session, without saying where the beginning ends.
 pub const TOLD_ALL_AFTER: Duration = Duration::from_secs(2);
-/// Bytes of one report line.
-const LINE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one report line: what a pod says is bounded before it is read.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of lines that are kept of one pod. What it says of more sessions is not taken in.
+const TOLD_BYTES_MAX: usize = 32 << 20;
+/// Bytes of an answer to a question.
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Seconds that a pod may take to answer a question.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -55,7 +63,34 @@ struct PodView {
     open_since: Option<Instant>,
     info: Option<PodInfo>,
     sessions: HashMap<String, SessionReport>,
+    /// Bytes of those, about.
+    bytes: usize,
     stop: CancellationToken,
+}
+
+impl PodView {
+    /// Keeps a session's newest report. The answer is the one before; `None` when the pod has said so much that this is not taken in.
+    #[expect(clippy::option_option, reason = "whether it was taken in, and what was there")]
+    fn take(&mut self, report: SessionReport) -> Option<Option<SessionReport>> {
+        let before = self.sessions.get(&report.uid).map_or(0, weight);
+        let bytes = self.bytes - before + weight(&report);
+        if bytes > TOLD_BYTES_MAX {
+            tracing::warn!(namespace = self.namespace, pool = self.pool, "a kernel pod reports more than is kept");
+            return None;
+        }
+        self.bytes = bytes;
+        Some(self.sessions.insert(report.uid.clone(), report))
+    }
+}
+
+/// About how many bytes a report holds; the same whenever it is asked.
+fn weight(report: &SessionReport) -> usize {
+    const FIELDS_BYTES: usize = 1_024;
+    let details = |error: &ApiError| error.details.as_ref().map_or(0, |details| details.to_string().len());
+    let failure = report.failure.as_ref().map_or(0, |error| error.message.len() + details(error));
+    let texts = [&report.last_active_time, &report.next_wake_time].into_iter().flatten().map(String::len).sum::<usize>();
+    let snapshot = report.snapshot.as_ref().map_or(0, |snapshot| snapshot.engine_digest.len() + snapshot.time.len());
+    FIELDS_BYTES + report.name.len() + report.uid.len() + failure + texts + snapshot
 }
 
 /// What all pods told.
@@ -119,6 +154,7 @@ impl Hub {
             let Some(view) = pods.get_mut(pod_uid) else { return };
             if view.info.as_ref().is_none_or(|old| old.boot != info.boot) {
                 view.sessions.clear();
+                view.bytes = 0;
             }
             view.open_since.get_or_insert_with(Instant::now);
             view.info = Some(info);
@@ -151,15 +187,17 @@ impl Hub {
             ReportLine::Session(report) => {
                 let name = report.name.clone();
                 let live = holds_slot(&report);
-                let before = self.with(|pods| pods.get_mut(pod_uid)?.sessions.insert(report.uid.clone(), *report));
+                let Some(before) = self.with(|pods| pods.get_mut(pod_uid).and_then(|view| view.take(*report))) else { return false };
                 self.tell(namespace, &name).await;
                 before.is_some_and(|before| holds_slot(&before)) != live
             }
             ReportLine::Forgotten { uid, epoch } => {
                 let name = self.with(|pods| {
-                    let sessions = &mut pods.get_mut(pod_uid)?.sessions;
-                    let stale = sessions.get(&uid).is_some_and(|report| report.epoch <= epoch);
-                    stale.then(|| sessions.remove(&uid)).flatten().map(|report| report.name)
+                    let view = pods.get_mut(pod_uid)?;
+                    view.sessions.get(&uid).filter(|report| report.epoch <= epoch)?;
+                    let report = view.sessions.remove(&uid)?;
+                    view.bytes = view.bytes.saturating_sub(weight(&report));
+                    Some(report.name)
                 });
                 if let Some(name) = &name {
                     self.tell(namespace, name).await;
@@ -180,7 +218,7 @@ pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: Cancellat
     let api: Api<Pod> = Api::all(context.client.clone());
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
     let pods = context.revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
-    let events = pods.reflect(writer).take_until(shutdown.clone().cancelled_owned());
+    let events = pods.modify(trim::pod).reflect(writer).take_until(shutdown.clone().cancelled_owned());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {
@@ -210,7 +248,15 @@ async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken
     let Some(ip) = address else { return };
     let stop = shutdown.child_token();
     let pool = pod.labels().get(POOL).cloned().unwrap_or_default();
-    let view = PodView { namespace: namespace.clone(), pool, open_since: None, info: None, sessions: HashMap::new(), stop: stop.clone() };
+    let view = PodView {
+        namespace: namespace.clone(),
+        pool,
+        open_since: None,
+        info: None,
+        sessions: HashMap::new(),
+        bytes: 0,
+        stop: stop.clone(),
+    };
     let new = context.hub.with(|pods| match pods.entry(uid.clone()) {
         std::collections::hash_map::Entry::Occupied(_) => false,
         std::collections::hash_map::Entry::Vacant(entry) => {
@@ -355,9 +401,9 @@ impl Lines {
 ///
 /// # Errors
 /// It does not answer, or not as a kernel pod does.
-pub async fn info(context: &Context, peer: &Identity, ip: &str) -> Result<PodInfo, reqwest::Error> {
+pub async fn info(context: &Context, peer: &Identity, ip: &str) -> Result<PodInfo, AnswerError> {
     let request = context.peer_client().request(Method::GET, peer, &address_of(ip, KERNEL_PORT), "/v1/info").timeout(ASK_TIMEOUT);
-    request.send().await?.error_for_status()?.json().await
+    read_json(request.send().await?.error_for_status()?, ANSWER_BYTES_MAX).await
 }
 
 #[cfg(test)]

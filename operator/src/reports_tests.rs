@@ -39,6 +39,7 @@ fn hub() -> (Hub, mpsc::Receiver<ObjectRef<KernelSession>>) {
         open_since: None,
         info: None,
         sessions: HashMap::new(),
+        bytes: 0,
         stop: CancellationToken::new(),
     };
     hub.with(|pods| pods.insert("pod-uid".to_owned(), view));
@@ -110,4 +111,33 @@ fn lines_are_cut_where_they_end() {
 fn ipv6_addresses_get_brackets() {
     assert_eq!(address_of("10.0.0.1", 7443), "10.0.0.1:7443");
     assert_eq!(address_of("fd00::1", 7443), "[fd00::1]:7443");
+}
+
+#[tokio::test]
+async fn what_is_kept_of_one_pod_is_bounded() {
+    let (tx, mut told) = mpsc::channel(1 << 20);
+    let (mut hub, _none) = hub();
+    hub.sessions = tx;
+    hub.take("pod-uid", "team", pod("one")).await;
+    let large = |name: String| match report("team", &name, 1, State::Failed) {
+        ReportLine::Session(mut report) => {
+            report.failure = Some(ApiError::new(dormouse_protocol::ErrorCode::Internal, "x".repeat(LINE_BYTES_MAX)));
+            ReportLine::Session(report)
+        }
+        other => other,
+    };
+    for number in 0..2_000 {
+        hub.take("pod-uid", "team", large(format!("s{number}"))).await;
+    }
+    let (sessions, bytes) = hub.with(|pods| (pods["pod-uid"].sessions.len(), pods["pod-uid"].bytes));
+    assert!(bytes <= TOLD_BYTES_MAX && sessions > 400 && sessions < 600, "{sessions} sessions, {bytes} bytes");
+    let mut heard = 0;
+    while told.try_recv().is_ok() {
+        heard += 1;
+    }
+    assert_eq!(heard, sessions);
+    for number in 0..2_000 {
+        hub.take("pod-uid", "team", ReportLine::Forgotten { uid: format!("uid-s{number}"), epoch: 1 }).await;
+    }
+    assert_eq!(hub.with(|pods| (pods["pod-uid"].sessions.len(), pods["pod-uid"].bytes)), (0, 0));
 }

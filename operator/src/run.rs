@@ -37,15 +37,21 @@ use crate::{
     config::Config,
     context::{Caches, Context, OperatorMetrics},
     controller::{self, TRIGGERS_MAX, owners, queued, watched},
+    fair::Rate,
     leader::Leader,
     orphans, pool, reports,
     reports::Hub,
     session,
     storage::Stores,
+    trim,
 };
 
 /// How often the system's certificates are looked at.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
+/// Between two writes of the status of one namespace's sessions, in the long run, and how many may come at once: chains of short timers in many sessions
+/// are told of more rarely, not more often.
+const STATUS_WRITE_EVERY: Duration = Duration::from_millis(20);
+const STATUS_WRITES_BURST: u32 = 200;
 /// How long reconciliations that run may take to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -115,6 +121,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         revisions: Arc::default(),
         caches: caches.clone(),
         pool_triggers,
+        writes: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
         written: std::sync::Mutex::default(),
     });
     let made_here = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
@@ -132,15 +139,31 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     let all = futures::future::join5(
         after(
             caches.clone(),
-            controller::run("KernelPool", Api::all(client.clone()), pools, pool_others, pool::reconcile, context.clone(), stop()),
+            controller::run(
+                "KernelPool",
+                Api::all(client.clone()),
+                pools,
+                pool_others,
+                (trim::pool, pool::reconcile),
+                context.clone(),
+                stop(),
+            ),
         ),
-        controller::run("ToolBroker", Api::all(client.clone()), brokers, broker_others, broker::reconcile, context.clone(), stop()),
+        controller::run(
+            "ToolBroker",
+            Api::all(client.clone()),
+            brokers,
+            broker_others,
+            (trim::broker, broker::reconcile),
+            context.clone(),
+            stop(),
+        ),
         controller::run(
             "KernelSession",
             Api::all(client.clone()),
             sessions,
             vec![queued(session_queue)],
-            session::reconcile,
+            (trim::session, session::reconcile),
             context.clone(),
             stop(),
         ),

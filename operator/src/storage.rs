@@ -12,6 +12,7 @@ use std::{
 
 use dormouse_crds::{labels::POOL, pool::Storage};
 use dormouse_lifecycle::keys;
+use dormouse_service::metadata::is_metadata_host;
 use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError, sts};
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -123,6 +124,9 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
             )),
         };
     };
+    if reqwest::Url::parse(&spec.endpoint).is_ok_and(|url| url.host_str().is_some_and(is_metadata_host)) {
+        return Err(refuse(PoolReason::InvalidSpec, "storage.endpoint is where a cloud keeps metadata: write the URL of an object store."));
+    }
     let same = own_target
         .filter(|own| (&own.endpoint, &own.bucket, &own.region, &own.prefix) == (&spec.endpoint, &spec.bucket, &spec.region, &spec.prefix));
     let access = match (&spec.credentials_secret_ref, &same, own.storage_credentials) {

@@ -177,7 +177,7 @@ async fn seal(args: &Args, namespace: &str) -> anyhow::Result<Seal> {
 
 fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {
     std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    Engines::new(EngineOptions { cache_dir: Some(cache) }).context("cannot load the engine")
+    Engines::new(EngineOptions { cache_dir: Some(cache), ..EngineOptions::default() }).context("cannot load the engine")
 }
 
 /// Says what is served and how to try it.

@@ -1,1 +1,1 @@
-include_bytes!("8c3d26471e27b0fb.wasm")
+include_bytes!("a1bd585449b02a7b.wasm")

@@ -5,9 +5,10 @@ use std::{future::Future, path::PathBuf, pin::pin, sync::Arc, task};
 use wasmtime::{Caller, Extern, ExternType, InstancePre, Linker, Module, ModuleExport, Mutability, Store, StoreLimitsBuilder, Val};
 
 use crate::{
-    EngineError, Globals, HostState, Image, Instance, PAGE_BYTES, Page,
+    EngineError, Globals, Growth, HostState, Image, Instance, PAGE_BYTES, Page,
     blank::Blank,
     compiled::{self, Wasm},
+    growth::Limits,
     host::Host,
     instance::Parts,
     message::Kind,
@@ -28,6 +29,8 @@ pub struct EngineOptions {
     /// Keeps compiled code in this directory, so that the next process starts faster. The directory and its files must belong to this process's
     /// user and be writable by no one else: what lies there is run as native code. `None`: compile at every start.
     pub cache_dir: Option<PathBuf>,
+    /// Asked before the memory of an instance grows. `None`: only the instance's own limit counts.
+    pub growth: Option<Arc<dyn Growth>>,
 }
 
 /// sha256 of `engine.wasm`, in hex.
@@ -77,6 +80,7 @@ struct Inner {
     exports: Exports,
     base: Base,
     globals: Globals,
+    growth: Option<Arc<dyn Growth>>,
 }
 
 /// Where the module's exports are, so that making an instance compares no names.
@@ -145,12 +149,13 @@ impl Engine {
         let module = compiled::module(&wasmtime, wasm, &digest, options.cache_dir.as_deref())?;
         let exports = Exports::of(&module)?;
         let pre = linker(&wasmtime).and_then(|linker| linker.instantiate_pre(&module)).map_err(load)?;
-        let mut store = Store::new(&wasmtime, Host::new(None, StoreLimitsBuilder::new().build(), HostState::default()));
+        let mut store = Store::new(&wasmtime, Host::new(None, Limits::new(StoreLimitsBuilder::new().build(), None), HostState::default()));
         let instance = now(pre.instantiate_async(&mut store))?.map_err(load)?;
         let memory = memory(&instance, &mut store, &exports)?;
         let base = Base::new(memory.data(&store));
         let globals = globals(&mutable_globals(&instance, &mut store, &exports), &mut store)?;
-        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals })))
+        let growth = options.growth.clone();
+        Ok(Self(Arc::new(Inner { digest: EngineDigest(digest), wasmtime, pre, exports, base, globals, growth })))
     }
 
     /// sha256 of `engine.wasm`.
@@ -187,6 +192,7 @@ impl Engine {
         let memory_bytes =
             ((inner.base.pages() * PAGE_BYTES) as u64 + heap_bytes + heap_bytes / 4 + MEMORY_SLACK_BYTES).min(u64::from(u32::MAX));
         let limits = StoreLimitsBuilder::new().memory_size(usize::try_from(memory_bytes).unwrap_or(usize::MAX)).build();
+        let limits = Limits::new(limits, inner.growth.clone());
         let mut store = Store::new(&inner.wasmtime, Host::new(settings.determinism, limits, HostState::default()));
         store.limiter(|host| &mut host.limits);
         let instance = now(inner.pre.instantiate_async(&mut store))?.map_err(create)?;

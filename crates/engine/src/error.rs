@@ -21,6 +21,9 @@ pub enum EngineError {
     /// The turn could not be ended within its budgets: it was inside one long builtin, where no exception ends it, or it left jobs behind that enqueue jobs without end. The instance is poisoned.
     #[error("the turn did not end within its budgets")]
     Overrun,
+    /// The turn was ended inside one long builtin, because somebody asked for its end. The instance is poisoned.
+    #[error("the turn was interrupted inside a builtin")]
+    Interrupted,
     /// No engine of this digest is here.
     #[error("no engine of digest {digest} is in this build")]
     UnknownEngine {

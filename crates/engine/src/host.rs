@@ -11,12 +11,13 @@ use std::{
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use wasmtime::{Memory, StoreLimits};
+use wasmtime::Memory;
 
 use crate::{
-    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Turn,
+    Budget, ConsoleLine, Determinism, Display, EngineErrorCode, Progress, Turn,
     blobs::Keeper,
     cpu_clock,
+    growth::Limits,
     message::{self, Kind, Told},
     slice::SLICE,
 };
@@ -25,12 +26,17 @@ use crate::{
 /// instance is given up.
 const GRACE_SHARE: u32 = 2;
 
+/// How long a builtin may go on that no exception ends, after somebody asked for its end, while it runs. Then the instance is given up.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(100);
+
 /// Bytes of host operations that one turn may ask for.
 const OPERATION_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a message beside the text that counts.
 const MESSAGE_FRAME_BYTES_MAX: usize = 1_024;
 /// Bytes that JSON writes for one byte of text at most.
 const ESCAPED_BYTES_MAX: usize = 6;
+/// What a word of progress takes from the output budget beside its note.
+const PROGRESS_BYTES: usize = 16;
 
 /// The host's part of a session's state. Travels with every image.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -61,6 +67,15 @@ impl InterruptHandle {
     pub(crate) fn forget(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
+
+    /// Whether somebody has asked, once.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// What code writes while it runs.
@@ -70,6 +85,8 @@ pub enum Output<'a> {
     Console(&'a ConsoleLine),
     /// A rendering.
     Display(&'a Display),
+    /// How far the cell has come.
+    Progress(&'a Progress),
 }
 
 /// Sees output when it is written. Must not block: the code waits.
@@ -98,7 +115,7 @@ impl Stop {
 /// What the host knows of one instance.
 pub(crate) struct Host {
     pub(crate) state: HostState,
-    pub(crate) limits: StoreLimits,
+    pub(crate) limits: Limits,
     pub(crate) memory: Option<Memory>,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) stop: Option<Stop>,
@@ -106,8 +123,10 @@ pub(crate) struct Host {
     pub(crate) fault: Option<String>,
     /// The turn was stopped and left jobs that would run for ever.
     pub(crate) unfinished: bool,
-    /// The turn was over its budget by more than its grace, and was ended where it stood.
-    pub(crate) overrun: bool,
+    /// Why the turn was ended where it stood, more than its grace after it should have ended.
+    pub(crate) overrun: Option<Stop>,
+    /// The time that had gone when a poll inside a builtin first saw that somebody asks for the end.
+    asked_after: Option<Duration>,
     pub(crate) outlet: Option<Outlet>,
     pub(crate) blobs: Keeper,
     determinism: Option<Determinism>,
@@ -125,7 +144,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(determinism: Option<Determinism>, limits: StoreLimits, state: HostState) -> Self {
+    pub(crate) fn new(determinism: Option<Determinism>, limits: Limits, state: HostState) -> Self {
         Self {
             state,
             limits,
@@ -135,7 +154,8 @@ impl Host {
             turn: Turn::default(),
             fault: None,
             unfinished: false,
-            overrun: false,
+            overrun: None,
+            asked_after: None,
             outlet: None,
             blobs: None,
             determinism,
@@ -165,6 +185,7 @@ impl Host {
         self.budget = *budget;
         self.output_left = budget.output_bytes;
         self.operation_bytes = 0;
+        self.asked_after = None;
         self.ran = Duration::ZERO;
         self.waited = Duration::ZERO;
         self.resume();
@@ -179,8 +200,9 @@ impl Host {
     /// Ends the turn and hands over what it collected.
     pub(crate) fn end(&mut self) -> Turn {
         self.pause();
-        // One that came too late is not the next turn's.
-        self.interrupt.0.store(false, Ordering::Relaxed);
+        if self.stop == Some(Stop::Requested) {
+            self.interrupt.forget();
+        }
         let mut turn = std::mem::take(&mut self.turn);
         turn.cpu = self.ran;
         self.input = Vec::new();
@@ -211,7 +233,7 @@ impl Host {
         self.state.ticks += 1;
         self.turn.ticks += 1;
         if self.stop.is_none() {
-            self.stop = if self.interrupt.0.load(Ordering::Relaxed) {
+            self.stop = if self.interrupt.is_asked() {
                 Some(Stop::Requested)
             } else if self.budget.ticks != 0 && self.turn.ticks > self.budget.ticks {
                 Some(Stop::Ticks)
@@ -226,8 +248,15 @@ impl Host {
 
     /// One poll inside a builtin: whether the turn must end here.
     pub(crate) fn overran(&mut self) -> bool {
-        self.overrun |= self.is_over(self.budget.wall.saturating_add(self.budget.wall / GRACE_SHARE));
-        self.overrun
+        if self.is_over(self.budget.wall.saturating_add(self.budget.wall / GRACE_SHARE)) {
+            self.overrun = Some(Stop::Wall);
+        } else if self.stop.is_none() && self.interrupt.is_asked() {
+            let gone = self.ran + self.waited + self.slice_ran();
+            if gone.saturating_sub(*self.asked_after.get_or_insert(gone)) > INTERRUPT_GRACE {
+                self.overrun = Some(Stop::Requested);
+            }
+        }
+        self.overrun.is_some()
     }
 
     /// Whether the turn has taken longer than this.
@@ -298,7 +327,7 @@ impl Host {
                 self.operation_bytes = self.operation_bytes.saturating_add(bytes);
                 self.operation_bytes <= OPERATION_BYTES_MAX
             }
-            Kind::Console | Kind::Display | Kind::Value => {
+            Kind::Console | Kind::Display | Kind::Value | Kind::Progress => {
                 let least = bytes.saturating_sub(MESSAGE_FRAME_BYTES_MAX) / ESCAPED_BYTES_MAX;
                 least as u64 <= self.output_left || self.admit(least)
             }
@@ -330,6 +359,13 @@ impl Host {
                 if fits {
                     self.write(Output::Display(&display));
                     self.turn.display.push(display);
+                }
+                fits
+            }
+            Ok(Told::Progress(progress)) => {
+                let fits = (0.0..=1.0).contains(&progress.fraction) && self.admit(PROGRESS_BYTES + progress.note.len());
+                if fits {
+                    self.write(Output::Progress(&progress));
                 }
                 fits
             }
@@ -376,6 +412,7 @@ impl Host {
         match self.output_left.checked_sub(bytes as u64) {
             Some(left) => {
                 self.output_left = left;
+                self.turn.output_bytes += bytes as u64;
                 true
             }
             None => {

@@ -8,7 +8,7 @@ use crate::{
     Blobs, Budget, CellEnd, CellError, CellSource, Delta, Engine, EngineError, EngineErrorCode, HostState, Image, InterruptHandle,
     OpResult, Outlet, PAGE_BYTES, Page, Turn,
     engine::{MutableGlobals, raw_bits},
-    host::Host,
+    host::{Host, Stop},
     message,
     track::{Tracker, ZERO},
     tracking::Writes,
@@ -227,6 +227,11 @@ impl Instance {
         handle
     }
 
+    /// Whether somebody asked for the end of the last turn so late that it had ended by then. Answers once.
+    pub fn missed_interrupt(&mut self) -> bool {
+        self.store.data().interrupt.take()
+    }
+
     /// Who sees output while code runs, besides the [`Turn`] that collects it.
     pub fn set_outlet(&mut self, outlet: Option<Outlet>) {
         self.store.data_mut().outlet = outlet;
@@ -262,8 +267,11 @@ impl Instance {
     }
 
     fn end(&mut self, used: wasmtime::Result<u32>) -> Result<Turn, EngineError> {
-        if self.store.data().overrun || self.store.data().unfinished {
-            return Err(EngineError::Overrun);
+        match self.store.data().overrun {
+            Some(Stop::Requested) => return Err(EngineError::Interrupted),
+            Some(_) => return Err(EngineError::Overrun),
+            None if self.store.data().unfinished => return Err(EngineError::Overrun),
+            None => {}
         }
         let used = used.map_err(|error| EngineError::Trap(format!("{error:#}")))?;
         if let Some(fault) = self.store.data_mut().fault.take() {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{CellEnd, CellError, ConsoleLine, Display, EngineErrorCode, Op};
+use crate::{CellEnd, CellError, ConsoleLine, Display, EngineErrorCode, Op, Progress};
 
 /// The kinds of messages, by the guest's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     Value,
     Unfinished,
     Answer,
+    Progress,
 }
 
 impl Kind {
@@ -27,6 +28,7 @@ impl Kind {
             4 => Self::Value,
             5 => Self::Unfinished,
             6 => Self::Answer,
+            7 => Self::Progress,
             _ => return None,
         })
     }
@@ -44,6 +46,7 @@ pub(crate) enum Told {
     Unfinished,
     /// The answer to a request of the host's.
     Answer(Value),
+    Progress(Progress),
 }
 
 #[derive(Deserialize)]
@@ -81,6 +84,7 @@ pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> 
         Kind::Value => Told::Value(serde_json::from_slice(bytes).ok()),
         Kind::Unfinished => Told::Unfinished,
         Kind::Answer => Told::Answer(serde_json::from_slice(bytes)?),
+        Kind::Progress => Told::Progress(serde_json::from_slice(bytes)?),
         Kind::Cell => {
             let raw: RawCell = serde_json::from_slice(bytes)?;
             let error = raw.error.map(|error| {

@@ -63,6 +63,8 @@ pub struct Turn {
     pub console: Vec<ConsoleLine>,
     /// Rich renderings, in order.
     pub display: Vec<Display>,
+    /// Bytes of console lines, renderings, words of progress and the value.
+    pub output_bytes: u64,
     /// What [`crate::Instance::serve`] asked for. `None`: an earlier engine, which knows no such requests, or code that was stopped.
     pub answer: Option<Value>,
     /// Polls of the interrupt handler.
@@ -146,6 +148,16 @@ pub struct Display {
     pub mime_type: String,
     /// The text, or base64 for binary types.
     pub data: String,
+}
+
+/// How far a cell has come, by its own word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// From 0 to 1.
+    pub fraction: f64,
+    /// What it is doing; at most 1 KiB.
+    pub note: String,
 }
 
 /// How a cell ended.

@@ -7,6 +7,10 @@ use std::time::Duration;
 /// Times that one request is sent to a process, the first included.
 pub const ATTEMPTS_MAX: u32 = 10;
 
+/// Processes that may end with one request under way. What ends one may be chance, and is the request's own doing before long: it is not taken to
+/// another and another.
+pub const PROCESSES_LOST_MAX: u32 = 2;
+
 /// Pause before the second attempt, in milliseconds; each next one is twice as long.
 pub const PAUSE_MS_MIN: u64 = 10;
 
@@ -15,7 +19,14 @@ pub const PAUSE_MS_MAX: u64 = 1_000;
 
 /// How far a process may move a session's epoch by saying that a later one has taken it over. Further than a directory that was put back from
 /// a backup can be behind; not so far that a process which lies uses epochs up.
-pub const EPOCH_JUMP_MAX: u64 = 1 << 20;
+pub const EPOCH_JUMP_MAX: u64 = 1 << 32;
+
+/// Whether an epoch may come after `highest`, the highest that was seen. No owner's is further ahead, and from one that is not the session gets away
+/// with two jumps: an epoch that nothing can come after would shut its owner out for good.
+#[must_use]
+pub fn may_follow(highest: u64, epoch: u64) -> bool {
+    epoch <= highest.saturating_add(2 * EPOCH_JUMP_MAX)
+}
 
 /// Whether a request may arrive twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +66,8 @@ pub enum Next {
     Again(Duration),
     /// Nobody knows what came of it: say so.
     Unknown,
+    /// As many processes as may have ended while they had it: nobody knows what came of it, and it is not sent to another.
+    Deadly,
     /// It was sent often enough.
     Exhausted,
 }
@@ -69,6 +82,8 @@ pub struct AnotherSession;
 pub struct Attempts {
     repeat: Repeat,
     failed: u32,
+    /// Processes that had the request and have ended.
+    processes_lost: u32,
     /// Placements of this epoch and below have failed the request.
     lost_epoch: u64,
     /// The process of this epoch lives and has said once that the session is not there.
@@ -81,7 +96,7 @@ impl Attempts {
     /// A request that has not been sent yet.
     #[must_use]
     pub fn new(repeat: Repeat) -> Self {
-        Self { repeat, failed: 0, lost_epoch: 0, gone_epoch: 0, uid: None }
+        Self { repeat, failed: 0, processes_lost: 0, lost_epoch: 0, gone_epoch: 0, uid: None }
     }
 
     /// Attempts that have failed.
@@ -144,6 +159,12 @@ impl Attempts {
             Failure::Garbled | Failure::Refused => false,
         };
         self.failed += 1;
+        if failure == Failure::Lost && !lives {
+            self.processes_lost += 1;
+            if self.processes_lost >= PROCESSES_LOST_MAX {
+                return Next::Deadly;
+            }
+        }
         if self.failed >= ATTEMPTS_MAX {
             return Next::Exhausted;
         }
@@ -214,8 +235,22 @@ mod tests {
         assert_eq!(attempts.lost_epoch(), 41);
         attempts.after(Failure::Gone { epoch: Some(u64::MAX) }, 42, false);
         assert_eq!(attempts.lost_epoch(), 42 + EPOCH_JUMP_MAX);
-        attempts.after(Failure::Gone { epoch: Some(3) }, 2_000_000, false);
-        assert_eq!(attempts.lost_epoch(), 2_000_000, "an epoch below its own says nothing of a successor");
+        attempts.after(Failure::Gone { epoch: Some(3) }, 2 * EPOCH_JUMP_MAX, false);
+        assert_eq!(attempts.lost_epoch(), 2 * EPOCH_JUMP_MAX, "an epoch below its own says nothing of a successor");
+    }
+
+    #[test]
+    fn an_epoch_that_nothing_can_follow_is_none() {
+        assert!(may_follow(0, 1) && may_follow(7, 7) && may_follow(7, 7 + 2 * EPOCH_JUMP_MAX));
+        assert!(!may_follow(7, 8 + 2 * EPOCH_JUMP_MAX) && !may_follow(0, u64::MAX));
+        // Two jumps are enough to come after the highest that a lie can reach.
+        let mut attempts = Attempts::new(Repeat::Freely);
+        let mut epoch = 1;
+        for _ in 0..3 {
+            attempts.after(Failure::Gone { epoch: Some(1 + 2 * EPOCH_JUMP_MAX) }, epoch, false);
+            epoch = attempts.lost_epoch() + 1;
+        }
+        assert!(epoch > 1 + 2 * EPOCH_JUMP_MAX);
     }
 
     #[test]
@@ -226,6 +261,17 @@ mod tests {
         assert_eq!(attempts.lost_epoch(), 0);
         attempts.after(Failure::Unreachable, 1, false);
         assert_eq!(attempts.lost_epoch(), 1);
+    }
+
+    #[test]
+    fn a_request_that_ends_its_processes_is_not_sent_to_one_more() {
+        let mut attempts = Attempts::new(Repeat::Freely);
+        for epoch in 1..PROCESSES_LOST_MAX {
+            assert!(again(attempts.after(Failure::Unreachable, u64::from(epoch), false)), "it never had it");
+            assert!(again(attempts.after(Failure::Lost, u64::from(epoch), true)), "it lives");
+            assert!(again(attempts.after(Failure::Lost, u64::from(epoch), false)));
+        }
+        assert_eq!(attempts.after(Failure::Lost, 9, false), Next::Deadly);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, compression, segment::sha256_hex};
+use crate::{SessionKey, attempts::may_follow, compression, segment::sha256_hex};
 
 /// Calls on a page at most; of those with an outcome, the lowest number goes first.
 pub const CALLS_MAX: usize = 1_024;
@@ -121,6 +121,9 @@ pub enum Refusal {
         /// The highest that has asked.
         highest: u64,
     },
+    /// No owner has it.
+    #[error("the caller's epoch is further ahead than any owner's")]
+    EpochTooFar,
     /// The number belongs to another call.
     #[error("a call of this number was another one")]
     AnotherCall,
@@ -228,6 +231,9 @@ impl CallPage {
         if asked.epoch < self.epoch {
             self.take_back(asked);
             return Admission::Refused(Refusal::EpochOver { highest: self.epoch });
+        }
+        if !may_follow(self.epoch, asked.epoch) {
+            return Admission::Refused(Refusal::EpochTooFar);
         }
         self.epoch = asked.epoch;
         self.forget_below(asked.settled_below);

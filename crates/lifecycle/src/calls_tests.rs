@@ -52,6 +52,15 @@ fn an_epoch_that_is_over_is_refused_whatever_it_asks() {
 }
 
 #[test]
+fn an_epoch_that_no_owner_can_have_shuts_nobody_out() {
+    let mut page = page();
+    assert_eq!(page.admit(&asked(u64::MAX, 1, "lie")), Admission::Refused(Refusal::EpochTooFar));
+    assert_eq!(page.admit(&asked(3, 1, "a")), Admission::Make);
+    assert_eq!(page.admit(&asked(u64::MAX, 2, "lie")), Admission::Refused(Refusal::EpochTooFar));
+    assert_eq!((page.admit(&asked(3, 2, "b")), page.epoch()), (Admission::Make, 3));
+}
+
+#[test]
 fn an_intent_whose_epoch_ended_before_its_broker_had_the_word_is_taken_back() {
     let mut page = page();
     assert_eq!(page.admit(&asked(1, 1, "a")), Admission::Make, "stored, and the reply was lost");

@@ -44,6 +44,14 @@ pub enum EventBody {
         /// The text, or base64 for binary types.
         data: String,
     },
+    /// How far the cell has come, by its own word.
+    #[serde(rename_all = "camelCase")]
+    Progress {
+        /// From 0 to 1.
+        fraction: f64,
+        /// What it is doing; at most 1 KiB.
+        note: String,
+    },
     /// A tool call left the session.
     #[serde(rename_all = "camelCase")]
     ToolCall {

@@ -6,11 +6,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 pub mod admin;
+pub mod answer;
 pub mod args;
 pub mod ca;
 pub mod clock;
 pub mod durable;
 pub mod error;
+pub mod memory;
 pub mod metadata;
 pub mod metrics;
 pub mod public;

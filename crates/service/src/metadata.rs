@@ -13,6 +13,21 @@ const V4: [Ipv4Addr; 3] = [Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0
 /// The same, of IPv6.
 const V6: [Ipv6Addr; 2] = [Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)];
 
+/// All of these addresses, as a NetworkPolicy says what an open rule leaves out.
+pub const CIDRS_V4: [&str; 4] = ["169.254.0.0/16", "168.63.129.16/32", "192.0.0.192/32", "100.100.100.200/32"];
+/// The same, of IPv6.
+pub const CIDRS_V6: [&str; 4] = ["fe80::/10", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128"];
+
+/// Names under which clouds have such a service.
+const NAMES: [&str; 2] = ["metadata.google.internal", "metadata.goog"];
+
+/// Whether the host of a URL, a name or a literal address, is such a service's.
+#[must_use]
+pub fn is_metadata_host(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    bare.parse().is_ok_and(is_metadata) || NAMES.iter().any(|name| bare.eq_ignore_ascii_case(name))
+}
+
 /// Whether an address is one of a cloud's metadata services, or link-local, in any of the ways that IPv6 writes an IPv4 address.
 #[must_use]
 pub fn is_metadata(address: IpAddr) -> bool {
@@ -41,6 +56,16 @@ fn is_metadata_v4(address: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_known_by_name_and_by_address() {
+        for host in ["169.254.169.254", "[fd00:ec2::254]", "metadata.google.internal.", "Metadata.Goog"] {
+            assert!(is_metadata_host(host), "{host}");
+        }
+        for host in ["s3.example.com", "10.0.0.1", "[::1]", "google.internal"] {
+            assert!(!is_metadata_host(host), "{host}");
+        }
+    }
 
     #[test]
     fn every_spelling_of_a_metadata_service_is_known() {

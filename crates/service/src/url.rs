@@ -2,14 +2,17 @@
 
 use reqwest::Url;
 
+use crate::metadata::is_metadata_host;
+
 /// The URL, if it is one of `http` or `https` that has neither user nor password, query nor fragment: paths can be appended to it, and it may be shown.
 ///
-/// `dormouse_crds::url::plain` says the same to an API server.
+/// `dormouse_crds::url::plain` says the same to an API server. Where clouds keep metadata is no service of anybody's.
 #[must_use]
 pub fn plain(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let alone = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    (matches!(url.scheme(), "http" | "https") && url.has_host() && alone).then_some(url)
+    let is_metadata = url.host_str().is_some_and(is_metadata_host);
+    (matches!(url.scheme(), "http" | "https") && url.has_host() && alone && !is_metadata).then_some(url)
 }
 
 #[cfg(test)]
@@ -21,6 +24,13 @@ mod tests {
 
     fn schema() -> Regex {
         Regex::new(&dormouse_crds::url::plain("https?")).unwrap()
+    }
+
+    #[test]
+    fn a_metadata_service_is_named_by_no_url() {
+        for url in ["http://169.254.169.254/latest", "http://2852039166/", "https://[fd00:ec2::254]", "http://metadata.google.internal/"] {
+            assert!(plain(url).is_none(), "{url}");
+        }
     }
 
     #[test]

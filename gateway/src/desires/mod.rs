@@ -4,7 +4,7 @@
 //! gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it loses nothing.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -27,7 +27,9 @@ mod decide;
 pub use decide::{Desire, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 
 /// Orders under way at a time.
-pub const ORDERS_MAX: usize = 256;
+pub const ORDERS_MAX: usize = 1_024;
+/// Those of one namespace: pods that hang hold up their own namespace only.
+pub const ORDERS_OF_NAMESPACE_MAX: usize = 32;
 /// How often a directory that is not complete yet is looked at.
 const SYNC_POLL: Duration = Duration::from_millis(200);
 /// Longest time that the loop sleeps, so that a clock that was set does not strand a timer.
@@ -43,6 +45,8 @@ struct Memory {
     in_force: Option<i64>,
     /// An order is under way.
     busy: bool,
+    /// It waits for an order of its namespace to end.
+    waits: bool,
     failures: u32,
     /// No order before this time.
     not_before: Option<Timestamp>,
@@ -65,6 +69,15 @@ struct Desires {
     /// When to look at a session again.
     agenda: BTreeSet<(Timestamp, Key)>,
     orders: JoinSet<Done>,
+    /// By namespace, what is under way and what waits.
+    turns: HashMap<String, Turns>,
+}
+
+/// The orders of one namespace.
+#[derive(Debug, Default)]
+struct Turns {
+    running: usize,
+    waiting: VecDeque<Key>,
 }
 
 /// Runs until `shutdown`.
@@ -77,7 +90,8 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
             return;
         }
     }
-    let mut desires = Desires { router, metrics, memories: HashMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new() };
+    let mut desires =
+        Desires { router, metrics, memories: HashMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new(), turns: HashMap::new() };
     desires.look_at_all();
     loop {
         desires.look_at_due();
@@ -163,12 +177,45 @@ impl Desires {
             Desire::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
                 Some(not_before) => drop(self.agenda.insert((not_before, key.clone()))),
                 None if self.orders.len() >= ORDERS_MAX => drop(self.agenda.insert((now, key.clone()))),
+                None if self.waits_for_its_turn(key) => {}
                 None => self.order(&record, order),
             },
         }
     }
 
+    /// Whether the session's namespace has as many orders as it may: then it is looked at again when one of them ends.
+    fn waits_for_its_turn(&mut self, key: &Key) -> bool {
+        let Some(turns) = self.turns.get_mut(&key.namespace).filter(|turns| turns.running >= ORDERS_OF_NAMESPACE_MAX) else { return false };
+        if let Some(memory) = self.memories.get_mut(key)
+            && !std::mem::replace(&mut memory.waits, true)
+        {
+            turns.waiting.push_back(key.clone());
+        }
+        true
+    }
+
+    /// An order of the namespace has ended: who waits is looked at.
+    fn end_turn(&mut self, namespace: &str) {
+        let Some(turns) = self.turns.get_mut(namespace) else { return };
+        turns.running = turns.running.saturating_sub(1);
+        while let Some(turns) = self.turns.get_mut(namespace).filter(|turns| turns.running < ORDERS_OF_NAMESPACE_MAX)
+            && let Some(next) = turns.waiting.pop_front()
+        {
+            if let Some(memory) = self.memories.get_mut(&next) {
+                memory.waits = false;
+            }
+            self.look(&next);
+            if self.orders.len() >= ORDERS_MAX {
+                break;
+            }
+        }
+        if self.turns.get(namespace).is_some_and(|turns| turns.running == 0 && turns.waiting.is_empty()) {
+            self.turns.remove(namespace);
+        }
+    }
+
     fn order(&mut self, record: &Record, order: Order) {
+        self.turns.entry(record.key.namespace.clone()).or_default().running += 1;
         if let Some(memory) = self.memories.get_mut(&record.key) {
             memory.busy = true;
         }
@@ -189,6 +236,12 @@ impl Desires {
             Order::Hibernate => Source::Mode,
         };
         self.metrics.desire(source, done.outcome.is_ok());
+        let namespace = done.key.namespace.clone();
+        self.remember(done);
+        self.end_turn(&namespace);
+    }
+
+    fn remember(&mut self, done: Done) {
         let Some(memory) = self.memories.get_mut(&done.key).filter(|memory| memory.uid == done.uid) else { return };
         memory.busy = false;
         memory.roomless = matches!(&done.outcome, Err(error) if error.code == ErrorCode::CapacityExhausted);

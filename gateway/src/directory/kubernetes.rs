@@ -39,6 +39,9 @@ pub const FIELD_MANAGER: &str = "dormouse-gateway";
 /// How long the API server may take to answer a request.
 pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Objects that a list asks for at once: they are in memory whole, however large somebody made them.
+const LIST_PAGE_OBJECTS: u32 = 100;
+
 /// How often the revision of the API server is compared with what was seen: the bound on how long a gateway that nobody uses goes on with what an
 /// etcd that was put back does not have.
 pub const REVISION_POLL: Duration = Duration::from_secs(30);
@@ -256,7 +259,7 @@ async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<S
 }
 
 async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Shared) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default().page_size(LIST_PAGE_OBJECTS)).default_backoff());
     let mut unlisted = HashMap::new();
     while let Some(event) = events.next().await {
         match event {

@@ -58,6 +58,7 @@ impl Pod {
             let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
             return Err(ApiError::new(ErrorCode::InvalidRequest, message));
         }
+        self.shared.room().await?;
         let assignment = call.assignment.clone();
         let job = EvalJob {
             request: call.eval,

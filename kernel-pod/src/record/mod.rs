@@ -44,6 +44,9 @@ pub(crate) struct SessionState {
     pub spec: KernelSessionSpec,
     /// Whether the bootstrap code has run.
     pub bootstrapped: bool,
+    /// The generation of the spec whose bootstrap code was begun last, and how often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap_begun: Option<(i64, u32)>,
     /// Cells begun so far; the last one's number.
     pub cells: u64,
     /// Tool calls and fetches made so far; the last one's number.
@@ -147,6 +150,7 @@ impl SessionState {
             generation: assignment.generation,
             spec: assignment.spec.clone(),
             bootstrapped: false,
+            bootstrap_begun: None,
             cells: 0,
             calls: 0,
             page: None,

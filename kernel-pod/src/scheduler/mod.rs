@@ -12,17 +12,28 @@ mod account;
 mod permits;
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use dormouse_engine::slice;
 
 use account::Account;
 use permits::{Permit, Permits};
+
+thread_local! {
+    /// What work elsewhere took for the task that is being polled.
+    static CHARGED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Has the task that calls this pay for work that was done for it on another thread.
+pub fn charge(took: Duration) {
+    CHARGED.set(CHARGED.get().saturating_add(took));
+}
 
 /// Has sessions take turns. Cloning shares it.
 #[derive(Debug, Clone)]
@@ -73,7 +84,7 @@ impl Scheduler {
                         }
                     }
                     let (polled, sliced) = slice::observe(|| future.as_mut().poll(context));
-                    account.charge(began, Instant::now());
+                    account.charge(began, Instant::now() + CHARGED.take());
                     match polled {
                         Poll::Ready(done) => Poll::Ready(Pause::Done(done)),
                         Poll::Pending if sliced => Poll::Ready(Pause::Slice),

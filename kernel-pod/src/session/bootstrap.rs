@@ -15,6 +15,9 @@ use super::run::BOOTSTRAP_CELL;
 /// How long it may take with all that it awaits. Its running code has the budget of a cell beside that.
 const BOOTSTRAP_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Times that the code of one spec is begun. It is noted in storage before, so it is known although the process ends with it.
+const BOOTSTRAP_BEGUN_MAX: u32 = 5;
+
 impl Actor {
     /// Whether the code has not come to its end yet.
     pub(super) fn is_bootstrapping(&self) -> bool {
@@ -47,8 +50,25 @@ impl Actor {
             live.state.pending.clear();
         }
         if live.state.running.is_none() {
+            self.count_bootstrap().await?;
             self.begin(EvalRequest { code, ..EvalRequest::default() }, BOOTSTRAP_CELL).await?;
         }
+        Ok(())
+    }
+
+    /// Stores that the code is about to begin once more; refuses where that was often enough.
+    async fn count_bootstrap(&mut self) -> Result<(), Fault> {
+        let generation = self.assignment.generation;
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        let begun = live.state.bootstrap_begun.filter(|(of, _)| *of == generation).map_or(0, |(_, begun)| begun);
+        if begun >= BOOTSTRAP_BEGUN_MAX {
+            let message = format!(
+                "spec.bootstrap.code was begun {begun} times and never came to its end, which may have ended the processes that ran it: change it"
+            );
+            return Err(Fault::BadBootstrap(ApiError::new(ErrorCode::Internal, message)));
+        }
+        live.state.bootstrap_begun = Some((generation, begun + 1));
+        self.commit().await?;
         Ok(())
     }
 

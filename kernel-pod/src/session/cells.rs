@@ -24,28 +24,19 @@ impl Scripts {
         filename: &str,
         constants: BTreeSet<String>,
     ) -> Result<engine::CellSource, CellError> {
-        let language = match request.language {
-            eval::Language::Typescript => Language::Typescript,
-            eval::Language::Javascript => Language::Javascript,
-            eval::Language::Tsx => Language::Tsx,
-            eval::Language::Jsx => Language::Jsx,
-        };
-        let options = Options { language, filename: filename.to_owned(), constants };
-        let script = compile(&request.code, &options).map_err(|error| CellError {
-            code: ErrorCode::SyntaxError,
-            name: "SyntaxError".to_owned(),
-            message: error.message,
-            stack: String::new(),
-            line: error.line,
-            column: error.column,
-        })?;
+        let script = script(request, filename, constants)?;
+        Ok(self.keep(script))
+    }
+
+    /// Keeps a script. Answers it as the engine takes it.
+    pub(super) fn keep(&mut self, script: Script) -> engine::CellSource {
         let source = engine::CellSource { code: script.code.clone(), filename: script.filename.clone(), is_async: script.is_async };
         self.kept.retain(|kept| kept.filename != script.filename);
         if self.kept.len() == SCRIPTS_KEPT_MAX {
             self.kept.pop_front();
         }
         self.kept.push_back(script);
-        Ok(source)
+        source
     }
 
     /// What the script of this name declares; nothing when it is not kept.
@@ -91,6 +82,25 @@ impl Scripts {
         }
         frame.to_owned()
     }
+}
+
+/// Compiles a cell.
+pub(super) fn script(request: &EvalRequest, filename: &str, constants: BTreeSet<String>) -> Result<Script, CellError> {
+    let language = match request.language {
+        eval::Language::Typescript => Language::Typescript,
+        eval::Language::Javascript => Language::Javascript,
+        eval::Language::Tsx => Language::Tsx,
+        eval::Language::Jsx => Language::Jsx,
+    };
+    let options = Options { language, filename: filename.to_owned(), constants };
+    compile(&request.code, &options).map_err(|error| CellError {
+        code: ErrorCode::SyntaxError,
+        name: "SyntaxError".to_owned(),
+        message: error.message,
+        stack: String::new(),
+        line: error.line,
+        column: error.column,
+    })
 }
 
 /// Where `filename:` stands in `frame`, and what follows it.

@@ -7,6 +7,7 @@ use dormouse_engine::Engines;
 use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::Assignment;
+use tokio::sync::Semaphore;
 
 use super::{Handle, Message};
 use crate::cache::Cache;
@@ -33,6 +34,8 @@ pub(crate) struct Host {
     pub engines: Engines,
     /// Who of them runs next.
     pub scheduler: Scheduler,
+    /// Long cells that compile at a time: half of the cores, and of each a bounded number of bytes.
+    pub compiles: Semaphore,
     /// The store.
     pub storage: Arc<Storage>,
     /// The way to brokers.

@@ -14,12 +14,16 @@ use super::actor::Actor;
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
 use super::phase::{Cause, Live};
-use super::{EvalJob, Fault, budget, ended, journal, setback};
+use super::{EvalJob, Fault, budget, cells, ended, journal, setback};
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
+use crate::scheduler;
 
 /// The number of the bootstrap code, which is no cell of the user's.
 pub(super) const BOOTSTRAP_CELL: u64 = 0;
+
+/// Bytes of a cell that compiles in a fraction of a millisecond.
+const COMPILED_HERE_BYTES_MAX: usize = 4 << 10;
 
 const STUCK: &str = "the cell awaits a promise that nothing can settle: no timer, no tool call and no fetch is pending. \
                      Resolve the promise in the cell, or do not await it";
@@ -53,11 +57,12 @@ impl Actor {
             _ => format!("cell-{cell}.ts"),
         });
         let constants = self.phase.live().map(|live| live.state.constants.clone()).unwrap_or_default();
-        let compiled = self.scripts.compile(&request, &filename, constants);
+        let (compiled, compile_ms) = self.compile(&request, &filename, constants).await;
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         live.moved = true;
         live.state.declare(self.scripts.declared(&filename));
-        let running = RunningCell::new(request, cell, filename, live.clock.now_ms());
+        let mut running = RunningCell::new(request, cell, filename, live.clock.now_ms());
+        running.cpu_ms = compile_ms;
         live.note(journal::began(&running));
         live.state.running = Some(running);
         match compiled {
@@ -68,6 +73,36 @@ impl Actor {
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
                 self.conclude(done, Vec::new(), false).await
+            }
+        }
+    }
+
+    /// Compiles a cell, a long one where it holds up no other session; and how many milliseconds that took, which are the cell's.
+    async fn compile(
+        &mut self,
+        request: &EvalRequest,
+        filename: &str,
+        constants: BTreeSet<String>,
+    ) -> (Result<CellSource, CellError>, f64) {
+        if request.code.len() <= COMPILED_HERE_BYTES_MAX {
+            let began = std::time::Instant::now();
+            let compiled = self.scripts.compile(request, filename, constants);
+            return (compiled, began.elapsed().as_secs_f64() * 1000.0);
+        }
+        let _permit = self.host.compiles.acquire().await;
+        let (request, filename) = (request.clone(), filename.to_owned());
+        let compiled = self.host.environment.threads.blocking(move || {
+            let began = std::time::Instant::now();
+            (cells::script(&request, &filename, constants), began.elapsed())
+        });
+        match compiled.await {
+            Ok((script, took)) => {
+                scheduler::charge(took);
+                (script.map(|script| self.scripts.keep(script)), took.as_secs_f64() * 1000.0)
+            }
+            Err(error) => {
+                tracing::error!(%error, "a cell could not be compiled");
+                (Err(setback::trapped()), 0.0)
             }
         }
     }
@@ -121,8 +156,11 @@ impl Actor {
         }
     }
 
-    /// Ends a cell that awaits what can never come.
+    /// Ends a cell that awaits what can never come, or that somebody wanted to end in the moment in which it began to await.
     pub(super) async fn end_stuck(&mut self) {
+        if self.phase.live_mut().is_some_and(|live| std::mem::take(&mut live.missed_interrupt)) {
+            return self.interrupt_awaiting().await;
+        }
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
         let is_stuck = self.phase.live().is_some_and(stuck);
         if is_stuck && self.is_bootstrapping() {
@@ -182,8 +220,11 @@ impl Actor {
         };
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
+        // The turn may have ended while somebody asked for that.
+        live.missed_interrupt = live.instance.missed_interrupt();
         result.map_err(|error| match error {
             EngineError::Overrun => Fault::Ended(setback::overrun()),
+            EngineError::Interrupted => Fault::Ended(setback::interrupted()),
             error => {
                 tracing::error!(uid = %self.assignment.uid, %error, "the interpreter failed");
                 Fault::Ended(setback::trapped())
@@ -349,15 +390,13 @@ impl EvalEnd {
 impl Live {
     /// Counts a turn and keeps its output.
     fn absorb(&mut self, turn: &Turn) {
-        let mut bytes = turn.console.iter().map(|line| line.text.len() as u64).sum::<u64>();
-        bytes += turn.display.iter().map(|display| display.data.len() as u64).sum::<u64>();
         if let Some(running) = &mut self.state.running {
             let line =
                 |line: &dormouse_engine::ConsoleLine| ConsoleLine { level: line.level.clone(), text: line.text.clone(), at_ms: line.at_ms };
             let display = |display: &dormouse_engine::Display| Display { mime_type: display.mime_type.clone(), data: display.data.clone() };
             running.console.extend(turn.console.iter().map(line));
             running.display.extend(turn.display.iter().map(display));
-            running.output_bytes += bytes;
+            running.output_bytes += turn.output_bytes;
             running.ticks += turn.ticks;
             running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
         }

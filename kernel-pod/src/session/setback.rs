@@ -210,6 +210,15 @@ pub(super) fn overrun() -> CellError {
     )
 }
 
+/// How a cell ends that somebody interrupted where no exception ends it.
+pub(super) fn interrupted() -> CellError {
+    lost(
+        ErrorCode::Interrupted,
+        "the cell was interrupted by request inside one long operation; the session goes on from its last commit, which is before the cell or where it \
+         last awaited",
+    )
+}
+
 /// How a cell ends whose instance failed.
 pub(super) fn trapped() -> CellError {
     lost(

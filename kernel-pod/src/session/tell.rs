@@ -64,6 +64,7 @@ impl Actor {
         Box::new(move |output| {
             let body = match output {
                 Output::Console(line) => EventBody::Log { level: line.level.clone(), text: line.text.clone() },
+                Output::Progress(it) => EventBody::Progress { fraction: it.fraction, note: it.note.clone() },
                 Output::Display(it) => EventBody::Display { mime_type: it.mime_type.clone(), data: it.data.clone() },
             };
             let event = control.events.publish(body);

@@ -165,7 +165,10 @@ impl Actor {
             let answered = setback.apply_answered(&mut image, owned.etag.as_ref());
             let instance =
                 if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
-            let instance = instance.map_err(|error| corrupt(&error))?;
+            let instance = instance.map_err(|error| match error {
+                engine::EngineError::Create(_) => Fault::Unavailable(self.host.environment.memory.exhausted()),
+                error => corrupt(&error),
+            })?;
             let state = match answered {
                 Some(answered) => answered,
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
@@ -223,6 +226,7 @@ impl Actor {
             in_flight,
             slot,
             cause: Cause::default(),
+            missed_interrupt: false,
             finishing: None,
             moved,
             answered: None,

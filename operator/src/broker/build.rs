@@ -12,7 +12,12 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::validate::ValidBroker;
-use crate::{error::ReconcileError, restricted as r};
+use crate::{
+    config::NetworkArgs,
+    error::ReconcileError,
+    peers::{dns, egress_to, everywhere},
+    restricted as r,
+};
 
 /// Where the spec is mounted.
 const CONFIG_DIR: &str = "/etc/dormouse/config";
@@ -42,7 +47,7 @@ pub struct Built {
 ///
 /// # Errors
 /// Something in it is not of its kind.
-pub fn build(broker: &ValidBroker) -> Result<Built, ReconcileError> {
+pub fn build(broker: &ValidBroker, network: &NetworkArgs) -> Result<Built, ReconcileError> {
     let config = yaml_serde::to_string(&broker.spec)?;
     let hash = hash(broker, &config);
     Ok(Built {
@@ -57,7 +62,7 @@ pub fn build(broker: &ValidBroker) -> Result<Built, ReconcileError> {
                 "ports": [{ "name": COMPONENT_BROKER, "port": BROKER_PORT, "targetPort": BROKER_PORT, "protocol": "TCP" }],
             },
         }))?,
-        network_policy: network_policy(broker)?,
+        network_policy: network_policy(broker, network)?,
         disruption_budget: serde_json::from_value(json!({
             "metadata": metadata(broker),
             "spec": { "maxUnavailable": 1, "selector": { "matchLabels": selector(broker) } },
@@ -167,18 +172,42 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
     })
 }
 
-/// In: the namespace's kernel pods. Out: everywhere, because which hosts the services name is for the ToolBroker to say; the journal's store
-/// and KMS are among them.
-fn network_policy(broker: &ValidBroker) -> Result<NetworkPolicy, serde_json::Error> {
+/// In: the namespace's kernel pods. Out: DNS, and what the spec names. A policy knows no host names, so a name outside the cluster opens every address but
+/// those of metadata services, and the cluster's own pods, which a Service may be; on every port, because a Service's is not its pods'.
+fn network_policy(broker: &ValidBroker, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
+    let journal = broker.journal.iter().flat_map(|place| {
+        let kms = place.encryption.iter().filter_map(|encryption| encryption.kms.as_ref()).map(|kms| kms.url.as_str());
+        kms.chain([place.target.endpoint.as_str()])
+    });
+    let services = broker.spec.services.iter().map(|service| service.base_url.as_str());
+    let registry = broker.spec.modules.iter().map(|modules| modules.registry.as_str());
+    let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
+    let mut peers = Vec::new();
+    for (named, _) in journal.chain(services).chain(registry).map(egress_to).chain(fetches.then(|| (everywhere(), 0))) {
+        for peer in named {
+            if !peers.contains(&peer) {
+                peers.push(peer);
+            }
+        }
+    }
+    if everywhere().iter().any(|peer| peers.contains(peer)) {
+        peers.push(serde_json::from_value(json!({ "namespaceSelector": {} }))?);
+    }
+    let mut egress: Vec<Value> = dns(network).into_iter().collect();
+    // An empty list of peers would mean everywhere.
+    if !peers.is_empty() {
+        egress.push(json!({ "to": peers }));
+    }
     serde_json::from_value(json!({
         "metadata": metadata(broker),
         "spec": {
             "podSelector": { "matchLabels": selector(broker) },
-            "policyTypes": ["Ingress"],
+            "policyTypes": ["Ingress", "Egress"],
             "ingress": [{
                 "from": [{ "podSelector": { "matchLabels": { COMPONENT: "kernel" } } }],
                 "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
             }],
+            "egress": egress,
         },
     }))
 }

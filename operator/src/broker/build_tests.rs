@@ -39,7 +39,7 @@ fn secrets(version: &str, keys: &[&str]) -> Secrets {
 }
 
 fn built(secrets: &Secrets) -> Built {
-    build(&validate(&broker(), secrets, None, &config()).unwrap()).unwrap()
+    build(&validate(&broker(), secrets, None, &config()).unwrap(), &config().network).unwrap()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     let encryption = Some(Encryption { key_secret_ref: Some(NameRef { name: "keys".into() }), kms: Some(kms) });
     let found = decide("batch", Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }), true, &own_storage());
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
-    let pod = build(&valid).unwrap().deployment.spec.unwrap().template.spec.unwrap();
+    let pod = build(&valid, &config().network).unwrap().deployment.spec.unwrap().template.spec.unwrap();
     let container = &pod.containers[0];
     let env = |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
     assert_eq!(env("DORMOUSE_S3_ENDPOINT").as_deref(), Some("http://minio:9000"));
@@ -119,7 +119,7 @@ fn the_secret_is_in_nothing_that_is_built() {
 fn only_kernel_pods_of_the_namespace_come_in() {
     let built = built(&secrets("1", &["token"]));
     let policy = serde_json::to_value(built.network_policy).unwrap();
-    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(
         policy["spec"]["ingress"],
         json!([{
@@ -149,7 +149,7 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
     assert_ne!(hash(&one), hash(&built(&secrets("2", &["token"]))));
     let mut other = broker();
     other.spec.tools[0].path = "/other".to_owned();
-    let other = build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap()).unwrap();
+    let other = build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap(), &config().network).unwrap();
     assert_ne!(hash(&one), hash(&other));
 }
 
@@ -200,4 +200,28 @@ fn a_broker_is_ready_when_the_pods_of_this_spec_are() {
         let health = health(&deployment(generation, observed, replicas, updated, available));
         assert_eq!((health.ready, health.reason), (ready, reason));
     }
+}
+
+#[test]
+fn what_the_spec_names_is_open_and_nothing_else() {
+    let peers = |change: &dyn Fn(&mut ToolBrokerSpec)| {
+        let mut broker = broker();
+        change(&mut broker.spec);
+        let valid = validate(&broker, &secrets("1", &["token"]), None, &config()).unwrap();
+        let policy = serde_json::to_value(build(&valid, &config().network).unwrap().network_policy).unwrap();
+        let rules = policy["spec"]["egress"].as_array().unwrap().clone();
+        assert_eq!(rules[0]["ports"][0]["port"], 53);
+        rules.get(1).map_or(json!([]), |rule| rule["to"].clone())
+    };
+    assert_eq!(peers(&|spec| spec.services[0].base_url = "http://10.1.2.3:8080".into()), json!([{ "ipBlock": { "cidr": "10.1.2.3/32" } }]));
+    let named = peers(&|spec| spec.services[0].base_url = "https://api.example.com".into());
+    assert_eq!(named[0]["ipBlock"]["cidr"], "0.0.0.0/0");
+    assert!(named[0]["ipBlock"]["except"].as_array().unwrap().contains(&json!("169.254.0.0/16")));
+    assert!(named[1]["ipBlock"]["except"].as_array().unwrap().contains(&json!("fd00:ec2::/32")));
+    assert_eq!(named[2], json!({ "namespaceSelector": {} }));
+    let nothing = peers(&|spec| {
+        spec.services.clear();
+        spec.tools.clear();
+    });
+    assert_eq!(nothing, json!([]));
 }

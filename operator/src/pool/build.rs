@@ -10,14 +10,16 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 
 use super::validate::ValidPool;
-use crate::{config::NetworkArgs, restricted as r};
+use crate::{
+    config::NetworkArgs,
+    peers::{NAMESPACE_LABEL, dns, egress_to},
+    restricted as r,
+};
 
 /// Where the cache on disk is mounted.
 const DISK_CACHE_DIR: &str = "/var/cache/dormouse";
 /// What the volume of the cache may hold beyond the cache.
 const DISK_CACHE_SLACK_BYTES: u64 = 64 << 20;
-/// The label that every namespace has, with its name.
-pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const COMPONENT_KERNEL: &str = "kernel";
 
 /// What is applied for a pool.
@@ -143,10 +145,7 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
         { "key": COMPONENT, "operator": "In", "values": ["broker"] }, { "key": BROKER, "operator": "Exists" },
     ] } });
     let mut egress = vec![json!({ "to": [brokers], "ports": [tcp(BROKER_PORT)] })];
-    // An empty list of peers would mean everywhere, so a rule without peers is left out.
-    if !network.dns_egress.0.is_empty() {
-        egress.push(json!({ "to": network.dns_egress.0, "ports": [{ "protocol": "UDP", "port": 53 }, tcp(53)] }));
-    }
+    egress.extend(dns(network));
     let (peers, port) = storage_egress(&pool.storage.endpoint, pool.storage.shared, network);
     if !peers.is_empty() {
         egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
@@ -176,38 +175,6 @@ pub fn storage_egress(endpoint: &str, shared: bool, network: &NetworkArgs) -> (V
     let port = network.storage_egress_port.filter(|_| shared).unwrap_or(url_port);
     let own = shared && !network.storage_egress.0.is_empty();
     (if own { network.storage_egress.0.clone() } else { peers }, port)
-}
-
-/// Where a URL leads, as a policy can say it. A policy knows no host names, so one outside the cluster opens its port to every address.
-#[must_use]
-pub fn egress_to(url: &str) -> (Vec<NetworkPolicyPeer>, u16) {
-    let (host, port) = host_and_port(url);
-    let labels: Vec<&str> = host.split('.').collect();
-    let peer = match (host.parse::<std::net::IpAddr>(), labels.as_slice()) {
-        (Ok(std::net::IpAddr::V4(ip)), _) => json!([{ "ipBlock": { "cidr": format!("{ip}/32") } }]),
-        (Ok(std::net::IpAddr::V6(ip)), _) => json!([{ "ipBlock": { "cidr": format!("{ip}/128") } }]),
-        (Err(_), [_, namespace, "svc", ..]) => {
-            json!([{ "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: namespace } } }])
-        }
-        _ => json!([{ "ipBlock": { "cidr": "0.0.0.0/0" } }, { "ipBlock": { "cidr": "::/0" } }]),
-    };
-    (serde_json::from_value(peer).unwrap_or_default(), port)
-}
-
-fn host_and_port(endpoint: &str) -> (String, u16) {
-    let (default, rest) = match endpoint.split_once("://") {
-        Some(("http", rest)) => (80, rest),
-        Some((_, rest)) => (443, rest),
-        None => (443, endpoint),
-    };
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    if let Some((host, after)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return (host.to_owned(), after.strip_prefix(':').and_then(|port| port.parse().ok()).unwrap_or(default));
-    }
-    match authority.rsplit_once(':') {
-        Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(default)),
-        None => (authority.to_owned(), default),
-    }
 }
 
 fn disruption_budget(pool: &ValidPool) -> Result<PodDisruptionBudget, serde_json::Error> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dormouse_crds::labels::{COMPONENT, POOL};
+use dormouse_service::answer::read_json;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;
 use serde::Deserialize;
@@ -12,6 +13,10 @@ use crate::{context::Context, reports::address_of, restricted::ADMIN_PORT};
 
 /// Pods that are asked why they are not ready.
 const PODS_ASKED_MAX: usize = 3;
+/// Bytes of an answer that are read.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Characters of a pod's reason that a condition repeats.
+const REASON_CHARS_MAX: usize = 500;
 /// How long one may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -85,8 +90,8 @@ fn not_ready(message: &str) -> Health {
 async fn ask(context: &Context, pod: &Pod) -> Option<Health> {
     let ip = pod.status.as_ref()?.pod_ip.as_deref().filter(|ip| !ip.is_empty())?;
     let url = format!("http://{}/readyz", address_of(ip, ADMIN_PORT));
-    let body = context.http.get(url).timeout(ASK_TIMEOUT).send().await.ok()?.json::<ReadyBody>().await.ok()?;
-    said(&body)
+    let response = context.http.get(url).timeout(ASK_TIMEOUT).send().await.ok()?;
+    said(&read_json(response, BODY_BYTES_MAX).await.ok()?)
 }
 
 /// What a pod says of itself. A reason begins with the error's code; a gate about storage without one is `StorageUnavailable`.
@@ -102,7 +107,7 @@ fn said(body: &ReadyBody) -> Option<Health> {
         }
     };
     let worst = body.reasons.iter().max_by_key(|gate| of(gate).is_trouble())?;
-    Some(Health { ready: false, reason: of(worst), message: worst.reason.clone(), pods: 0 })
+    Some(Health { ready: false, reason: of(worst), message: worst.reason.chars().take(REASON_CHARS_MAX).collect(), pods: 0 })
 }
 
 /// Why a container does not start, as the kubelet tells it.

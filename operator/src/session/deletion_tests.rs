@@ -93,6 +93,7 @@ async fn context(server: Arc<Server>) -> Context {
             pods: Writer::default().as_reader(),
         },
         pool_triggers: tokio::sync::mpsc::channel(1).0,
+        writes: crate::fair::Rate::new(Duration::from_millis(1), 100),
         written: Mutex::default(),
         client,
     }

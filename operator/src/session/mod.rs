@@ -219,6 +219,9 @@ async fn write(
     if let (Urgency::Later, Some(since)) = (urgency, since.filter(|since| *since < interval)) {
         return Ok(interval.saturating_sub(since));
     }
+    if !last && let Err(wait) = context.writes.take(&session.namespace().unwrap_or_default(), std::time::Instant::now()) {
+        return Ok(wait);
+    }
     apply_status(&context.client, session, new).await?;
     context.metrics.status_writes.inc();
     context.written.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, now);

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use dormouse_crds::{labels::POOL, session::KernelSession};
 use dormouse_protocol::kernel::{Anchor, KERNEL_PORT, StoredCall, StoredStatus};
-use dormouse_service::tls::{Identity, Process};
+use dormouse_service::{
+    answer::read_json,
+    tls::{Identity, Process},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use reqwest::Method;
 
 use crate::{
     context::Context,
-    reports::{address_of, is_over},
+    reports::{ANSWER_BYTES_MAX, address_of, is_over},
 };
 
 /// When nobody could tell, this is how soon it is asked again: the bound on how late a timer fires that only a pod's end left untold.
@@ -78,5 +81,5 @@ async fn ask_one(context: &Context, pod: &Pod, call: &StoredCall) -> Result<Stor
     let request = client.request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), "/v1/stored/status").timeout(ASK_TIMEOUT).json(call);
     let response = client.send(request).await.map_err(|error| error.to_string())?;
     let response = response.error_for_status().map_err(|error| error.to_string())?;
-    response.json().await.map_err(|error| error.to_string())
+    read_json(response, ANSWER_BYTES_MAX).await.map_err(|error| error.to_string())
 }

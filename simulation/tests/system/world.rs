@@ -197,7 +197,7 @@ impl World {
         let tools = BrokerTools::new(client, "{name}.{namespace}:443");
         let config =
             PodConfig { pod: name.to_owned(), namespace: TEAM.to_owned(), slots, cache_bytes: 64 << 20, store_prefix: PREFIX.to_owned() };
-        let environment = Environment { clock: self.clock, threads: Threads::Inline };
+        let environment = Environment { clock: self.clock, threads: Threads::Inline, ..Environment::default() };
         let pod =
             Pod::within(config, ENGINE.clone(), Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
         let host = Identity::new(Process::Kernel, TEAM, name).dns_name();

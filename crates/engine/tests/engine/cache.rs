@@ -10,7 +10,7 @@ use crate::support::{Session, real};
 #[tokio::test]
 async fn compiled_code_is_kept_and_used_again() {
     let dir = tempfile::tempdir().unwrap();
-    let options = EngineOptions { cache_dir: Some(dir.path().join("code")) };
+    let options = EngineOptions { cache_dir: Some(dir.path().join("code")), ..EngineOptions::default() };
     Engine::new(options.clone()).unwrap();
     let mut files: Vec<_> = fs::read_dir(dir.path().join("code")).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort_by_key(|file| file.extension().is_none());
@@ -33,7 +33,7 @@ async fn compiled_code_is_kept_and_used_again() {
 #[test]
 fn a_cache_that_others_may_write_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let options = EngineOptions { cache_dir: Some(dir.path().to_owned()) };
+    let options = EngineOptions { cache_dir: Some(dir.path().to_owned()), ..EngineOptions::default() };
     Engine::new(options.clone()).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let refused = Engine::new(options).map(|_| ());

@@ -211,6 +211,107 @@ async fn a_long_builtin_lets_others_run() {
     }
 }
 
+/// Code without a branch is counted by its length, so that no text of a cell keeps the thread for long.
+#[tokio::test(flavor = "current_thread")]
+async fn a_long_body_without_a_branch_lets_others_run() {
+    const LONGEST: Duration = Duration::from_millis(60);
+    for (body, rounds) in [("x = x * 31 ^ 7;", 98_304), ("[x, x];", 98_304), ("x = x ** 1.1;", 1_000)] {
+        let code = format!("const f = new Function('x', 'for (;;) {{' + '{body}'.repeat({rounds}) + '}}'); f(1)");
+        let (mut session, cell) = long_builtin(&code);
+        session.budget.wall = Duration::from_secs(1);
+        let mut turn = std::pin::pin!(session.instance.eval(&cell, &session.budget));
+        let mut longest = Duration::ZERO;
+        let ended = std::future::poll_fn(|context| {
+            let began = thread_cpu();
+            let polled = turn.as_mut().poll(context);
+            longest = longest.max(thread_cpu().saturating_sub(began));
+            polled
+        })
+        .await;
+        assert_eq!(ended.unwrap().cell.unwrap().error.unwrap().code, Code::TimeoutError, "{body}");
+        assert!(longest < LONGEST, "{body}: {longest:?} between two polls");
+    }
+}
+
+#[tokio::test]
+async fn a_function_has_a_longest_text() {
+    let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 512 << 20, determinism: None });
+    for code in ["eval('x = 1;'.repeat(1e6))", "new Function('x = 1;'.repeat(1e6))"] {
+        let caught = session.value(&format!("try {{ {code} }} catch (e) {{ `${{e}}` }}")).await;
+        assert_eq!(caught, json!("SyntaxError: a function is too long"), "{code}");
+    }
+}
+
+/// Processor time of this thread: what others do on the machine does not count.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_interrupt_ends_a_long_builtin() {
+    for code in LONG_BUILTINS {
+        let (mut session, cell) = long_builtin(code);
+        let handle = session.instance.interrupt_handle();
+        let began = Instant::now();
+        let running = session.instance.eval(&cell, &session.budget);
+        let (ended, ()) = tokio::join!(running, async { handle.interrupt() });
+        match ended {
+            Err(EngineError::Interrupted) => {}
+            Ok(turn) => assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::Interrupted, "{code}"),
+            Err(other) => panic!("{code}: {other:?}"),
+        }
+        assert!(began.elapsed() < session.budget.wall / 4, "{code}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_that_came_when_the_turn_had_ended_is_told() {
+    let mut session = Session::new(real());
+    let handle = session.instance.interrupt_handle();
+    assert!(session.turn("await sleep(1)", true).await.cell.is_none());
+    assert!(!session.instance.missed_interrupt());
+    handle.interrupt();
+    assert!(session.instance.missed_interrupt());
+    assert!(!session.instance.missed_interrupt());
+    let running = session.turn("while(true){}", false);
+    let (turn, ()) = tokio::join!(running, async { handle.interrupt() });
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::Interrupted);
+    assert!(!session.instance.missed_interrupt(), "the turn has ended by it");
+}
+
+#[tokio::test]
+async fn progress_is_shown_and_counted_as_output() {
+    let mut session = Session::new(real());
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let shown = std::sync::Arc::clone(&seen);
+    session.instance.set_outlet(Some(Box::new(move |output| {
+        if let dormouse_engine::Output::Progress(progress) = output {
+            shown.lock().unwrap().push((progress.fraction, progress.note.clone()));
+        }
+    })));
+    let turn = session.turn("host.progress(0); host.progress(0.5, 'half a \"word\"'); host.progress(1, 'ä'.repeat(512))", false).await;
+    assert_eq!(turn.output_bytes, 16 + 16 + 13 + 16 + 1024);
+    let said = seen.lock().unwrap().clone();
+    assert_eq!(said, vec![(0.0, String::new()), (0.5, "half a \"word\"".to_owned()), (1.0, "ä".repeat(512))]);
+    for (code, name) in [
+        ("host.progress()", "TypeError"),
+        ("host.progress('1')", "TypeError"),
+        ("host.progress(0.5, 5)", "TypeError"),
+        ("host.progress(-0.1)", "RangeError"),
+        ("host.progress(1.1)", "RangeError"),
+        ("host.progress(NaN)", "RangeError"),
+        ("host.progress(0, 'x'.repeat(1025))", "RangeError"),
+        ("host.progress(0, 'ä'.repeat(513))", "RangeError"),
+    ] {
+        assert_eq!(session.value(&format!("try {{ {code} }} catch (e) {{ e.name }}")).await, json!(name), "{code}");
+    }
+    assert_eq!(seen.lock().unwrap().len(), 3);
+    session.budget.output_bytes = 1000;
+    fails_with(&mut session, "for (;;) host.progress(0.5, 'on')", Code::OutputLimitError).await;
+    assert_eq!(seen.lock().unwrap().len(), 3 + 1000 / 18);
+}
+
 /// Jobs that make jobs would be the first that every later turn runs, so the heap that holds them is given up.
 #[tokio::test]
 async fn promises_without_end_do_not_outlive_their_cell() {

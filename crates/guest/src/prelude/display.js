@@ -114,3 +114,15 @@ const displayKinds = {
 };
 for (const name in displayKinds) method(display, name, displayKinds[name]);
 expose('display', display);
+
+// How far a cell has come, for those who watch it.
+const PROGRESS = 7;
+const NOTE_BYTES_MAX = 1024;
+method(hostObject, 'progress', function progress(fraction, note) {
+  if (typeof fraction !== 'number') throw new TypeErrorCtor('host.progress needs a fraction, a number from 0 to 1');
+  if (!(fraction >= 0 && fraction <= 1)) throw new RangeErrorCtor(`the fraction of host.progress must be from 0 to 1, not ${fraction}`);
+  if (note !== undefined && typeof note !== 'string') throw new TypeErrorCtor('the note of host.progress must be a string');
+  const text = note === undefined ? '' : wellFormed(note);
+  if (text.length > NOTE_BYTES_MAX || bufferLength(native.utf8Encode(text)) > NOTE_BYTES_MAX) throw new RangeErrorCtor(`the note of host.progress may have ${NOTE_BYTES_MAX} bytes`);
+  native.emit(PROGRESS, `{"fraction":${fraction},"note":${stringify(text)}}`);
+});

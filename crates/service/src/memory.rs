@@ -1,0 +1,225 @@
+//! How much memory a process may use and does use, and whether there is room for more: what is not admitted cannot get the process killed.
+//!
+//! Two measures hold together. *Promised* is what somebody asked for and may come to use: taken before, given back after. *Used* is what the system
+//! says, which knows all the rest: answers under way, queues, events, native memory. Without a limit there is always room.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use dormouse_protocol::{ApiError, ErrorCode};
+
+use crate::error::ApiErrorResponse;
+
+/// Parts of a hundred of the limit: of what is used, up to which new work is admitted, and promises are made; and of what is promised in all.
+const ADMITTED_PERCENT: u64 = 80;
+const PROMISES_MADE_PERCENT: u64 = 90;
+const PROMISED_PERCENT: u64 = 75;
+
+/// How long a reading is good for, and how much may be promised on it.
+const READING_AGE_MAX: Duration = Duration::from_millis(10);
+const READING_BYTES_MAX: u64 = 8 << 20;
+
+/// Where a control group's limit stands: version 2, then 1.
+const CGROUP_FILES: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+/// A limit above this is none.
+const LIMIT_BYTES_MAX: u64 = 1 << 50;
+
+/// What the system says that the process uses, if it says it.
+pub type Reading = fn() -> Option<u64>;
+
+/// How much memory the process may use.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct MemoryArgs {
+    /// Bytes of memory that this process may use. Absent: what its control group may, if that has a limit.
+    #[arg(long = "memory-bytes", env = "DORMOUSE_MEMORY_BYTES")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// The memory of the process. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    limit: u64,
+    reading: Reading,
+    state: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    promised: u64,
+    used: u64,
+    read_at: Option<Instant>,
+    promised_since: u64,
+}
+
+impl Memory {
+    /// Without a limit.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self(None)
+    }
+
+    /// What the flag says, else what the process's control group says.
+    #[must_use]
+    pub fn of_process(args: &MemoryArgs) -> Self {
+        match args.memory_bytes.or_else(cgroup_limit) {
+            Some(limit) => Self::with_reading(limit, resident),
+            None => Self::unlimited(),
+        }
+    }
+
+    /// `limit` bytes, of which `reading` tells what is used.
+    #[must_use]
+    pub fn with_reading(limit: u64, reading: Reading) -> Self {
+        Self(Some(Arc::new(Inner { limit, reading, state: Mutex::default() })))
+    }
+
+    /// The limit in bytes, if there is one.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        self.0.as_ref().map(|inner| inner.limit)
+    }
+
+    /// Bytes that are promised.
+    #[must_use]
+    pub fn promised(&self) -> u64 {
+        self.0.as_ref().map_or(0, |inner| inner.lock().promised)
+    }
+
+    /// Whether new work is admitted.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.0.as_ref().is_none_or(|inner| {
+            let mut known = inner.lock();
+            inner.look(&mut known);
+            known.used + known.promised_since <= inner.part(ADMITTED_PERCENT) && known.promised <= inner.part(PROMISED_PERCENT)
+        })
+    }
+
+    /// Forgets the last reading, because much was freed since.
+    pub fn look_again(&self) {
+        if let Some(inner) = &self.0 {
+            inner.lock().read_at = None;
+        }
+    }
+
+    /// Promises `bytes` more. False: there is no room for them.
+    #[must_use]
+    pub fn take(&self, bytes: u64) -> bool {
+        let Some(inner) = &self.0 else { return true };
+        let mut known = inner.lock();
+        if known.promised_since + bytes > READING_BYTES_MAX {
+            known.read_at = None;
+        }
+        inner.look(&mut known);
+        let fits = known.promised + bytes <= inner.part(PROMISED_PERCENT)
+            && known.used + known.promised_since + bytes <= inner.part(PROMISES_MADE_PERCENT);
+        if fits {
+            known.promised += bytes;
+            known.promised_since += bytes;
+        }
+        fits
+    }
+
+    /// Takes a promise back.
+    pub fn give_back(&self, bytes: u64) {
+        if let Some(inner) = &self.0 {
+            let mut known = inner.lock();
+            known.promised = known.promised.saturating_sub(bytes);
+        }
+    }
+
+    /// What is answered where there is no room.
+    #[must_use]
+    pub fn exhausted(&self) -> ApiError {
+        let limit = self.limit().unwrap_or(u64::MAX) >> 20;
+        let message = format!("the memory of this process ({limit} MiB) is in use; nothing was done. Send the request again later");
+        ApiError::new(ErrorCode::CapacityExhausted, message)
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn part(&self, percent: u64) -> u64 {
+        self.limit / 100 * percent
+    }
+
+    /// Reads what is used, if the last reading is old.
+    fn look(&self, known: &mut Known) {
+        if known.read_at.is_some_and(|at| at.elapsed() < READING_AGE_MAX) {
+            return;
+        }
+        if let Some(used) = (self.reading)() {
+            (known.used, known.promised_since) = (used, 0);
+        }
+        known.read_at = Some(Instant::now());
+    }
+}
+
+/// Answers a request with `CapacityExhausted` when there is no room for it. A layer before everything that reads a body.
+pub async fn admit(State(memory): State<Memory>, request: Request, next: Next) -> Response {
+    if memory.has_room() { next.run(request).await } else { ApiErrorResponse(memory.exhausted()).into_response() }
+}
+
+fn cgroup_limit() -> Option<u64> {
+    let limits = CGROUP_FILES.iter().filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok());
+    limits.filter(|limit| *limit < LIMIT_BYTES_MAX).min()
+}
+
+/// Bytes of this process that only it has, as Linux tells them; elsewhere nobody does.
+#[must_use]
+pub fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Some((kib("RssAnon:")? + kib("RssShmem:").unwrap_or(0)) << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn promises_are_bounded_though_nothing_of_them_is_used() {
+        let memory = Memory::with_reading(1_000 << 20, || Some(0));
+        assert!(memory.take(700 << 20) && memory.has_room());
+        assert!(!memory.take(51 << 20) && memory.take(50 << 20));
+        memory.give_back(750 << 20);
+        assert_eq!(memory.promised(), 0);
+        assert!(Memory::unlimited().take(u64::MAX));
+    }
+
+    #[test]
+    fn what_the_system_says_counts_whoever_uses_it() {
+        static USED: AtomicU64 = AtomicU64::new(0);
+        let memory = Memory::with_reading(1_000 << 20, || Some(USED.load(Ordering::SeqCst)));
+        assert!(memory.has_room());
+        USED.store(801 << 20, Ordering::SeqCst);
+        memory.look_again();
+        assert!(!memory.has_room() && memory.take(9 << 20), "what runs may grow where nothing new begins");
+        USED.store(895 << 20, Ordering::SeqCst);
+        memory.look_again();
+        assert!(!memory.take(9 << 20));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_says_what_the_process_uses() {
+        let before = resident().unwrap();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(resident().unwrap() >= before + (60 << 20), "{} bytes more", block.len());
+    }
+}

@@ -1,0 +1,82 @@
+//! What of an object the caches keep: the parts that the operator reads. What a user may make as large as the API server lets them is none of those.
+
+use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use kube::api::ObjectMeta;
+
+/// Objects that a list asks for at once: they are in memory whole until they are trimmed.
+pub const LIST_PAGE_OBJECTS: u32 = 100;
+
+/// A session without the code, the rules and the packages that only its pod reads.
+pub fn session(session: &mut KernelSession) {
+    metadata(&mut session.metadata);
+    session.metadata.labels = None;
+    session.spec.bootstrap = None;
+    session.spec.egress = None;
+    session.spec.modules = None;
+}
+
+/// A pool as it is.
+pub fn pool(pool: &mut KernelPool) {
+    metadata(&mut pool.metadata);
+}
+
+/// A ToolBroker as it is: its pods are made from all of it.
+pub fn broker(broker: &mut ToolBroker) {
+    metadata(&mut broker.metadata);
+}
+
+/// A pod's labels, its address and how it is.
+pub fn pod(pod: &mut Pod) {
+    metadata(&mut pod.metadata);
+    pod.spec = None;
+    pod.status = pod.status.take().map(|status| PodStatus {
+        phase: status.phase,
+        pod_ip: status.pod_ip,
+        conditions: status.conditions,
+        container_statuses: status.container_statuses,
+        ..PodStatus::default()
+    });
+}
+
+/// Without annotations and without the record of who wrote which field.
+fn metadata(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    metadata.annotations = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that nobody reads are most of an object that somebody made as large as may be.
+    #[test]
+    fn what_only_pods_read_is_not_kept() {
+        let large = "x".repeat(200_000);
+        let mut object: KernelSession = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "a", "namespace": "n", "uid": "u", "annotations": { "note": large }, "labels": { "l": large },
+                "managedFields": [{ "manager": large }], "finalizers": ["dormouse.dev/storage"] },
+            "spec": { "pool": "p", "bootstrap": { "code": large }, "modules": { "allow": [large] },
+                "egress": { "allow": [{ "host": "h", "paths": [large] }] } },
+        }))
+        .unwrap();
+        session(&mut object);
+        let kept = serde_json::to_string(&object).unwrap();
+        assert!(kept.len() < 2_000, "{kept}");
+        assert_eq!((object.spec.pool.as_str(), object.metadata.finalizers.as_deref().map(<[String]>::len)), ("p", Some(1)));
+    }
+
+    #[test]
+    fn of_a_pod_the_address_and_its_state_are_kept() {
+        let mut object: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "p", "labels": { "l": "v" }, "annotations": { "a": "b" } },
+            "spec": { "containers": [{ "name": "kernel" }] },
+            "status": { "phase": "Running", "podIP": "10.0.0.7", "message": "m", "conditions": [{ "type": "Ready", "status": "True" }] },
+        }))
+        .unwrap();
+        pod(&mut object);
+        let status = object.status.unwrap();
+        assert_eq!((status.phase.as_deref(), status.pod_ip.as_deref(), status.message), (Some("Running"), Some("10.0.0.7"), None));
+        assert!(object.spec.is_none() && object.metadata.labels.is_some() && object.metadata.annotations.is_none());
+    }
+}
