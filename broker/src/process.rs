@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration}
 
 use anyhow::Context as _;
 use dormouse_crds::broker::ToolBrokerSpec;
-use dormouse_erasure::clusters::{Joined, Place};
-use dormouse_kms::{KmsArgs, PlaceError};
+use dormouse_erasure::clusters::{Joined, TenantPrefix};
+use dormouse_kms::{KeyLocationError, KmsArgs};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{
     AdminArgs, Gate, Metrics, Readiness, TlsArgs,
@@ -74,11 +74,11 @@ pub struct Args {
 
 impl Args {
     /// Where these flags say that the journal is kept.
-    fn journal(&self) -> Result<Option<JournalStore>, PlaceError> {
+    fn journal(&self) -> Result<Option<JournalStore>, KeyLocationError> {
         let Some(s3) = &self.s3 else { return Ok(None) };
         let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&s3.options()));
         if !self.cluster.is_empty() {
-            let place = Place { store_prefix: s3.s3_prefix.clone(), tenant: self.namespace.clone() };
+            let place = TenantPrefix { store_prefix: s3.s3_prefix.clone(), tenant: self.namespace.clone() };
             store = Arc::new(Joined::new(store, place, self.cluster.clone()));
         }
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;

@@ -139,3 +139,31 @@ async fn a_session_that_nobody_can_tell_of_is_asked_about_until_somebody_can() {
     *next.stored.lock().unwrap() = Some(StoredStatus::default());
     until(&*directory, "it is settled", || !placed()).await;
 }
+
+/// Pods that hang have their own namespace's orders wait, and nobody else's.
+#[tokio::test]
+async fn pods_that_hang_hold_up_no_other_namespace() {
+    const HANGING: usize = 300;
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    // It takes connections and never says a word.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let hanging =
+        StaticPod { pod: "slow".into(), namespace: "a-slow".into(), address: silent.local_addr().unwrap(), boot: "boot-slow".into() };
+    let pods = vec![hanging, StaticPod { pod: pod.name.into(), namespace: "default".into(), address: pod.address, boot: pod.boot.clone() }];
+    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
+    eventually("the follower is there", async || pod.reports.receiver_count() > 0).await;
+    for number in 0..HANGING {
+        let key = Key::new("a-slow", format!("s{number}"));
+        let made = directory.create(NewSession { key, labels: Default::default(), spec: Default::default() }).await.unwrap();
+        let placement = Placement { pod: "slow".into(), pod_uid: "boot-slow".into(), boot: "boot-slow".into(), epoch: 1 };
+        directory.assign(&made, placement).await.unwrap();
+    }
+    let key = Key::new("default", "a");
+    directory.create(NewSession { key, labels: Default::default(), spec: Default::default() }).await.unwrap();
+    let (_client, shutdown) = serve_whole(&trust, directory.clone()).await;
+    let started = until(&*directory, "it starts", || state(&directory) == Some(State::Idle));
+    tokio::time::timeout(std::time::Duration::from_secs(3), started).await.expect("before any of those that hang has ended");
+    shutdown.cancel();
+}

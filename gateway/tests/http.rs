@@ -3,12 +3,19 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use async_trait::async_trait;
-use dormouse_gateway::auth::{Access, AuthError, Authenticator, Caller};
+use dormouse_gateway::{
+    Gateway,
+    auth::{Access, AuthError, Authenticator, Caller, loopback::Loopback},
+};
+use dormouse_service::memory::Memory;
 use serde_json::json;
-use support::{Client, Trust, directory, serve, serve_local, serve_with};
+use support::{Client, Trust, directory, serve, serve_local, serve_routes, serve_with};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
@@ -16,6 +23,25 @@ async fn client() -> (tempfile::TempDir, Client) {
     let trust = Trust::new();
     let (folder, directory) = directory(&trust, &[]).await;
     (folder, serve(&trust, directory).await)
+}
+
+static USED: AtomicU64 = AtomicU64::new(0);
+
+#[tokio::test]
+async fn a_gateway_whose_memory_is_in_use_says_so_and_goes_on_when_it_is_not() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let memory = Memory::with_reading(100 << 20, || Some(USED.load(Ordering::SeqCst)));
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default())).within(memory.clone());
+    let client = serve_routes(gateway).await;
+    assert_eq!(client.get(SESSIONS).await.0, 200);
+    USED.store(90 << 20, Ordering::SeqCst);
+    memory.look_again();
+    let (status, body) = client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    assert_eq!((status, body["error"]["code"].as_str()), (503, Some("CapacityExhausted")), "{body}");
+    USED.store(0, Ordering::SeqCst);
+    memory.look_again();
+    assert_eq!(client.get(SESSIONS).await.0, 200);
 }
 
 #[tokio::test]

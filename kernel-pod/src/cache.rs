@@ -174,7 +174,7 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use dormouse_engine::HostState;
-    use dormouse_lifecycle::{SessionKey, Top};
+    use dormouse_lifecycle::{SessionKey, TopLayer};
 
     use super::*;
 
@@ -197,7 +197,7 @@ mod tests {
         };
         Copy {
             image,
-            owned: Owned { session, epoch: 1, head: None, etag: None, top: Top::default() },
+            owned: Owned { session, epoch: 1, head: None, etag: None, top_layer: TopLayer::default() },
             state: SessionState::fresh(&assignment),
             journal: Vec::new(),
         }

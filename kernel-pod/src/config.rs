@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use dormouse_kms::{KmsArgs, PlaceError};
+use dormouse_kms::{KeyLocationError, KmsArgs};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_seal::Seal;
@@ -87,7 +87,7 @@ impl Args {
     ///
     /// # Errors
     /// The key service's place is none.
-    pub fn seal(&self) -> Result<Seal, PlaceError> {
+    pub fn seal(&self) -> Result<Seal, KeyLocationError> {
         dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)
     }
 

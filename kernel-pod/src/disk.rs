@@ -56,7 +56,7 @@ impl DiskCacheMetrics {
 }
 
 impl Watch for DiskCacheMetrics {
-    fn told(&self, event: CacheEvent, bytes: u64) {
+    fn counted(&self, event: CacheEvent, bytes: u64) {
         let label = match event {
             CacheEvent::Hit => "hit",
             CacheEvent::Miss => "miss",

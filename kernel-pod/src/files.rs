@@ -15,10 +15,10 @@ use dormouse_service::ApiJson;
 use dormouse_service::error::ApiResult;
 use futures::{Stream, StreamExt as _};
 
-use crate::contents::{Receiving, place, stored};
+use crate::contents::{Receiving, slice_at, stored};
 use crate::pod::{Pod, task_ended};
 use crate::session::Message;
-use crate::session::files::{Ask, Content, Opened, Told};
+use crate::session::files::{Answer, Ask, Content, Opened};
 
 /// Bytes of the call that stands before a content.
 const CALL_BYTES_MAX: usize = 1 << 20;
@@ -27,7 +27,7 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 
 impl Pod {
-    async fn ask_files(&self, assignment: &Assignment, ask: Ask) -> Result<Told, ApiError> {
+    async fn ask_files(&self, assignment: &Assignment, ask: Ask) -> Result<Answer, ApiError> {
         let unanswered = if ask.is_read() { task_ended } else { unknown };
         self.ask_once(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply), unanswered).await
     }
@@ -38,7 +38,7 @@ impl Pod {
     /// The session is not here, or there is no such directory.
     pub async fn list_files(&self, call: FileCall) -> Result<FileList, ApiError> {
         match self.ask_files(&call.assignment, Ask::List(call.path, call.recursive)).await? {
-            Told::Listed(list) => Ok(list),
+            Answer::Listed(list) => Ok(list),
             _ => Err(mismatch()),
         }
     }
@@ -62,7 +62,7 @@ impl Pod {
         content: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<(FileEntry, bool), ApiError> {
         let FileCall { assignment, path, preconditions, .. } = call;
-        let Told::Place(contents) = self.ask_files(&assignment, Ask::Receive).await? else { return Err(mismatch()) };
+        let Answer::Receiver(contents) = self.ask_files(&assignment, Ask::Receive).await? else { return Err(mismatch()) };
         let receiving = Receiving::begin(contents).await?;
         let mut content = std::pin::pin!(content);
         while let Some(chunk) = content.next().await {
@@ -71,7 +71,7 @@ impl Pod {
         }
         let upload = receiving.name().to_owned();
         match self.ask_files(&assignment, Ask::Adopt { path, upload, preconditions }).await? {
-            Told::Adopted(entry, is_new) => Ok((entry, is_new)),
+            Answer::Adopted(entry, is_new) => Ok((entry, is_new)),
             _ => Err(mismatch()),
         }
     }
@@ -82,7 +82,7 @@ impl Pod {
     /// The session is not here, there is no such file, or it is not the one that is meant.
     pub async fn read_file(&self, call: FileCall) -> Result<Response, ApiError> {
         let Opened { entry, content } = match self.ask_files(&call.assignment, Ask::Open(call.path.clone())).await? {
-            Told::Opened(opened) => opened,
+            Answer::Opened(opened) => opened,
             _ => return Err(mismatch()),
         };
         let etag = entry.etag.clone().unwrap_or_default();
@@ -138,10 +138,10 @@ impl Pod {
     }
 
     async fn part(&self, session: &SessionKey, blob: &Blob, at: u64, to: u64) -> Result<Bytes, ApiError> {
-        let place = place(blob, at).ok_or_else(mismatch)?;
-        let piece = stored(&self.host().storage, session, &place.extent, place.number, place.used).await?;
-        let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(place.bytes);
-        Ok(piece.slice(place.from..place.from + bytes))
+        let slice = slice_at(blob, at).ok_or_else(mismatch)?;
+        let piece = stored(&self.host().storage, session, &slice.extent, slice.number, slice.used).await?;
+        let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(slice.bytes);
+        Ok(piece.slice(slice.from..slice.from + bytes))
     }
 }
 

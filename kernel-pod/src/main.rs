@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser as _;
 use dormouse_engine::{EngineOptions, Engines};
-use dormouse_erasure::clusters::{Joined, Place};
+use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_kernel::disk::{self, DiskCacheMetrics};
 use dormouse_kernel::{BrokerTools, Environment, Pod, config::Args, growth};
 use dormouse_service::admin::AdminServer;
@@ -34,7 +34,7 @@ async fn run() -> anyhow::Result<()> {
         store = Arc::new(disk::cached(store, options, disk_metrics.clone()));
     }
     if !args.cluster.is_empty() {
-        let place = Place { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
+        let place = TenantPrefix { store_prefix: args.s3.s3_prefix.clone(), tenant: args.namespace.clone() };
         store = Arc::new(Joined::new(store, place, args.cluster.clone()));
     }
     let environment = Environment { memory, ..Environment::default() };

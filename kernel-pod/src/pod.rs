@@ -151,8 +151,8 @@ impl Pod {
             environment,
             engines: engines.into(),
             scheduler,
-            storage: Arc::new(storage),
             compiles: Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))),
+            storage: Arc::new(storage),
             tools,
             cache: Cache::new(config.cache_bytes),
             slots: Arc::new(Slots::new(config.slots)),
@@ -441,9 +441,11 @@ impl Shared {
             draining: self.draining.load(Ordering::SeqCst),
         }
     }
+}
 
+impl Shared {
     /// Room in memory for new work, if need be that of copies and of the sessions that have been idle the longest.
-    async fn room(&self) -> Result<(), ApiError> {
+    pub(crate) async fn room(&self) -> Result<(), ApiError> {
         let memory = &self.host.environment.memory;
         for _ in 0..RELIEFS_MAX {
             if memory.has_room() {

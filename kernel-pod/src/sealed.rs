@@ -138,7 +138,7 @@ impl Outgoing {
 mod tests {
     use std::sync::Arc;
 
-    use dormouse_lifecycle::{Change, Commit, Json, Owned, Reply, SessionKey, Step, Top};
+    use dormouse_lifecycle::{Change, Commit, Json, Owned, Reply, SessionKey, Step, TopLayer};
     use dormouse_seal::{Keyring, Keys};
 
     use super::*;
@@ -170,7 +170,8 @@ mod tests {
         };
         let mut outgoing = Outgoing::new(seal.writer().await.unwrap(), "e1".into());
         let mut objects = Vec::new();
-        let (mut commit, mut step) = Commit::begin(&Owned { session, epoch: 1, head: None, etag: None, top: Top::default() }, change, "p");
+        let (mut commit, mut step) =
+            Commit::begin(&Owned { session, epoch: 1, head: None, etag: None, top_layer: TopLayer::default() }, change, "p");
         loop {
             step = match step {
                 Step::PutSegment { key, bytes } | Step::PutHead { key, bytes, .. } => {

@@ -65,9 +65,9 @@ impl Storage {
     /// Begins to probe, among the objects of the tenant whose keys begin so.
     pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, prefix: String, gate: Gate) -> Self {
         let seal = Arc::new(seal);
-        let (told, probe) = watch::channel(Probe::Running);
+        let (verdict, probe) = watch::channel(Probe::Running);
         let (no_more_probes, probed) = (CancellationToken::new(), Arc::clone(&store));
-        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), prefix, (told, gate), no_more_probes.clone()));
+        tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), prefix, (verdict, gate), no_more_probes.clone()));
         Self { store, seal, probe, no_more_probes }
     }
 
@@ -271,7 +271,7 @@ async fn probe_until_passed(
     store: Arc<dyn SnapshotStore>,
     seal: Arc<Seal>,
     prefix: String,
-    (told, gate): (watch::Sender<Probe>, Gate),
+    (verdict, gate): (watch::Sender<Probe>, Gate),
     no_more: CancellationToken,
 ) {
     let mut wait = PROBE_WAIT_FIRST;
@@ -283,12 +283,12 @@ async fn probe_until_passed(
         match tried {
             Ok(()) => {
                 gate.ready();
-                let _ = told.send(Probe::Passed);
+                let _ = verdict.send(Probe::Passed);
                 return;
             }
             Err(error) => {
                 gate.not_ready(error.to_string());
-                if told.send(Probe::Failed(error)).is_err() {
+                if verdict.send(Probe::Failed(error)).is_err() {
                     return;
                 }
             }

@@ -8,7 +8,7 @@ use std::{path::Path, sync::atomic::Ordering, time::Duration};
 use common::{World, assign, keys, try_eval, value};
 use dormouse_crds::session::Source;
 use dormouse_kernel::Pod;
-use dormouse_kms::{KmsArgs, Place, transit::Transit};
+use dormouse_kms::{KeyLocation, KmsArgs, transit::Transit};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::kernel::{Anchor, Assignment};
 use dormouse_seal::Seal;
@@ -35,7 +35,7 @@ fn pod(world: &World, name: &str, kms: &Kms) -> Pod {
 
 /// A pod with keys of a Secret as well, of which `current` says who seals.
 fn pod_beside(world: &World, name: &str, kms: &Kms, current: &str) -> Pod {
-    let place = Place::new(&kms.url(), "transit", "sessions").unwrap();
+    let place = KeyLocation::new(&kms.url(), "transit", "sessions").unwrap();
     let service = std::sync::Arc::new(Transit::new(place, kms.credentials()));
     world.pod_that_seals(name, Seal::with_service("team", Some(keys(&["k1"], current)), service))
 }

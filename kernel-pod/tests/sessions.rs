@@ -6,10 +6,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
-use dormouse_crds::session::{Bootstrap, OperatingMode};
+use dormouse_crds::session::{Bootstrap, KernelSessionSpec, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::event::EventBody;
+use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::session::State;
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
@@ -170,6 +171,30 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
     let error = try_eval(&pod, &bad, "1").await.unwrap_err();
     assert!(error.message.contains("not today"), "{error}");
     until(&pod, "u2", |report| report.state == State::Failed && report.failure.is_some()).await;
+}
+
+/// Each process ends while the code runs: what is known of that lies in the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_code_that_ends_its_process_is_not_begun_for_ever() {
+    let world = World::default();
+    let mut deadly = spec();
+    deadly.bootstrap = Some(Bootstrap { code: "console.log('begun'); for (;;);".to_owned() });
+    deadly.limits.eval_timeout_ms = 3_600_000;
+    for epoch in 1..=5 {
+        let pod = world.pod("dies");
+        let session = assign_spec(&pod, "u1", epoch, deadly.clone());
+        let (begun, running) = (pod.clone(), session.clone());
+        let waiting = tokio::spawn(async move { begun.wake(running).await });
+        until(&pod, "u1", |report| report.state == State::Running).await;
+        waiting.abort();
+    }
+    let pod = world.pod("lives");
+    let error = pod.wake(assign_spec(&pod, "u1", 6, deadly.clone())).await.unwrap_err();
+    assert!(error.message.contains("was begun 5 times"), "{error}");
+    // Another spec's code begins anew.
+    let mended = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "globalThis.boots = 1".to_owned() }), ..spec() };
+    let session = Assignment { generation: 2, ..assign_spec(&pod, "u1", 6, mended) };
+    assert_eq!(value(&pod, &session, "boots").await, json!(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

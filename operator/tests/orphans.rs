@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
 
 use bytes::Bytes;
-use dormouse_erasure::clusters::Place;
+use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::{Condition, S3, SnapshotStore as _};
 use dormouse_testkit::{
@@ -143,8 +143,8 @@ spec:
     )
 }
 
-fn place(tenant: &str) -> Place {
-    Place { store_prefix: String::new(), tenant: tenant.to_owned() }
+fn place(tenant: &str) -> TenantPrefix {
+    TenantPrefix { store_prefix: String::new(), tenant: tenant.to_owned() }
 }
 
 /// What late commits and a late call leave. Answers the keys.

@@ -1,5 +1,9 @@
 //! The broker as its neighbours see it: who may call, what a bad spec is told, the process's probes.
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::world::{World, broker, call, secrets, spec};
 use clap::Parser as _;
@@ -10,6 +14,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
+    memory::Memory,
     tls::{Identity, PeerClient, Process, TlsFiles},
 };
 use dormouse_testkit::{process::free_port, wait::eventually};
@@ -31,6 +36,27 @@ fn own() -> Identity {
 
 async fn post(client: &PeerClient, address: SocketAddr, call: &dormouse_protocol::broker::ToolCall) -> reqwest::Response {
     client.request(Method::POST, &own(), &address.to_string(), "/v1/call").json(call).send().await.unwrap()
+}
+
+static USED: AtomicU64 = AtomicU64::new(0);
+
+#[tokio::test]
+async fn a_broker_whose_memory_is_in_use_makes_no_call_and_says_so() {
+    let (world, broker) = broker().await;
+    let ca = Ca::generate().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    let memory = Memory::with_reading(100 << 20, || Some(USED.load(Ordering::SeqCst)));
+    tokio::spawn(broker.serve_within(memory.clone(), listener, tls, CancellationToken::new()));
+    let kernel = client(&ca, Process::Kernel, "team-a");
+    USED.store(90 << 20, Ordering::SeqCst);
+    let refused = post(&kernel, address, &call(1, "getWidget", json!({"id": "7"}))).await;
+    assert_eq!(refused.json::<ErrorBody>().await.unwrap().error.code, ErrorCode::CapacityExhausted);
+    assert!(world.seen().is_empty());
+    USED.store(0, Ordering::SeqCst);
+    memory.look_again();
+    assert_eq!(post(&kernel, address, &call(1, "getWidget", json!({"id": "7"}))).await.status(), 200);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use dormouse_broker::JournalStore;
 use dormouse_engine::{EngineOptions, Engines};
-use dormouse_erasure::clusters::{Joined, Place};
+use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
     Directory, Gateway, Kernels,
     auth::loopback::Loopback,
@@ -98,7 +98,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let sessions_dir = args.data.join("sessions");
     let cluster = orphans::cluster(&sessions_dir)?;
     let plain = args.storage.open(&args.data)?;
-    let place = Place { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
+    let place = TenantPrefix { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
     let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
     let authority = Authority::new()?;
     // The gateway stops first; what it talks to outlives the requests under way.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use dormouse_lifecycle::{
-    Acquire, Annex, Change, Commit, Head, PAGE_BYTES, Page, Reply, SegmentRef, SessionKey, Step, acquire, assemble, checkpoint, commit,
-    fork, journal, recover, segment, sweep,
+    Acquire, Attachments, Change, Commit, Head, PAGE_BYTES, Page, Reply, SegmentRef, SessionKey, Step, acquire, assemble, checkpoint,
+    commit, fork, journal, recover, segment, sweep,
 };
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn commit_after(head: &Head, rest: &[u8]) -> Option<()> {
         time: head.time.clone(),
     };
     let (mut commit, mut step) =
-        Commit::begin_with(&owned, change, Annex { journal: vec![json!(rest.u8()).into()], ..Annex::default() }, "put");
+        Commit::begin_with(&owned, change, Attachments { journal: vec![json!(rest.u8()).into()], ..Attachments::default() }, "put");
     for _ in 0..REPLIES_MAX {
         let found = || Some((Arc::new(head.clone()), "2".to_owned()));
         let reply = match rest.u8() % 8 {
@@ -178,7 +178,7 @@ pub(super) fn journal_seeds() -> Vec<Vec<u8>> {
         engine_digest: String::new(),
         time: String::new(),
     };
-    match Commit::begin_with(&owned, change, Annex { journal: vec![json!(1).into()], ..Annex::default() }, "put") {
+    match Commit::begin_with(&owned, change, Attachments { journal: vec![json!(1).into()], ..Attachments::default() }, "put") {
         (_, Step::PutSegment { bytes, .. }) => vec![unsealed(&bytes)],
         _ => Vec::new(),
     }

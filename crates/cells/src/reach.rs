@@ -1,7 +1,7 @@
 //! How much of a text a TypeScript parser reads more than once.
 //!
 //! After an expression, `<` may open type arguments or compare. The parser reads on as if it opened types, and goes back where that fails;
-//! `infer x extends` is read so, too. What is read ahead may hold further such places, and those inside an expression inside a type are read
+//! `infer x extends` is read so, too. What is read ahead may hold further such read_aheads, and those inside an expression inside a type are read
 //! ahead anew at each reading: each level of those doubles the work. So every place has its reach, up to where reading ahead surely ends, and
 //! the number of times that it is read.
 
@@ -14,13 +14,13 @@ const LOOKED_AT_MAX: u64 = 1 << 24;
 
 /// The bytes that are read again, or `None` when they are more than `bytes_max`.
 pub(crate) fn bytes_read_again(text: &[u8], bytes_max: u64) -> Option<u64> {
-    let places = places(text);
+    let read_aheads = read_aheads(text);
     // How often a place is read, beside the reading that counts for the text itself.
-    let mut times = vec![1_u64; places.len()];
+    let mut times = vec![1_u64; read_aheads.len()];
     let (mut sum, mut looked_at) = (0_u64, 0_u64);
-    for (index, place) in places.iter().enumerate() {
+    for (index, place) in read_aheads.iter().enumerate() {
         let own = times.get(index).copied().unwrap_or(1);
-        let later = places.get(index + 1..).unwrap_or_default();
+        let later = read_aheads.get(index + 1..).unwrap_or_default();
         let mut inner = later.iter().zip(times.get_mut(index + 1..).unwrap_or_default());
         let reach = Ahead::new(text, place.after).run(|at| {
             for (place, times) in inner.by_ref() {
@@ -42,21 +42,21 @@ pub(crate) fn bytes_read_again(text: &[u8], bytes_max: u64) -> Option<u64> {
 }
 
 /// A place where the parser may read ahead.
-struct Place {
+struct ReadAhead {
     at: usize,
     after: usize,
 }
 
-fn places(text: &[u8]) -> Vec<Place> {
-    let mut places = Vec::new();
+fn read_aheads(text: &[u8]) -> Vec<ReadAhead> {
+    let mut read_aheads = Vec::new();
     let mut at = 0;
     for run in text.chunk_by(|a, b| is_word(*a) && is_word(*b)) {
         if matches!(run, b"<" | b"infer") {
-            places.push(Place { at, after: at + run.len() });
+            read_aheads.push(ReadAhead { at, after: at + run.len() });
         }
         at += run.len();
     }
-    places
+    read_aheads
 }
 
 /// Reading ahead from one place.

@@ -12,14 +12,14 @@ const JOIN_ATTEMPTS_MAX: u32 = 16;
 
 /// A tenant's part of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TenantPrefix {
     /// Before every key: empty, or ending in `/`.
     pub store_prefix: String,
     /// The namespace.
     pub tenant: String,
 }
 
-impl Place {
+impl TenantPrefix {
     fn clusters(&self) -> String {
         keys::clusters(&self.store_prefix, &self.tenant)
     }
@@ -86,7 +86,7 @@ fn no_clusters(key: &str, error: &dyn std::fmt::Display) -> StoreError {
 /// A store in which nothing is written before the name of the cluster stands where it says who writes.
 pub struct Joined {
     inner: Arc<dyn SnapshotStore>,
-    place: Place,
+    place: TenantPrefix,
     cluster: String,
     joined: OnceCell<()>,
 }
@@ -94,7 +94,7 @@ pub struct Joined {
 impl Joined {
     /// `inner`, for a process of `cluster` that writes at `place` only.
     #[must_use]
-    pub fn new(inner: Arc<dyn SnapshotStore>, place: Place, cluster: String) -> Self {
+    pub fn new(inner: Arc<dyn SnapshotStore>, place: TenantPrefix, cluster: String) -> Self {
         Self { inner, place, cluster, joined: OnceCell::new() }
     }
 

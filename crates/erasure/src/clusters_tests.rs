@@ -3,8 +3,8 @@ use dormouse_store::Memory;
 
 use super::*;
 
-fn place() -> Place {
-    Place { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
+fn place() -> TenantPrefix {
+    TenantPrefix { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
 }
 
 async fn names(store: &Memory) -> (Vec<String>, bool) {

@@ -11,7 +11,7 @@ use dormouse_lifecycle::{
 use dormouse_store::{SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::{EraseError, clusters::Place, erase};
+use crate::{EraseError, clusters::TenantPrefix, erase};
 
 /// Sessions that are erased at the same time.
 const ERASED_IN_FLIGHT_MAX: usize = 4;
@@ -73,7 +73,7 @@ where
     }
     let known = sessions().await.map_err(OrphansError::Sessions)?;
     for (tenant, orphans) in listed.unknown(&known) {
-        let place = Place { store_prefix: scope.store_prefix.to_owned(), tenant: tenant.to_owned() };
+        let place = TenantPrefix { store_prefix: scope.store_prefix.to_owned(), tenant: tenant.to_owned() };
         let (stored, condition) = place.read(store).await?;
         match Clusters::judge(stored.as_ref(), cluster, orphans.is_empty()) {
             Verdict::Nothing => {}
@@ -104,7 +104,7 @@ async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<Listed, Sto
 }
 
 /// By the same road as a deletion, so that a process which is still at work meets the tombstone.
-async fn collect(store: &dyn SnapshotStore, place: &Place, orphans: &[Orphan]) -> Result<(), EraseError> {
+async fn collect(store: &dyn SnapshotStore, place: &TenantPrefix, orphans: &[Orphan]) -> Result<(), EraseError> {
     let key = |orphan: &Orphan| SessionKey {
         store_prefix: place.store_prefix.clone(),
         tenant: place.tenant.clone(),

@@ -14,8 +14,8 @@ async fn put(store: &Memory, key: &str) {
     store.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
 }
 
-fn team() -> Place {
-    Place { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
+fn team() -> TenantPrefix {
+    TenantPrefix { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
 }
 
 async fn swept(store: &Memory, cluster: &str, known: &[&str]) -> Swept {
@@ -97,7 +97,7 @@ async fn who_does_not_know_which_sessions_there_are_removes_nothing() {
 async fn one_tenant_may_be_swept_alone() {
     let store = Memory::new();
     for tenant in ["team", "other"] {
-        Place { tenant: tenant.to_owned(), ..team() }.join(&store, "a").await.unwrap();
+        TenantPrefix { tenant: tenant.to_owned(), ..team() }.join(&store, "a").await.unwrap();
         put(&store, &key(tenant, GONE).head()).await;
     }
     let swept = sweep(&store, Scope { store_prefix: "p/", tenant: Some("team") }, "a", async || Ok(HashSet::new())).await.unwrap();

@@ -8,7 +8,7 @@ use std::{
 use dormouse_crds::pool::KMS_MOUNT;
 use dormouse_seal::{Keys, Seal};
 
-use crate::transit::{Place, PlaceError, Transit};
+use crate::transit::{KeyLocation, KeyLocationError, Transit};
 
 /// Which key service encrypts data keys, if one does.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -31,11 +31,11 @@ pub struct KmsArgs {
 ///
 /// # Errors
 /// The service's place is none.
-pub fn seal(tenant: &str, keys: Option<&Path>, kms: &KmsArgs) -> Result<Seal, PlaceError> {
+pub fn seal(tenant: &str, keys: Option<&Path>, kms: &KmsArgs) -> Result<Seal, KeyLocationError> {
     let keys = keys.map(Keys::folder);
     let Some((url, key)) = kms.kms_url.as_deref().zip(kms.kms_key.as_deref()) else {
         return Ok(keys.map_or_else(Seal::none, |keys| Seal::new(tenant, keys)));
     };
-    let place = Place::new(url, &kms.kms_mount, key)?;
+    let place = KeyLocation::new(url, &kms.kms_mount, key)?;
     Ok(Seal::with_service(tenant, keys, Arc::new(Transit::new(place, &kms.kms_credentials_dir))))
 }

@@ -10,4 +10,4 @@ pub mod transit;
 
 pub use args::{KmsArgs, seal};
 pub use credentials::{CredentialError, Credentials};
-pub use transit::{Place, PlaceError, Transit};
+pub use transit::{KeyLocation, KeyLocationError, Transit};

@@ -30,7 +30,7 @@ const REASON_BYTES_MAX: usize = 512;
 
 /// Why a place cannot be a service's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
+pub enum KeyLocationError {
     /// Keys would travel in clear, or there is no URL at all.
     #[error("`{url}` cannot be used: write the https:// URL of the KMS, without user, query and fragment; http:// is for loopback only")]
     Url {
@@ -49,7 +49,7 @@ pub enum PlaceError {
 
 /// A key of an engine of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct KeyLocation {
     url: String,
     mount: String,
     key: String,
@@ -57,13 +57,13 @@ pub struct Place {
     name: String,
 }
 
-impl Place {
+impl KeyLocation {
     /// The key `key` of the engine at `mount` of the service at `url`.
     ///
     /// # Errors
-    /// See [`PlaceError`].
-    pub fn new(url: &str, mount: &str, key: &str) -> Result<Self, PlaceError> {
-        let bad = || PlaceError::Url { url: url.to_owned() };
+    /// See [`KeyLocationError`].
+    pub fn new(url: &str, mount: &str, key: &str) -> Result<Self, KeyLocationError> {
+        let bad = || KeyLocationError::Url { url: url.to_owned() };
         let parsed = plain(url).ok_or_else(bad)?;
         if parsed.scheme() != "https" && !parsed.host_str().is_some_and(is_loopback) {
             return Err(bad());
@@ -73,7 +73,7 @@ impl Place {
             !part.is_empty() && !part.starts_with('.') && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
         if name.len() > SERVICE_NAME_BYTES_MAX || !mount.split('/').all(fits) || !fits(key) {
-            return Err(PlaceError::Name { name });
+            return Err(KeyLocationError::Name { name });
         }
         Ok(Self { url: url.trim_end_matches('/').to_owned(), mount: mount.to_owned(), key: key.to_owned(), name })
     }
@@ -87,7 +87,7 @@ fn is_loopback(host: &str) -> bool {
 /// The service, asked over HTTP.
 #[derive(Debug)]
 pub struct Transit {
-    place: Place,
+    place: KeyLocation,
     credentials: PathBuf,
     /// The client that believes these certificates.
     client: Mutex<Option<(Option<Vec<u8>>, Client)>>,
@@ -127,7 +127,7 @@ enum Failed {
 impl Transit {
     /// With the credentials in this folder. Nothing is asked yet.
     #[must_use]
-    pub fn new(place: Place, credentials: impl Into<PathBuf>) -> Self {
+    pub fn new(place: KeyLocation, credentials: impl Into<PathBuf>) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         Self { place, credentials: credentials.into(), client: Mutex::default() }
     }
@@ -152,7 +152,7 @@ impl Transit {
     async fn ask_once<T: for<'de> Deserialize<'de>>(&self, what: &str, body: &serde_json::Value) -> Result<T, Failed> {
         let credentials = Credentials::read(&self.credentials).map_err(|error| Failed::Surely(format!("its credentials: {error}")))?;
         let client = self.client(&credentials).map_err(|error| Failed::Surely(error.to_string()))?;
-        let Place { url, mount, key, .. } = &self.place;
+        let KeyLocation { url, mount, key, .. } = &self.place;
         let request = client.post(format!("{url}/v1/{mount}/{what}/{key}")).header("X-Vault-Token", credentials.token).json(body);
         let mut answer = request.send().await.map_err(|error| perhaps(&error))?;
         let (status, mut bytes) = (answer.status(), Vec::new());
@@ -199,7 +199,7 @@ impl Transit {
         if what == "decrypt" && status == StatusCode::BAD_REQUEST && not_its {
             return Failed::NotIts;
         }
-        let Place { mount, key, .. } = &self.place;
+        let KeyLocation { mount, key, .. } = &self.place;
         let hint = match status {
             StatusCode::FORBIDDEN => format!(
                 ". Write a token that has not expired and whose policy allows `update` of {mount}/encrypt/{key} and {mount}/decrypt/{key}"
@@ -258,7 +258,7 @@ mod tests {
         for url in
             ["https://vault.example:8200", "https://vault.example/behind/", "http://127.0.0.1:8200", "http://localhost", "http://[::1]:1"]
         {
-            assert!(Place::new(url, "transit", "sessions").is_ok(), "{url}");
+            assert!(KeyLocation::new(url, "transit", "sessions").is_ok(), "{url}");
         }
         for url in [
             "",
@@ -270,16 +270,16 @@ mod tests {
             "https://vault#a",
             "ftp://vault",
         ] {
-            assert!(matches!(Place::new(url, "transit", "sessions"), Err(PlaceError::Url { .. })), "{url}");
+            assert!(matches!(KeyLocation::new(url, "transit", "sessions"), Err(KeyLocationError::Url { .. })), "{url}");
         }
-        assert_eq!(Place::new("https://v/", "team/transit", "k").unwrap().name, "team/transit/k");
+        assert_eq!(KeyLocation::new("https://v/", "team/transit", "k").unwrap().name, "team/transit/k");
         for (mount, key) in
             [("", "k"), ("transit", ""), ("/transit", "k"), ("transit/", "k"), ("transit", "a/b"), ("..", "k"), ("a", "k?v"), ("a", "k%2f")]
         {
-            assert!(matches!(Place::new("https://v", mount, key), Err(PlaceError::Name { .. })), "{mount} {key}");
+            assert!(matches!(KeyLocation::new("https://v", mount, key), Err(KeyLocationError::Name { .. })), "{mount} {key}");
         }
         let longest = "k".repeat(SERVICE_NAME_BYTES_MAX - "transit/".len());
-        assert!(Place::new("https://v", "transit", &longest).is_ok());
-        assert!(Place::new("https://v", "transit", &format!("{longest}k")).is_err());
+        assert!(KeyLocation::new("https://v", "transit", &longest).is_ok());
+        assert!(KeyLocation::new("https://v", "transit", &format!("{longest}k")).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dormouse_kms::{KmsArgs, Place};
+use dormouse_kms::{KeyLocation, KmsArgs};
 use dormouse_seal::{Name, Seal, SealError};
 use dormouse_service::ca::Ca;
 use dormouse_testkit::transit::{Certificate, Transit};
@@ -154,5 +154,5 @@ async fn a_key_whose_ciphertexts_do_not_fit_is_refused_by_name() {
     kms.ask("keys/rsa", &json!({ "type": "rsa-4096" })).await.unwrap();
     let error = write(&seal_with(&kms, "rsa")).await.unwrap_err();
     assert!(error.wants_keys() && error.to_string().contains("transit/rsa"), "{error}");
-    assert!(Place::new("http://vault.example", "transit", "sessions").is_err(), "and no key travels in clear");
+    assert!(KeyLocation::new("http://vault.example", "transit", "sessions").is_err(), "and no key travels in clear");
 }

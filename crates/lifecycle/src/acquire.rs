@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::{Head, Owned, SessionKey, Top, head::HeadError};
+use crate::{Head, Owned, SessionKey, TopLayer, head::HeadError};
 
 /// What to do under an assignment.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub enum CorruptHead {
 pub fn acquire(session: SessionKey, epoch: u64, anchor: Option<(u64, u64)>, stored: Option<(Result<Head, HeadError>, String)>) -> Acquire {
     let (head, etag) = match (stored, anchor) {
         (None, Some(known)) => return Acquire::Corrupt(CorruptHead::Missing { known }),
-        (None, None) => return Acquire::Fresh(Owned { session, epoch, head: None, etag: None, top: Top::default() }),
+        (None, None) => return Acquire::Fresh(Owned { session, epoch, head: None, etag: None, top_layer: TopLayer::default() }),
         (Some((Err(error), _)), _) => return Acquire::Corrupt(error.into()),
         (Some((Ok(head), etag)), _) => (head, etag),
     };
@@ -84,7 +84,7 @@ pub fn acquire(session: SessionKey, epoch: u64, anchor: Option<(u64, u64)>, stor
     if head.epoch > epoch {
         return Acquire::Stale { epoch: head.epoch };
     }
-    Acquire::Restore(Owned { session, epoch, head: Some(Arc::new(head)), etag: Some(etag), top: Top::default() })
+    Acquire::Restore(Owned { session, epoch, head: Some(Arc::new(head)), etag: Some(etag), top_layer: TopLayer::default() })
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl Attempts {
         match failure {
             // A session that was just put to sleep is gone for whoever waited for it, and wakes where it is: a move, which costs a write, is for
             // those that say so twice, or that name their successor.
-            Failure::Gone { epoch: told } => told.is_none() && self.gone_epoch != epoch,
+            Failure::Gone { epoch: successor } => successor.is_none() && self.gone_epoch != epoch,
             Failure::Unreachable | Failure::Lost => !self.ends(failure),
             Failure::Garbled | Failure::NoRoom | Failure::Refused => false,
         }
@@ -146,8 +146,8 @@ impl Attempts {
             _ => {}
         }
         let elsewhere = match failure {
-            Failure::Gone { epoch: Some(told) } => {
-                self.lost_epoch = self.lost_epoch.max(told.min(epoch.saturating_add(EPOCH_JUMP_MAX)));
+            Failure::Gone { epoch: Some(successor) } => {
+                self.lost_epoch = self.lost_epoch.max(successor.min(epoch.saturating_add(EPOCH_JUMP_MAX)));
                 true
             }
             Failure::Gone { epoch: None } if lives && self.gone_epoch != epoch => {

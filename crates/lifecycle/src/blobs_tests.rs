@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Annex, Change, Head, Owned, Top,
+    Attachments, Change, Head, Owned, TopLayer,
     checkpoint::{Mark, Subject},
     prepare::prepare,
     sweep,
@@ -35,14 +35,14 @@ fn commit(owned: &Owned, blobs: Option<Table>, mark: Option<Mark>, base: Option<
         engine_digest: String::new(),
         time: String::new(),
     };
-    let prepared = prepare(owned, change, Annex { base, mark, blobs, ..Annex::default() }, "p".into()).unwrap();
+    let prepared = prepare(owned, change, Attachments { base, mark, blobs, ..Attachments::default() }, "p".into()).unwrap();
     let head = Head::decode(&prepared.bytes).unwrap();
     assert_eq!(head, prepared.head);
     Owned { head: Some(Arc::new(head)), etag: Some("e".into()), ..owned.clone() }
 }
 
 fn fresh() -> Owned {
-    Owned { session: session("u"), epoch: 1, head: None, etag: None, top: Top::default() }
+    Owned { session: session("u"), epoch: 1, head: None, etag: None, top_layer: TopLayer::default() }
 }
 
 fn aside(subject: Subject) -> Option<Mark> {

@@ -24,9 +24,9 @@ use bytes::Bytes;
 use crate::{
     Head, Json, Page, SessionKey,
     head::HeadError,
-    inline::Top,
+    inline::TopLayer,
     journal::JournalError,
-    prepare::{Annex, prepare},
+    prepare::{Attachments, prepare},
     segment::SegmentError,
 };
 
@@ -57,7 +57,7 @@ pub struct Owned {
     /// Its ETag.
     pub etag: Option<String>,
     /// Its topmost layer of pages, if that is at hand. It costs memory and spares time: who rests drops it.
-    pub top: Top,
+    pub top_layer: TopLayer,
 }
 
 /// What has changed since the head of the [`Owned`].
@@ -216,7 +216,7 @@ enum Stage {
 pub struct Commit {
     owned: Owned,
     head: Arc<Head>,
-    top: Top,
+    top_layer: TopLayer,
     head_bytes: Bytes,
     /// Objects still to put before the head.
     puts: VecDeque<(String, Bytes)>,
@@ -238,25 +238,25 @@ impl Commit {
     /// Begins. `put_id` is unique to this attempt. Compresses the pages, so a large change deserves a blocking thread.
     #[must_use]
     pub fn begin(owned: &Owned, change: Change, put_id: impl Into<String>) -> (Self, Step) {
-        Self::begin_with(owned, change, Annex::default(), put_id)
+        Self::begin_with(owned, change, Attachments::default(), put_id)
     }
 
     /// The same with what travels beside the change.
     #[must_use]
-    pub fn begin_with(owned: &Owned, change: Change, annex: Annex, put_id: impl Into<String>) -> (Self, Step) {
+    pub fn begin_with(owned: &Owned, change: Change, attachments: Attachments, put_id: impl Into<String>) -> (Self, Step) {
         let owned = owned.clone();
-        match prepare(&owned, change, annex, put_id.into()) {
+        match prepare(&owned, change, attachments, put_id.into()) {
             Ok(prepared) => {
                 let head = Arc::new(prepared.head);
-                let (top, head_bytes, puts) = (prepared.top, prepared.bytes, prepared.puts);
-                let mut commit = Self { owned, head, top, head_bytes, puts, stage: Stage::Segment, refusals: 0, conflicts: 0 };
+                let (top_layer, head_bytes, puts) = (prepared.top_layer, prepared.bytes, prepared.puts);
+                let mut commit = Self { owned, head, top_layer, head_bytes, puts, stage: Stage::Segment, refusals: 0, conflicts: 0 };
                 let step = commit.put_next();
                 (commit, step)
             }
             Err(failure) => {
                 let head = Arc::new(crate::sweep::empty(&owned.session));
-                let (top, head_bytes, puts) = Default::default();
-                (Self { owned, head, top, head_bytes, puts, stage: Stage::Done, refusals: 0, conflicts: 0 }, Step::Failed(failure))
+                let (top_layer, head_bytes, puts) = Default::default();
+                (Self { owned, head, top_layer, head_bytes, puts, stage: Stage::Done, refusals: 0, conflicts: 0 }, Step::Failed(failure))
             }
         }
     }
@@ -320,8 +320,8 @@ impl Commit {
     }
 
     fn committed(&self, etag: String) -> Step {
-        let (session, epoch, top) = (self.owned.session.clone(), self.owned.epoch, self.top.clone());
-        Step::Committed(Owned { session, epoch, head: Some(Arc::clone(&self.head)), etag: Some(etag), top })
+        let (session, epoch, top_layer) = (self.owned.session.clone(), self.owned.epoch, self.top_layer.clone());
+        Step::Committed(Owned { session, epoch, head: Some(Arc::clone(&self.head)), etag: Some(etag), top_layer })
     }
 
     fn resolve(&mut self, refused: bool, found: Option<(Arc<Head>, String)>) -> Step {

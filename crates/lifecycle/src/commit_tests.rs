@@ -10,7 +10,7 @@ fn session() -> SessionKey {
 }
 
 fn fresh(epoch: u64) -> Owned {
-    Owned { session: session(), epoch, head: None, etag: None, top: Top::default() }
+    Owned { session: session(), epoch, head: None, etag: None, top_layer: TopLayer::default() }
 }
 
 /// A page that does not compress.
@@ -197,8 +197,8 @@ fn an_automatic_checkpoint_gives_way_to_the_piece_that_would_be_one_too_many() {
         head.blobs.kept = (1..=held).map(|n| Kept { extent: extent(n, 1), last: 1 }).collect();
         head.blobs.table.insert("ctx:one".into(), Blob { extents: vec![extent(0, 2)], text: false });
         let owned = Owned { head: Some(Arc::new(head)), etag: Some("before".into()), ..fresh(1) };
-        let annex = Annex { blobs: Some(Table::new()), ..Annex::default() };
-        let (_, step) = Commit::begin_with(&owned, change([1]), annex, "put");
+        let attachments = Attachments { blobs: Some(Table::new()), ..Attachments::default() };
+        let (_, step) = Commit::begin_with(&owned, change([1]), attachments, "put");
         let Step::PutHead { bytes, .. } = step else { panic!("{step:?}") };
         let next = Head::decode(&bytes).unwrap();
         assert_eq!(next.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), left, "{held} held before");

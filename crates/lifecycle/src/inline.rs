@@ -25,12 +25,12 @@ const TOP_PAGES_MAX: usize = 32;
 /// The pages of a layer that was just written, so that the next commit, which likely takes it up, need not decode them. They are believed for those
 /// very bytes only, so any value is right for any head. Clones share them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Top {
+pub struct TopLayer {
     checksum: Bytes,
     pages: Arc<BTreeMap<u32, Page>>,
 }
 
-impl Top {
+impl TopLayer {
     fn new(layer: &Bytes, pages: BTreeMap<u32, Page>) -> Self {
         if pages.len() > TOP_PAGES_MAX {
             return Self::default();
@@ -52,7 +52,7 @@ pub struct Pushed {
     /// The number of its pages if it is a single layer, else 0.
     pub pages: u32,
     /// Its topmost layer.
-    pub top: Top,
+    pub top_layer: TopLayer,
 }
 
 /// All pages of the inline part.
@@ -72,7 +72,7 @@ pub fn pages(inline: &[u8]) -> Result<BTreeMap<u32, Page>, SegmentError> {
 ///
 /// # Errors
 /// When `inline` does not verify, or the pages cannot become bytes.
-pub fn push(inline: &[u8], changed: Vec<(u32, Page)>, known: &Top) -> Result<Pushed, SegmentError> {
+pub fn push(inline: &[u8], changed: Vec<(u32, Page)>, known: &TopLayer) -> Result<Pushed, SegmentError> {
     let mut below = layers(inline)?;
     let mut top: BTreeMap<u32, Page> = changed.into_iter().collect();
     while let Some(layer) = below.pop_if(|layer| segment::count(layer) <= top.len() * TAKEN_UP_RATIO) {
@@ -85,7 +85,7 @@ pub fn push(inline: &[u8], changed: Vec<(u32, Page)>, known: &Top) -> Result<Pus
     let together = below.iter().map(|layer| layer.len()).sum::<usize>() + bytes.len();
     if together <= INLINE_BYTES_MAX && below.len() < LAYERS_MAX {
         below.push(&bytes);
-        return Ok(Pushed { bytes: below.concat().into(), pages: 0, top: Top::new(&bytes, top) });
+        return Ok(Pushed { bytes: below.concat().into(), pages: 0, top_layer: TopLayer::new(&bytes, top) });
     }
     for layer in below.into_iter().rev() {
         take_up(&mut top, layer, known)?;
@@ -95,10 +95,10 @@ pub fn push(inline: &[u8], changed: Vec<(u32, Page)>, known: &Top) -> Result<Pus
 
 fn single(bytes: Bytes, pages: BTreeMap<u32, Page>) -> Pushed {
     let count = u32::try_from(pages.len()).unwrap_or(u32::MAX);
-    Pushed { top: Top::new(&bytes, pages), bytes, pages: count }
+    Pushed { top_layer: TopLayer::new(&bytes, pages), bytes, pages: count }
 }
 
-fn take_up(top: &mut BTreeMap<u32, Page>, layer: &[u8], known: &Top) -> Result<(), SegmentError> {
+fn take_up(top: &mut BTreeMap<u32, Page>, layer: &[u8], known: &TopLayer) -> Result<(), SegmentError> {
     if let Some(pages) = known.pages_of(layer) {
         for (number, page) in pages {
             top.entry(*number).or_insert_with(|| Page::clone(page));
@@ -152,7 +152,7 @@ mod tests {
 
     /// With no layer at hand.
     fn put(inline: &[u8], changed: Vec<(u32, Page)>) -> (Bytes, u32) {
-        let pushed = push(inline, changed, &Top::default()).unwrap();
+        let pushed = push(inline, changed, &TopLayer::default()).unwrap();
         (pushed.bytes, pushed.pages)
     }
 
@@ -176,18 +176,18 @@ mod tests {
 
     #[test]
     fn a_layer_at_hand_is_not_decoded_and_no_other_is_taken_for_it() {
-        let small = push(&[], flat(1, 0..4), &Top::default()).unwrap();
+        let small = push(&[], flat(1, 0..4), &TopLayer::default()).unwrap();
         let mut damaged = small.bytes.to_vec();
         damaged[20] ^= 1;
-        assert!(push(&damaged, flat(2, 1..3), &Top::default()).is_err());
-        assert_eq!(push(&damaged, flat(2, 1..3), &small.top).unwrap().bytes, put(&small.bytes, flat(2, 1..3)).0);
+        assert!(push(&damaged, flat(2, 1..3), &TopLayer::default()).is_err());
+        assert_eq!(push(&damaged, flat(2, 1..3), &small.top_layer).unwrap().bytes, put(&small.bytes, flat(2, 1..3)).0);
         let other = put(&[], flat(7, 0..4)).0;
-        assert_eq!(pages(&push(&other, flat(2, 1..3), &small.top).unwrap().bytes).unwrap()[&0][0], 7);
+        assert_eq!(pages(&push(&other, flat(2, 1..3), &small.top_layer).unwrap().bytes).unwrap()[&0][0], 7);
     }
 
     #[test]
     fn a_layer_is_at_hand_up_to_its_limit() {
-        let at_hand = |count| push(&[], flat(1, 0..count), &Top::default()).unwrap().top != Top::default();
+        let at_hand = |count| push(&[], flat(1, 0..count), &TopLayer::default()).unwrap().top_layer != TopLayer::default();
         assert!(at_hand(32) && !at_hand(33));
     }
 
@@ -217,14 +217,14 @@ mod tests {
 
         #[test]
         fn layers_are_what_was_written_last(changes in proptest::collection::vec((0..60u32, 1..40u32, any::<u8>()), 1..12)) {
-            let (mut inline, mut top, mut model) = (Bytes::new(), Top::default(), BTreeMap::new());
+            let (mut inline, mut top, mut model) = (Bytes::new(), TopLayer::default(), BTreeMap::new());
             for (from, len, fill) in changes {
                 let change = flat(fill, from..from + len);
                 model.extend(change.clone());
                 let decoded = put(&inline, change.clone());
                 let pushed = push(&inline, change, &top).unwrap();
                 prop_assert_eq!((&pushed.bytes, pushed.pages), (&decoded.0, decoded.1), "a layer at hand changes nothing");
-                (inline, top) = (pushed.bytes, pushed.top);
+                (inline, top) = (pushed.bytes, pushed.top_layer);
             }
             prop_assert_eq!(pages(&inline).unwrap(), model);
         }

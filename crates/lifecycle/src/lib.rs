@@ -65,10 +65,10 @@ pub use acquire::Acquire;
 pub use commit::{Change, Commit, Condition, Owned, Reply, Step};
 pub use head::{Head, SegmentRef};
 pub use image::assemble;
-pub use inline::Top;
+pub use inline::TopLayer;
 pub use json::Json;
 pub use keys::SessionKey;
-pub use prepare::Annex;
+pub use prepare::Attachments;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;

@@ -10,14 +10,14 @@ use crate::{
     checkpoint::{self, Mark, Subject},
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
-    inline::{self, Pushed, Top},
+    inline::{self, Pushed, TopLayer},
     journal::Journal,
     segment,
 };
 
 /// What a commit carries beside its change.
 #[derive(Debug, Clone, Default)]
-pub struct Annex {
+pub struct Attachments {
     /// The change lies over the pages of this head, not of the one that is replaced: the session goes on from another state. Its segments
     /// must be in the store, under keys of the session that commits.
     pub base: Option<Arc<Head>>,
@@ -34,32 +34,32 @@ pub struct Annex {
 pub(crate) struct Prepared {
     pub(crate) head: Head,
     /// The topmost layer of its inline part.
-    pub(crate) top: Top,
+    pub(crate) top_layer: TopLayer,
     pub(crate) bytes: Bytes,
     /// Objects to put before the head, with their keys.
     pub(crate) puts: VecDeque<(String, Bytes)>,
 }
 
 /// The new head, its bytes, and what to put before it.
-pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: String) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(owned: &Owned, change: Change, attachments: Attachments, put_id: String) -> Result<Prepared, Failure> {
     let session = &owned.session;
     let before = owned.head.as_deref();
-    let origin = annex.base.as_deref().or(before);
+    let origin = attachments.base.as_deref().or(before);
     let base = origin.filter(|_| !change.full);
     let sequence = before.map_or(0, |head| head.sequence).saturating_add(1);
     let version = (owned.epoch, sequence);
     let mut puts = VecDeque::new();
     let mut segments = base.map(|head| head.segments.clone()).unwrap_or_default();
-    let Pushed { bytes: mut inline, pages, mut top } = encode_delta(base, change.pages, &owned.top)?;
+    let Pushed { bytes: mut inline, pages, mut top_layer } = encode_delta(base, change.pages, &owned.top_layer)?;
     if inline.len() > INLINE_BYTES_MAX {
         let sha256 = segment::sha256_hex(&inline);
-        let key = session.segment(owned.epoch, sequence, &name_hash(&sha256, &put_id, annex.sealed));
+        let key = session.segment(owned.epoch, sequence, &name_hash(&sha256, &put_id, attachments.sealed));
         segments.push(SegmentRef { key: key.clone(), bytes: inline.len() as u64, sha256, pages });
         puts.push_back((key, std::mem::take(&mut inline)));
-        top = Top::default();
+        top_layer = TopLayer::default();
     }
     let none = Journal::default();
-    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(session, version, annex.journal)?;
+    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(session, version, attachments.journal)?;
     puts.extend(rolled);
     let mut head = Head {
         format: FORMAT,
@@ -78,12 +78,15 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         tombstone: false,
         checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
         journal,
-        blobs: Blobs { table: annex.blobs.or_else(|| origin.map(|head| head.blobs.table.clone())).unwrap_or_default(), kept: Vec::new() },
+        blobs: Blobs {
+            table: attachments.blobs.or_else(|| origin.map(|head| head.blobs.table.clone())).unwrap_or_default(),
+            kept: Vec::new(),
+        },
         label: None,
-        sealed: annex.sealed,
+        sealed: attachments.sealed,
         inline,
     };
-    if let Some(mark) = annex.mark {
+    if let Some(mark) = attachments.mark {
         puts.extend(put_aside(owned, &mut head, mark)?);
     }
     if let Some(before) = before {
@@ -93,7 +96,7 @@ pub(crate) fn prepare(owned: &Owned, change: Change, annex: Annex, put_id: Strin
         }
     }
     let bytes = head.encode()?;
-    Ok(Prepared { head, top, bytes, puts })
+    Ok(Prepared { head, top_layer, bytes, puts })
 }
 
 /// The hash that stands in the name of a segment. A name is in clear where the object is encrypted, and whoever guesses the pages could see that they
@@ -121,10 +124,10 @@ fn put_aside(owned: &Owned, head: &mut Head, mark: Mark) -> Result<Option<(Strin
 }
 
 /// The pages changed since the last segment: those inline in `base` with `changed` over them.
-fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>, known: &Top) -> Result<Pushed, Failure> {
+fn encode_delta(base: Option<&Head>, changed: Vec<(u32, Page)>, known: &TopLayer) -> Result<Pushed, Failure> {
     let inline = base.map(|head| head.inline.clone()).unwrap_or_default();
     if changed.is_empty() {
-        return Ok(Pushed { bytes: inline, pages: 0, top: known.clone() });
+        return Ok(Pushed { bytes: inline, pages: 0, top_layer: known.clone() });
     }
     Ok(inline::push(&inline, changed, known)?)
 }
@@ -155,8 +158,8 @@ mod tests {
         }
     }
 
-    fn after(owned: &Owned, change: Change, annex: Annex) -> (Owned, usize) {
-        let prepared = prepare(owned, change, annex, "p".into()).unwrap();
+    fn after(owned: &Owned, change: Change, attachments: Attachments) -> (Owned, usize) {
+        let prepared = prepare(owned, change, attachments, "p".into()).unwrap();
         let head = Head::decode(&prepared.bytes).unwrap();
         assert_eq!(head, prepared.head);
         (Owned { head: Some(Arc::new(head)), etag: Some("e".into()), ..owned.clone() }, prepared.puts.len())
@@ -164,7 +167,7 @@ mod tests {
 
     fn fresh() -> Owned {
         let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
-        Owned { session, epoch: 1, head: None, etag: None, top: Top::default() }
+        Owned { session, epoch: 1, head: None, etag: None, top_layer: TopLayer::default() }
     }
 
     fn mark(subject: Subject) -> Option<Mark> {
@@ -173,39 +176,49 @@ mod tests {
 
     #[test]
     fn going_back_lies_over_the_checkpoint_and_keeps_lists_and_journal() {
-        let (one, puts) =
-            after(&fresh(), change(0..40, false), Annex { mark: mark(Subject::This), journal: vec![json!(1).into()], ..Annex::default() });
+        let (one, puts) = after(
+            &fresh(),
+            change(0..40, false),
+            Attachments { mark: mark(Subject::This), journal: vec![json!(1).into()], ..Attachments::default() },
+        );
         assert_eq!(puts, 2, "a segment and a checkpoint");
-        let (two, puts) = after(&one, change(3..5, false), Annex { journal: vec![json!(2).into()], ..Annex::default() });
+        let (two, puts) = after(&one, change(3..5, false), Attachments { journal: vec![json!(2).into()], ..Attachments::default() });
         assert_eq!(puts, 0, "a commit that only adds to the journal is one PUT");
         let then = one.head.clone().unwrap();
-        let annex =
-            Annex { base: Some(Arc::clone(&then)), mark: mark(Subject::Before), journal: vec![json!(3).into()], ..Annex::default() };
-        let (back, puts) = after(&two, change(0..0, false), annex);
+        let attachments = Attachments {
+            base: Some(Arc::clone(&then)),
+            mark: mark(Subject::Before),
+            journal: vec![json!(3).into()],
+            ..Attachments::default()
+        };
+        let (back, puts) = after(&two, change(0..0, false), attachments);
         let head = back.head.clone().unwrap();
         assert_eq!((head.sequence, puts), (3, 1));
         assert_eq!((&head.segments, &head.inline), (&then.segments, &then.inline));
         assert_eq!(head.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2], "what is left behind stays");
         assert_eq!((head.journal.last, &head.journal.tail), (3, &[1, 2, 3].map(|it| json!(it).into()).to_vec()));
-        let (_, puts) = after(&back, change(7..8, false), Annex { base: Some(then), mark: mark(Subject::Before), ..Annex::default() });
+        let (_, puts) =
+            after(&back, change(7..8, false), Attachments { base: Some(then), mark: mark(Subject::Before), ..Attachments::default() });
         assert_eq!(puts, 1, "the state that is left is put aside");
     }
 
     #[test]
     fn a_state_is_put_aside_once_and_not_for_nothing() {
-        let (one, _) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::This), ..Annex::default() });
-        let (two, puts) = after(&one, change(1..2, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        let (one, _) = after(&fresh(), change(0..1, false), Attachments { mark: mark(Subject::This), ..Attachments::default() });
+        let (two, puts) = after(&one, change(1..2, false), Attachments { mark: mark(Subject::Before), ..Attachments::default() });
         assert_eq!((puts, two.head.unwrap().checkpoints.len()), (0, 1));
         let none = Some(Mark { subject: Subject::This, label: None, keep: 0 });
-        assert_eq!(after(&one, change(1..2, false), Annex { mark: none, ..Annex::default() }).1, 0);
-        let (fresh_before, puts) = after(&fresh(), change(0..1, false), Annex { mark: mark(Subject::Before), ..Annex::default() });
+        assert_eq!(after(&one, change(1..2, false), Attachments { mark: none, ..Attachments::default() }).1, 0);
+        let (fresh_before, puts) =
+            after(&fresh(), change(0..1, false), Attachments { mark: mark(Subject::Before), ..Attachments::default() });
         assert_eq!((puts, fresh_before.head.unwrap().checkpoints.len()), (0, 0));
     }
 
     #[test]
     fn the_name_of_an_encrypted_segment_tells_nothing_of_its_pages() {
         let named = |sealed, put_id: &str| {
-            let prepared = prepare(&fresh(), change(0..40, false), Annex { sealed, ..Annex::default() }, put_id.into()).unwrap();
+            let prepared =
+                prepare(&fresh(), change(0..40, false), Attachments { sealed, ..Attachments::default() }, put_id.into()).unwrap();
             (prepared.head.segments[0].key.clone(), prepared.head.segments[0].sha256.clone())
         };
         let ((clear, sha256), (salted, same)) = (named(false, "p"), named(true, "p"));
@@ -215,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_whole_image_needs_no_base() {
-        let (one, _) = after(&fresh(), change(0..40, false), Annex::default());
-        let (two, _) = after(&one, change(0..2, true), Annex { base: one.head.clone(), ..Annex::default() });
+        let (one, _) = after(&fresh(), change(0..40, false), Attachments::default());
+        let (two, _) = after(&one, change(0..2, true), Attachments { base: one.head.clone(), ..Attachments::default() });
         assert!(two.head.unwrap().segments.is_empty());
     }
 }

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Annex, Change, Commit, Owned, PAGE_BYTES, Reply, Step, Top,
+        Attachments, Change, Commit, Owned, PAGE_BYTES, Reply, Step, TopLayer,
         checkpoint::{Mark, Subject},
     };
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     /// Commits without a fault; every object that was put goes to `store`.
-    fn commit(owned: &Owned, annex: Annex, store: &mut Vec<(String, Bytes)>) -> Owned {
+    fn commit(owned: &Owned, attachments: Attachments, store: &mut Vec<(String, Bytes)>) -> Owned {
         let change = Change {
             full: false,
             pages: vec![(1, Arc::new([7; PAGE_BYTES]))],
@@ -111,7 +111,7 @@ mod tests {
             engine_digest: String::new(),
             time: String::new(),
         };
-        let (mut machine, mut step) = Commit::begin_with(owned, change, annex, "p");
+        let (mut machine, mut step) = Commit::begin_with(owned, change, attachments, "p");
         loop {
             step = match step {
                 Step::PutSegment { key, bytes } => {
@@ -127,13 +127,13 @@ mod tests {
 
     #[test]
     fn checkpoints_and_journal_are_found_without_the_head() {
-        let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None, top: Top::default() };
+        let mut owned = Owned { session: session(), epoch: 3, head: None, etag: None, top_layer: TopLayer::default() };
         let mut store = Vec::new();
         let entry = crate::Json::from(json!("x".repeat(9000)));
         for sequence in 1..=6 {
             let mark =
                 (sequence % 2 == 0).then_some(Mark { subject: Subject::This, label: (sequence == 4).then(|| "four".into()), keep: 20 });
-            owned = commit(&owned, Annex { mark, journal: vec![entry.clone()], ..Annex::default() }, &mut store);
+            owned = commit(&owned, Attachments { mark, journal: vec![entry.clone()], ..Attachments::default() }, &mut store);
         }
         let head = owned.head.unwrap();
         let known = Arc::clone(&head);
@@ -157,10 +157,10 @@ mod tests {
 
     #[test]
     fn a_checkpoint_without_its_segments_and_foreign_bytes_are_left_out() {
-        let owned = Owned { session: session(), epoch: 1, head: None, etag: None, top: Top::default() };
+        let owned = Owned { session: session(), epoch: 1, head: None, etag: None, top_layer: TopLayer::default() };
         let mut store = Vec::new();
         let mark = Some(Mark { subject: Subject::This, label: None, keep: 20 });
-        let head = commit(&owned, Annex { mark, ..Annex::default() }, &mut store).head.unwrap();
+        let head = commit(&owned, Attachments { mark, ..Attachments::default() }, &mut store).head.unwrap();
         let mut torn = (*head).clone();
         torn.segments = vec![crate::SegmentRef { key: session().segment(1, 1, "cd"), bytes: 1, sha256: String::new(), pages: 1 }];
         let torn_bytes = torn.encode().unwrap();

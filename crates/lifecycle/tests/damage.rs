@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, io::Write as _, sync::Arc};
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, PAGE_BYTES, Page, Reply, SessionKey, Step, Top, acquire, assemble};
+use dormouse_lifecycle::{Acquire, Change, Commit, Head, Owned, PAGE_BYTES, Page, Reply, SessionKey, Step, TopLayer, acquire, assemble};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -35,7 +35,7 @@ fn noise(seed: u32) -> Page {
 /// A session with two segments and inline pages, its pages, and the heads that it had before.
 fn stored(uid: &str, salt: u32) -> (Objects, BTreeMap<u32, Page>, Vec<Bytes>) {
     let (mut objects, mut image, mut older) = (Objects::new(), BTreeMap::new(), Vec::new());
-    let mut owned = Owned { session: session(uid), epoch: 1, head: None, etag: None, top: Top::default() };
+    let mut owned = Owned { session: session(uid), epoch: 1, head: None, etag: None, top_layer: TopLayer::default() };
     for (commit, count) in [20_u32, 18, 2].into_iter().enumerate() {
         let pages: Vec<(u32, Page)> = (0..count).map(|n| (n * 2, noise(salt + 100 * commit as u32 + n))).collect();
         image.extend(pages.iter().cloned());

@@ -22,7 +22,7 @@ use crate::{
     Condition, ETag, KeyPage, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
     credentials::{CredentialSource, Provider},
     held::Held,
-    s3_errors::Place,
+    s3_errors::BucketAddress,
     s3_parts::in_parts,
 };
 
@@ -57,7 +57,7 @@ pub struct S3 {
     pub(crate) client: Client,
     /// Never retries: whether a PUT took place is the caller's to find out.
     pub(crate) once: Client,
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
 }
 
 impl S3 {
@@ -88,7 +88,7 @@ impl S3 {
         Self {
             client: Client::from_conf(retrying),
             once: Client::from_conf(once),
-            place: Place { endpoint: options.endpoint.clone(), bucket: options.bucket.clone() },
+            place: BucketAddress { endpoint: options.endpoint.clone(), bucket: options.bucket.clone() },
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{PutError, StoreError};
 
 /// Which service and bucket a request went to.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct BucketAddress {
     pub(crate) endpoint: String,
     pub(crate) bucket: String,
 }
@@ -24,7 +24,7 @@ fn code<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> &str {
     error.as_service_error().and_then(ProvideErrorMetadata::code).unwrap_or_default()
 }
 
-impl Place {
+impl BucketAddress {
     /// What a failed request means.
     pub(crate) fn classify<E>(&self, operation: &'static str, error: &SdkError<E, HttpResponse>) -> StoreError
     where

@@ -28,7 +28,7 @@ impl Immutable for ByHash {
 struct Told(Mutex<(Vec<CacheEvent>, u64)>);
 
 impl Watch for Told {
-    fn told(&self, event: CacheEvent, bytes: u64) {
+    fn counted(&self, event: CacheEvent, bytes: u64) {
         let mut told = self.0.lock().unwrap();
         told.0.push(event);
         told.1 = bytes;

@@ -26,9 +26,9 @@ mod decide;
 
 pub use decide::{Desire, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 
-/// Orders under way at a time. Pods that hang hold up their own namespace only.
+/// Orders under way at a time.
 pub const ORDERS_MAX: usize = 1_024;
-/// Those of one namespace.
+/// Those of one namespace: pods that hang hold up their own namespace only.
 pub const ORDERS_OF_NAMESPACE_MAX: usize = 32;
 /// How often a directory that is not complete yet is looked at.
 const SYNC_POLL: Duration = Duration::from_millis(200);

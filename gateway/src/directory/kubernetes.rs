@@ -34,6 +34,9 @@ pub const FIELD_MANAGER: &str = "dormouse-gateway";
 /// How long the API server may take to answer a request.
 pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Objects that a list asks for at once: they are in memory whole, however large somebody made them.
+const LIST_PAGE_OBJECTS: u32 = 100;
+
 /// The kernel pods, as a watch tells of them.
 #[derive(Default)]
 struct Pods {
@@ -118,7 +121,7 @@ async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<S
 }
 
 async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Shared) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default().page_size(LIST_PAGE_OBJECTS)).default_backoff());
     let mut unlisted = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event {

@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) use pieces::Backing;
 use pieces::{Recent, Uploads};
-pub(crate) use read::{place, stored};
+pub(crate) use read::{slice_at, stored};
 pub(crate) use receive::{Receiving, UPLOAD_PREFIX};
 
 /// Contents whose last piece may wait for more in memory. Beyond them one is put as it is, and read again when more comes.
@@ -220,7 +220,7 @@ impl Contents {
     ) -> Result<(), BlobError> {
         let known = inner.table.get(name).filter(|_| append).map(|blob| (blob.bytes(), blob.text));
         let before = known.map_or(0, |(bytes, _)| bytes);
-        blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| told(&limited(&refused)))?;
+        blobs::admit(&inner.table, name, before.saturating_add(bytes)).map_err(|refused| blob_error(&limited(&refused)))?;
         if known.is_none() {
             inner.take(name);
         }
@@ -234,7 +234,7 @@ impl Contents {
 
     /// Adds `bytes` to a content that is there.
     async fn push_locked(&self, guard: &mut MutexGuard<'_, Inner>, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        let gone = || told(&ApiError::new(ErrorCode::Internal, format!("{name} is not open")));
+        let gone = || blob_error(&ApiError::new(ErrorCode::Internal, format!("{name} is not open")));
         if !guard.table.contains_key(name) {
             return Err(gone());
         }
@@ -265,7 +265,7 @@ impl Contents {
         let mut inner = self.inner.lock().await;
         let so_far = inner.table.get(name)?.bytes();
         if let Err(refused) = blobs::admit(&inner.table, name, so_far.saturating_add(bytes.len() as u64)) {
-            return Some(Err(told(&limited(&refused))));
+            return Some(Err(blob_error(&limited(&refused))));
         }
         Some(self.push_locked(&mut inner, name, bytes).await)
     }
@@ -284,7 +284,7 @@ impl Contents {
         if let Some(last) = last {
             let rest = last.bytes % PIECE_BYTES as u64;
             if rest > 0 {
-                let content = self.piece(inner, &last, last.pieces() - 1, rest).await.map_err(|error| told(&error))?;
+                let content = self.piece(inner, &last, last.pieces() - 1, rest).await.map_err(|error| blob_error(&error))?;
                 buffer.extend_from_slice(content.get(..usize::try_from(rest).unwrap_or(0)).unwrap_or_default());
             }
             let version = inner.version;
@@ -298,7 +298,7 @@ impl Contents {
                 inner.unnamed.push(last);
             }
         }
-        let sealed = self.backing.storage.writer().await.map_err(|error| told(&error))?.is_some();
+        let sealed = self.backing.storage.writer().await.map_err(|error| blob_error(&error))?.is_some();
         let id = self.backing.ids.digits(ID_DIGITS);
         let extent = Extent { version: inner.version, id, bytes: buffer.len() as u64, sealed };
         inner.table.entry(name.to_owned()).or_default().extents.push(extent);
@@ -327,7 +327,7 @@ impl Blobs for Contents {
 
     async fn read(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<u8>, BlobError> {
         let mut inner = self.inner.lock().await;
-        self.fill(&mut inner, name, at, bytes).await.map_err(|error| told(&error))
+        self.fill(&mut inner, name, at, bytes).await.map_err(|error| blob_error(&error))
     }
 
     async fn open(&self, name: &str, text: bool, append: bool, bytes: u64) -> Result<(), BlobError> {
@@ -351,7 +351,7 @@ impl Blobs for Contents {
     }
 }
 
-fn told(error: &ApiError) -> BlobError {
+fn blob_error(error: &ApiError) -> BlobError {
     BlobError { name: error.code.to_string(), message: error.message.clone() }
 }
 

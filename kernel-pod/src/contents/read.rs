@@ -10,7 +10,7 @@ use super::{Contents, Inner};
 use crate::storage::Storage;
 
 /// A part of a content that lies in one piece.
-pub(crate) struct Place {
+pub(crate) struct PieceSlice {
     /// The extent.
     pub extent: Extent,
     /// The piece of it.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 }
 
 /// Where the byte at `at` lies, and how much follows it there. `None`: behind the end.
-pub(crate) fn place(blob: &Blob, at: u64) -> Option<Place> {
+pub(crate) fn slice_at(blob: &Blob, at: u64) -> Option<PieceSlice> {
     let mut from = at;
     for extent in &blob.extents {
         if from >= extent.bytes {
@@ -35,7 +35,7 @@ pub(crate) fn place(blob: &Blob, at: u64) -> Option<Place> {
         let number = u32::try_from(from / piece).ok()?;
         let used = (extent.bytes - u64::from(number) * piece).min(piece);
         let inside = from % piece;
-        return Some(Place {
+        return Some(PieceSlice {
             extent: extent.clone(),
             number,
             used,
@@ -68,14 +68,14 @@ impl Contents {
         let Some(blob) = inner.table.get(name).cloned() else { return Ok(Vec::new()) };
         let mut filled = Vec::with_capacity(bytes);
         while filled.len() < bytes {
-            let Some(place) = place(&blob, at.saturating_add(filled.len() as u64)) else { break };
-            let wanted = place.bytes.min(bytes - filled.len());
-            let tail = inner.tails.get(name).filter(|tail| blob.extents.last() == Some(&place.extent) && tail.number == place.number);
+            let Some(slice) = slice_at(&blob, at.saturating_add(filled.len() as u64)) else { break };
+            let wanted = slice.bytes.min(bytes - filled.len());
+            let tail = inner.tails.get(name).filter(|tail| blob.extents.last() == Some(&slice.extent) && tail.number == slice.number);
             let content = match tail {
                 Some(tail) => Bytes::copy_from_slice(&tail.buffer),
-                None => self.piece(inner, &place.extent, place.number, place.used).await?,
+                None => self.piece(inner, &slice.extent, slice.number, slice.used).await?,
             };
-            let part = content.get(place.from..place.from + wanted);
+            let part = content.get(slice.from..slice.from + wanted);
             filled.extend_from_slice(part.ok_or_else(|| ApiError::new(ErrorCode::Internal, "a piece ends before its content does"))?);
         }
         Ok(filled)

@@ -125,7 +125,7 @@ fn settings(heap_bytes: u64) -> Settings {
 }
 
 fn internal(error: &EngineError) -> ApiError {
-    ApiError::new(ErrorCode::Internal, format!("a state cannot be laid out: {error}"))
+    ApiError::new(ErrorCode::Internal, format!("a state cannot be restored: {error}"))
 }
 
 impl ThrowAway {

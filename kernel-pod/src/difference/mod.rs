@@ -1,4 +1,4 @@
-//! What changed between two states of a session: each is laid into a throw-away instance of its own engine, asked what it has, and dropped.
+//! What changed between two states of a session: each is restored in a throw-away instance of its own engine, asked what it has, and dropped.
 //!
 //! Nothing is committed and nothing leaves: the instances have no way to tools, no timers, no slot, and a seed instead of entropy. It must
 //! not know who runs the session.

@@ -46,8 +46,6 @@ pub(crate) struct Actor {
     pub(super) deferred: VecDeque<Message>,
     /// Whether a message comes before an operation that has settled, if both are there.
     pub(super) messages_first: bool,
-    /// Whether somebody asked for the end of the last turn when that had ended already.
-    pub(super) missed_interrupt: bool,
     /// When it was looked last whether those are still there who wait.
     pub(super) looked_at_queue: Option<Instant>,
     /// What is known of the session while it has no instance: what was reported last.
@@ -92,7 +90,6 @@ impl Actor {
             current: None,
             deferred: VecDeque::new(),
             messages_first: false,
-            missed_interrupt: false,
             looked_at_queue: None,
             reported: None,
             published: None,

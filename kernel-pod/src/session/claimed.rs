@@ -15,7 +15,7 @@ impl Actor {
         self.claim = None;
         let caller = self.caller();
         if let Some(live) = self.phase.live_mut() {
-            // What the state that is laid back has settled is not known to be committed.
+            // What the state that is restored has settled is not known to be committed.
             live.in_flight.follow(&live.state, caller.as_ref(), 0);
         }
         Ok(())

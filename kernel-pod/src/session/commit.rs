@@ -12,7 +12,7 @@ use bytes::Bytes;
 use dormouse_lifecycle as lifecycle;
 use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, SEGMENTS_APPENDED_MAX, wants_full_image};
-use dormouse_lifecycle::{Annex, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
+use dormouse_lifecycle::{Attachments, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -120,9 +120,9 @@ impl Actor {
         let (owned, host) = (live.owned.clone(), Arc::clone(&self.host));
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
-        let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
+        let attachments = Attachments { blobs: table.clone(), ..self.due_attachments(base, mark, writer.is_some()) };
         let put_id = claim::put_id(&host.boot, &host.environment.ids.next().to_string());
-        let (commit, step) = begin(host.environment.threads, owned, change, annex, put_id).await?;
+        let (commit, step) = begin(host.environment.threads, owned, change, attachments, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
         let outcome = attempt.drive(&host.storage, COMMIT_TIMEOUT).await;
         let took = began.elapsed();
@@ -210,11 +210,11 @@ fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: 
     })
 }
 
-async fn begin(threads: Threads, owned: Owned, change: Change, annex: Annex, put_id: String) -> Result<(Commit, Step), Fault> {
+async fn begin(threads: Threads, owned: Owned, change: Change, attachments: Attachments, put_id: String) -> Result<(Commit, Step), Fault> {
     if change.pages.len() < BLOCKING_PAGES_MIN {
-        return Ok(Commit::begin_with(&owned, change, annex, put_id));
+        return Ok(Commit::begin_with(&owned, change, attachments, put_id));
     }
-    let begun = threads.blocking(move || Commit::begin_with(&owned, change, annex, put_id)).await;
+    let begun = threads.blocking(move || Commit::begin_with(&owned, change, attachments, put_id)).await;
     begun.map_err(|error| Fault::Unstored(ApiError::new(ErrorCode::Internal, format!("the pages cannot be compressed: {error}"))))
 }
 

@@ -45,13 +45,13 @@ impl Ask {
 }
 
 /// What is answered.
-pub(crate) enum Told {
+pub(crate) enum Answer {
     /// A file.
     Opened(Opened),
     /// Names.
     Listed(FileList),
     /// Where to put a content.
-    Place(Arc<Contents>),
+    Receiver(Arc<Contents>),
     /// The file has it; whether it is new.
     Adopted(FileEntry, bool),
     /// It is gone.
@@ -99,7 +99,7 @@ struct SaidError {
 
 impl Actor {
     /// Answers a request about files.
-    pub(super) async fn answer_files(&mut self, ask: Ask, reply: Reply<Told>) {
+    pub(super) async fn answer_files(&mut self, ask: Ask, reply: Reply<Answer>) {
         let result = self.on_files(ask).await;
         if let Some(live) = self.phase.live_mut() {
             live.idle_since = Instant::now();
@@ -108,22 +108,22 @@ impl Actor {
         let _ = reply.send(answer);
     }
 
-    async fn on_files(&mut self, ask: Ask) -> Result<Told, Fault> {
+    async fn on_files(&mut self, ask: Ask) -> Result<Answer, Fault> {
         self.ensure_live().await?;
         match ask {
-            Ask::Open(path) => self.open(&path).await.map(Told::Opened),
+            Ask::Open(path) => self.open(&path).await.map(Answer::Opened),
             Ask::List(path, recursive) => {
                 self.see_what_is_answered().await?;
                 let said = self.serve(json!({ "verb": "list", "path": path, "recursive": recursive })).await?;
-                Ok(Told::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated }))
+                Ok(Answer::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated }))
             }
-            Ask::Receive => self.phase.live().map(|live| Told::Place(Arc::clone(&live.contents))).ok_or_else(no_instance),
+            Ask::Receive => self.phase.live().map(|live| Answer::Receiver(Arc::clone(&live.contents))).ok_or_else(no_instance),
             Ask::Adopt { path, upload, preconditions } => self.adopt_file(path, &upload, &preconditions).await,
             Ask::Remove { path, recursive, preconditions } => {
                 self.check(&path, &preconditions).await?;
                 self.serve(json!({ "verb": "remove", "path": path, "recursive": recursive })).await?;
                 self.commit().await?;
-                Ok(Told::Removed)
+                Ok(Answer::Removed)
             }
         }
     }
@@ -183,7 +183,7 @@ impl Actor {
         Err(Fault::Refused(ApiError::new(ErrorCode::PreconditionFailed, message)))
     }
 
-    async fn adopt_file(&mut self, path: String, upload: &str, preconditions: &Preconditions) -> Result<Told, Fault> {
+    async fn adopt_file(&mut self, path: String, upload: &str, preconditions: &Preconditions) -> Result<Answer, Fault> {
         let there = self.check(&path, preconditions).await?;
         let contents = self.phase.live().map(|live| Arc::clone(&live.contents)).ok_or_else(no_instance)?;
         // The heap names contents of its own by numbers alone.
@@ -199,7 +199,7 @@ impl Actor {
         match opened {
             Ok(opened) => {
                 self.commit().await?;
-                Ok(Told::Adopted(opened.entry, !there))
+                Ok(Answer::Adopted(opened.entry, !there))
             }
             Err(Fault::Refused(refused)) => {
                 contents.rename(&key, upload).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dormouse_engine as engine;
 use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
 use dormouse_lifecycle::fork::fork;
-use dormouse_lifecycle::{Acquire, Annex, Head, Json, Owned, SessionKey, Top};
+use dormouse_lifecycle::{Acquire, Attachments, Head, Json, Owned, SessionKey, TopLayer};
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -136,7 +136,7 @@ impl Actor {
                     tail = found.journal.tail;
                     Arc::new(found.head)
                 });
-                Owned { session: self.key(), epoch, head, etag, top: Top::default() }
+                Owned { session: self.key(), epoch, head, etag, top_layer: TopLayer::default() }
             }
             other => return Err(gone_from_head(&other)),
         };
@@ -161,7 +161,7 @@ impl Actor {
         Ok((base, instance, state, settings))
     }
 
-    /// Makes a new session what its parent is: copies the parent's segments, lays them into an instance, and commits that.
+    /// Makes a new session what its parent is: copies the parent's segments, restores them in an instance, and commits that.
     pub(super) async fn begin_as_fork(&mut self, settings: engine::Settings, owned: Owned, slot: Slot) -> Result<Woke, Fault> {
         // Copies are made for good, too.
         self.settle_claim().await?;
@@ -233,9 +233,9 @@ impl Actor {
     }
 
     /// What goes with the next commit without anybody asking.
-    pub(super) fn due_annex(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, sealed: bool) -> Annex {
+    pub(super) fn due_attachments(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, sealed: bool) -> Attachments {
         let keep = self.assignment.spec.checkpoints.keep;
-        let Some(live) = self.phase.live_mut() else { return Annex::default() };
+        let Some(live) = self.phase.live_mut() else { return Attachments::default() };
         let head = live.owned.head.clone();
         let due = checkpoint::due(head.as_deref(), keep) && live.state.running.is_none();
         let mark = mark.or_else(|| due.then_some(Mark { subject: Subject::This, label: None, keep }));
@@ -243,7 +243,7 @@ impl Actor {
             let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
             live.note(JournalBody::Checkpoint { id, label: label.clone() });
         }
-        Annex { base, mark, journal: std::mem::take(&mut live.journal), blobs: None, sealed }
+        Attachments { base, mark, journal: std::mem::take(&mut live.journal), blobs: None, sealed }
     }
 }
 

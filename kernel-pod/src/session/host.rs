@@ -7,6 +7,7 @@ use dormouse_engine::Engines;
 use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::Assignment;
+use tokio::sync::Semaphore;
 
 use super::{Handle, Message};
 use tokio::sync::Semaphore;

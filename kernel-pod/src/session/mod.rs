@@ -75,7 +75,7 @@ pub(crate) enum Message {
     /// Move to the current engine, or only tell what would come of it.
     Migrate(Box<Assignment>, bool, Reply<Migration>),
     /// Something about its files.
-    Files(Box<Assignment>, Box<files::Ask>, Reply<files::Told>),
+    Files(Box<Assignment>, Box<files::Ask>, Reply<files::Answer>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
     Evict(oneshot::Sender<()>),
     /// End the cell that awaits.

@@ -72,7 +72,7 @@ impl InFlight {
     /// What a record that was restored holds, under way again.
     pub(crate) fn resume(state: &SessionState, clock: Clock, caller: Option<&Caller>) -> Self {
         let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), clock, ..Self::default() };
-        // What is laid back may already be less than what is committed, so nothing is said about what is settled.
+        // What is restored may already be less than what is committed, so nothing is said about what is settled.
         in_flight.follow(state, caller, 0);
         in_flight
     }

@@ -83,6 +83,8 @@ pub(super) struct Live {
     pub(super) slot: Slot,
     /// What the turn under way is for.
     pub(super) cause: Cause,
+    /// Whether somebody asked for the end of the last turn when that had ended already.
+    pub(super) missed_interrupt: bool,
     /// The cell that has ended and is not stored yet, without its output.
     pub(super) finishing: Option<RunningCell>,
     /// Whether something has run that neither a commit nor `answered` has.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_lifecycle::Top;
+use dormouse_lifecycle::TopLayer;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -21,7 +21,7 @@ impl Actor {
     pub(super) fn rest(&mut self) {
         if let Some(live) = self.phase.live_mut() {
             self.host.metrics.gave_back(live.instance.give_back());
-            live.owned.top = Top::default();
+            live.owned.top_layer = TopLayer::default();
             live.rests = true;
         }
     }

@@ -158,7 +158,7 @@ impl Actor {
 
     /// Ends a cell that awaits what can never come, or that somebody wanted to end in the moment in which it began to await.
     pub(super) async fn end_stuck(&mut self) {
-        if std::mem::take(&mut self.missed_interrupt) {
+        if self.phase.live_mut().is_some_and(|live| std::mem::take(&mut live.missed_interrupt)) {
             return self.interrupt_awaiting().await;
         }
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
@@ -221,7 +221,7 @@ impl Actor {
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None);
         // The turn may have ended while somebody asked for that.
-        self.missed_interrupt = live.instance.missed_interrupt();
+        live.missed_interrupt = live.instance.missed_interrupt();
         result.map_err(|error| match error {
             EngineError::Overrun => Fault::Ended(setback::overrun()),
             EngineError::Interrupted => Fault::Ended(setback::interrupted()),

@@ -1,6 +1,6 @@
 //! From a live instance to a copy and a free slot.
 
-use dormouse_lifecycle::{Owned, Top};
+use dormouse_lifecycle::{Owned, TopLayer};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::history::JournalBody;
 
@@ -21,7 +21,7 @@ impl Actor {
         let Some(live) = self.phase.take_live() else { return Ok(()) };
         self.remember(&live);
         let mut live = *live;
-        let owned = Owned { top: Top::default(), ..live.owned };
+        let owned = Owned { top_layer: TopLayer::default(), ..live.owned };
         let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
         let kept = self.host.cache.put(&self.assignment.uid, copy);
         self.host.metrics.copies(kept);
@@ -34,7 +34,7 @@ impl Actor {
         // A session that this process knows nothing of may have no head yet.
         if self.owes_storage()
             || !self.phase.is_live()
-                && self.reported.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch)
+                && self.reported.as_ref().is_none_or(|report| report.snapshot.is_none() || report.epoch != self.assignment.epoch)
         {
             self.ensure_live().await?;
         }

@@ -101,7 +101,7 @@ impl Actor {
                     }
                     return Ok(Woke::Cache);
                 }
-                Err(error) => tracing::error!(uid, %error, "the pod's own copy cannot be laid back; reading the store"),
+                Err(error) => tracing::error!(uid, %error, "the pod's own copy cannot be restored; reading the store"),
             }
         }
         self.phase.begin_waking();
@@ -115,8 +115,8 @@ impl Actor {
 
     /// What is known to have been stored: by status, or by this process, which told of it and may not have been heard yet.
     pub(super) fn anchor(&self) -> Option<Anchor> {
-        let told = self.reported.as_ref().and_then(|told| told.snapshot.as_ref()).map(Anchor::from);
-        Anchor::later(self.assignment.anchor, told)
+        let reported = self.reported.as_ref().and_then(|report| report.snapshot.as_ref()).map(Anchor::from);
+        Anchor::later(self.assignment.anchor, reported)
     }
 
     /// What the head that was read means for this process.
@@ -226,6 +226,7 @@ impl Actor {
             in_flight,
             slot,
             cause: Cause::default(),
+            missed_interrupt: false,
             finishing: None,
             moved,
             answered: None,
@@ -283,7 +284,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Brings a changed spec into force. Limits of the heap are the instance's, so a change lays the memory into a new one.
+    /// Brings a changed spec into force. Limits of the heap are the instance's, so a change restores the memory in a new one.
     async fn apply_spec(&mut self) -> Result<(), Fault> {
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         let modules = self.phase.live().map(|live| self.modules(&live.contents));

@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
-use dormouse_kernel::{Pod, PodConfig, Tools};
+use dormouse_kernel::{Environment, Pod, PodConfig, Tools};
 use dormouse_protocol::broker::{ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
@@ -130,6 +130,12 @@ impl World {
     /// A pod with these engines.
     pub fn pod_of(&self, name: &str, slots: u32, engines: impl Into<Engines>) -> Pod {
         self.pod_with_parts(name, slots, engines, Arc::<Faulty>::clone(&self.store))
+    }
+
+    /// A pod with these engines in this environment.
+    pub fn pod_within(&self, name: &str, slots: u32, engines: impl Into<Engines>, environment: Environment) -> Pod {
+        let store = Arc::<Faulty>::clone(&self.store);
+        Pod::within(config(name, slots), engines, store, Arc::<FakeTools>::clone(&self.tools), Seal::none(), environment).unwrap()
     }
 
     fn pod_with_parts(&self, name: &str, slots: u32, engines: impl Into<Engines>, store: Arc<dyn SnapshotStore>) -> Pod {

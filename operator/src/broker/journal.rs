@@ -36,7 +36,7 @@ impl std::fmt::Display for JournalReason {
 
 /// A store that broker pods can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct JournalLocation {
     /// The store.
     pub target: Target,
     /// The Secret with its credentials.
@@ -49,7 +49,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// `None`: in memory.
-    pub place: Option<Place>,
+    pub place: Option<JournalLocation>,
     /// What the condition says about it.
     pub reason: JournalReason,
     /// For people.
@@ -88,7 +88,7 @@ pub fn decide(name: &str, pool: Option<&KernelPoolSpec>, credentials: bool, own:
         ),
         Ok(target) => Found {
             message: format!("The journal of calls is in bucket {} of KernelPool {name}.", target.bucket),
-            place: Some(Place { target, secret: storage_secret(name), encryption: pool.encryption.clone() }),
+            place: Some(JournalLocation { target, secret: storage_secret(name), encryption: pool.encryption.clone() }),
             reason: JournalReason::PoolStorage,
         },
         Err(refusal) => in_memory(JournalReason::StorageNotConfigured, format!("KernelPool {name}: {}", refusal.message)),

@@ -9,7 +9,7 @@ use dormouse_crds::{
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::{BrokerReason, journal::Place};
+use super::{BrokerReason, journal::JournalLocation};
 use crate::config::Config;
 
 /// Keys that `basic` reads.
@@ -45,7 +45,7 @@ pub struct ValidBroker {
     /// Keys to mount, by Secret, with the Secret's version: another version is another pod.
     pub secrets: BTreeMap<String, MountedSecret>,
     /// Where the journal of calls is kept; `None` for memory.
-    pub journal: Option<Place>,
+    pub journal: Option<JournalLocation>,
     /// The ToolBroker, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -113,7 +113,7 @@ fn keys(owner: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
 ///
 /// # Errors
 /// A [`Refusal`] that says what to write.
-pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<Place>, config: &Config) -> Result<ValidBroker, Refusal> {
+pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<JournalLocation>, config: &Config) -> Result<ValidBroker, Refusal> {
     let spec = &broker.spec;
     let invalid = |message: String| Refusal { reason: BrokerReason::InvalidSpec, message };
     for tool in &spec.tools {

@@ -1,7 +1,7 @@
 //! A KernelPool, checked: pure.
 
 use dormouse_crds::pool::{Encryption, KernelPool, Resources};
-use dormouse_kms::Place;
+use dormouse_kms::KeyLocation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 
@@ -91,7 +91,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         return Err(invalid("warmPods is greater than maxPods: write a warmPods of at most maxPods"));
     }
     if let Some(kms) = spec.encryption.as_ref().and_then(|encryption| encryption.kms.as_ref()) {
-        Place::new(&kms.url, &kms.mount, &kms.key).map_err(|error| invalid(&format!("encryption.kms: {error}")))?;
+        KeyLocation::new(&kms.url, &kms.mount, &kms.key).map_err(|error| invalid(&format!("encryption.kms: {error}")))?;
     }
     let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
     Ok(ValidPool {

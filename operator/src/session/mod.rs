@@ -60,15 +60,15 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     ensure_pool(&session, &context).await?;
     let empty = KernelSessionStatus::default();
     let previous = session.status.as_ref().unwrap_or(&empty);
-    let place = place(&session, previous.placement.as_ref(), &context).await?;
-    let read_again = place == Place::None && context.cleared.due_in(&uid, Instant::now()).is_some_and(|due_in| due_in.is_zero());
-    let stored = if place == Place::Gone || read_again { stored::ask(&session, &context).await } else { Stored::NotAsked };
+    let liveness = liveness(&session, previous.placement.as_ref(), &context).await?;
+    let read_again = liveness == Liveness::None && context.cleared.due_in(&uid, Instant::now()).is_some_and(|due_in| due_in.is_zero());
+    let stored = if liveness == Liveness::Gone || read_again { stored::ask(&session, &context).await } else { Stored::NotAsked };
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
     let pool_trouble = trouble(pool.as_deref());
-    let (placed, report) = match &place {
-        Place::Gone | Place::None => (Placed::Nowhere, None),
-        Place::Unknown(report) => (Placed::Unknown, report.as_deref()),
-        Place::Alive(report) => (Placed::Alive, report.as_deref()),
+    let (placed, report) = match &liveness {
+        Liveness::Gone | Liveness::None => (Placed::Nowhere, None),
+        Liveness::Unknown(report) => (Placed::Unknown, report.as_deref()),
+        Liveness::Alive(report) => (Placed::Alive, report.as_deref()),
     };
     let known = Known {
         generation: session.metadata.generation,
@@ -79,14 +79,14 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
         pool_trouble: pool_trouble.as_ref().map(|(reason, message)| (*reason, message.as_str())),
         now: Timestamp::now(),
     };
-    let unknown = matches!(place, Place::Unknown(_));
+    let unknown = matches!(liveness, Liveness::Unknown(_));
     let new = status::status(&known);
     let news = new.as_ref().is_some_and(|new| status::urgency(previous, new) != Urgency::None);
     let again = match new {
-        Some(new) => write(&session, previous, &new, unknown || place == Place::Gone, &context).await?,
+        Some(new) => write(&session, previous, &new, unknown || liveness == Liveness::Gone, &context).await?,
         None => RESYNC,
     };
-    if place == Place::Gone {
+    if liveness == Liveness::Gone {
         // The placement goes last: while it is there, it is known that the process may have stored more than status says.
         return match (stored, news) {
             (Stored::Silent, _) => Ok(Action::requeue(stored::ASK_AGAIN)),
@@ -98,7 +98,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
             }
         };
     }
-    if place != Place::None {
+    if liveness != Liveness::None {
         context.cleared.forget(&uid);
     } else if read_again {
         match stored {
@@ -159,9 +159,9 @@ fn trouble(pool: Option<&KernelPool>) -> Option<(PoolReason, String)> {
     Some((reason, ready.message.clone()))
 }
 
-/// Where a session is.
+/// Whether the process of a session lives.
 #[derive(Debug, PartialEq)]
-enum Place {
+enum Liveness {
     /// Status names no process.
     None,
     /// The process lives; its report under the epoch of status.
@@ -172,27 +172,27 @@ enum Place {
     Gone,
 }
 
-async fn place(session: &KernelSession, placement: Option<&Placement>, context: &Context) -> Result<Place, ReconcileError> {
-    let Some(placement) = placement else { return Ok(Place::None) };
+async fn liveness(session: &KernelSession, placement: Option<&Placement>, context: &Context) -> Result<Liveness, ReconcileError> {
+    let Some(placement) = placement else { return Ok(Liveness::None) };
     let namespace = session.namespace().unwrap_or_default();
     let cached = context.caches.pods.get(&ObjectRef::new(&placement.pod).within(&namespace));
     let Some(pod) = cached.filter(|pod| lives(pod, placement)) else {
         // The cache may be behind: only the API server says that a pod is gone.
         let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
         let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
-        return Ok(if lives { Place::Unknown(None) } else { Place::Gone });
+        return Ok(if lives { Liveness::Unknown(None) } else { Liveness::Gone });
     };
-    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Place::Unknown(None)) };
+    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Liveness::Unknown(None)) };
     if told.boot != placement.boot {
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
         let now = reports::info(context, &peer, &ip).await;
-        return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Place::Gone } else { Place::Unknown(None) });
+        return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Liveness::Gone } else { Liveness::Unknown(None) });
     }
     let report = told.report.filter(|report| report.epoch == placement.epoch).map(Box::new);
     Ok(match told.open_for {
-        Some(open_for) if report.is_some() || open_for >= TOLD_ALL_AFTER => Place::Alive(report),
-        _ => Place::Unknown(report),
+        Some(open_for) if report.is_some() || open_for >= TOLD_ALL_AFTER => Liveness::Alive(report),
+        _ => Liveness::Unknown(report),
     })
 }
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use dormouse_lifecycle::{Acquire, Change, Commit, Head, Json, Owned, Step, Top, acquire, acquire::CorruptHead, assemble, claim, commit};
+use dormouse_lifecycle::{
+    Acquire, Change, Commit, Head, Json, Owned, Step, TopLayer, acquire, acquire::CorruptHead, assemble, claim, commit,
+};
 
 use crate::{
     brokers::Arriving,
@@ -209,7 +211,7 @@ impl Process {
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Stale { .. } if out.is(Mutant::AcquireIgnoresEpoch) => {
                 let (head, etag) = copy.expect("a stale epoch was read");
-                Owned { session: session(), epoch: self.epoch, head: Some(head.into()), etag: Some(etag), top: Top::default() }
+                Owned { session: session(), epoch: self.epoch, head: Some(head.into()), etag: Some(etag), top_layer: TopLayer::default() }
             }
             Acquire::Stale { .. } | Acquire::Deleted => return Ok(self.leave(out)),
             // A deletion takes the head away, too; then nobody asks any more.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use dormouse_lifecycle::{
-    Acquire, Annex, Change, Commit, Condition, Head, Json, Owned, Page, Reply, SessionKey, Step, acquire,
+    Acquire, Attachments, Change, Commit, Condition, Head, Json, Owned, Page, Reply, SessionKey, Step, acquire,
     checkpoint::{self, Mark, Subject},
     commit, fork, keys, sweep,
 };
@@ -238,9 +238,9 @@ impl World {
         (number, vec![json!({"n": number, "x": "x".repeat(bytes)}).into()])
     }
 
-    fn begin(&mut self, owner: &mut Owner, change: Change, annex: Annex, heap: Heap, entry: u64) {
+    fn begin(&mut self, owner: &mut Owner, change: Change, attachments: Attachments, heap: Heap, entry: u64) {
         let put_id = self.number().to_string();
-        let (machine, step) = Commit::begin_with(&owner.owned, change, annex, put_id);
+        let (machine, step) = Commit::begin_with(&owner.owned, change, attachments, put_id);
         owner.pending = Some((machine, step, heap, entry));
     }
 
@@ -259,7 +259,7 @@ impl World {
         self.count.marked += u64::from(mark.is_some());
         let (entry, journal) = self.entry();
         let heap = owner.heap.clone();
-        self.begin(owner, Self::change(full, pages, &heap), Annex { mark, journal, ..Annex::default() }, heap, entry);
+        self.begin(owner, Self::change(full, pages, &heap), Attachments { mark, journal, ..Attachments::default() }, heap, entry);
     }
 
     fn begin_restore(&mut self, at: usize, owner: &mut Owner) -> Result<(), Violation> {
@@ -278,8 +278,8 @@ impl World {
         }
         let mark = Some(Mark { subject: Subject::Before, label: None, keep: KEEP });
         let (entry, journal) = self.entry();
-        let annex = Annex { base: Some(Arc::new(state)), mark, journal, ..Annex::default() };
-        self.begin(owner, Self::change(false, Vec::new(), &heap), annex, heap, entry);
+        let attachments = Attachments { base: Some(Arc::new(state)), mark, journal, ..Attachments::default() };
+        self.begin(owner, Self::change(false, Vec::new(), &heap), attachments, heap, entry);
         self.count.restored += 1;
         Ok(())
     }
@@ -315,8 +315,8 @@ impl World {
         }
         let heap = self.store.heap(&plan.base)?;
         let (entry, journal) = self.entry();
-        let annex = Annex { base: Some(Arc::new(plan.base)), journal, ..Annex::default() };
-        self.begin(owner, Self::change(false, Vec::new(), &heap), annex, heap, entry);
+        let attachments = Attachments { base: Some(Arc::new(plan.base)), journal, ..Attachments::default() };
+        self.begin(owner, Self::change(false, Vec::new(), &heap), attachments, heap, entry);
         self.count.forked += 1;
         Ok(())
     }

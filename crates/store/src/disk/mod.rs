@@ -58,7 +58,7 @@ pub enum CacheEvent {
 /// Who counts what happens in the cache.
 pub trait Watch: Send + Sync {
     /// It happened; the files are so many bytes now.
-    fn told(&self, event: CacheEvent, bytes: u64);
+    fn counted(&self, event: CacheEvent, bytes: u64);
 }
 
 /// Where, and how much.
@@ -136,7 +136,7 @@ impl Shared {
 
     fn tell(&self, event: CacheEvent) {
         let bytes = self.index().bytes();
-        self.watch.told(event, bytes);
+        self.watch.counted(event, bytes);
     }
 
     fn failed(&self, error: &std::io::Error) {
