@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use dormouse_protocol::eval::{EvalResult, Woke};
+use dormouse_protocol::eval::{EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -115,11 +115,7 @@ impl Pod {
     }
 
     async fn send_eval(&self, call: EvalCall, waiter: Waiter, claim: Option<&Claim>) -> Result<(), ApiError> {
-        let key_bytes = call.eval.idempotency_key.as_ref().map_or(0, String::len);
-        if key_bytes > IDEMPOTENCY_KEY_BYTES_MAX {
-            let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-        }
+        key_fits(&call.eval)?;
         let assignment = call.assignment.clone();
         let job = EvalJob {
             request: call.eval,
@@ -127,7 +123,9 @@ impl Pod {
             waiters: vec![waiter],
             attempts: 0,
             woke: Woke::No,
+            served: Served::default(),
             arrived: Instant::now(),
+            kept: false,
         };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await
     }
@@ -148,6 +146,16 @@ impl Pod {
         });
         handle.send(message).map_err(|_| gone("the session left this pod"))
     }
+}
+
+/// Refuses an idempotency key that is too long.
+pub(crate) fn key_fits(eval: &EvalRequest) -> Result<(), ApiError> {
+    let key_bytes = eval.idempotency_key.as_ref().map_or(0, String::len);
+    if key_bytes <= IDEMPOTENCY_KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// Waits until what is only claimed is confirmed.

@@ -20,6 +20,7 @@ mod modules;
 mod pod;
 mod registry;
 mod report;
+mod runs;
 pub mod scheduler;
 mod sealed;
 mod server;

@@ -161,7 +161,7 @@ pub(crate) fn snapshot(head: &Head) -> SnapshotStatus {
 
 /// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
 fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
-    if record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
+    if record.runs.open().next().is_some() || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
         return Some(head.time.clone());
     }
     let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;

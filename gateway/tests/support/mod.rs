@@ -390,7 +390,7 @@ pub async fn serve_with(trust: &Trust, directory: Arc<dyn Directory>, authentica
     serve_routes(Gateway::new(directory, trust.kernels(), authenticator)).await
 }
 
-async fn serve_routes(gateway: Gateway) -> Client {
+pub async fn serve_routes(gateway: Gateway) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let routes = gateway.routes(CancellationToken::new());

@@ -8,6 +8,7 @@ use dormouse_crds::session::OperatingMode;
 use dormouse_engine::{Instance, Settings};
 use dormouse_lifecycle::{Json, Owned};
 use dormouse_protocol::ApiError;
+use dormouse_protocol::eval::WokeFrom;
 use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
 use dormouse_service::Clock;
@@ -56,6 +57,8 @@ pub(crate) struct Actor {
     /// Whether guest code runs at this moment.
     pub(super) executing: bool,
     pub(super) waking: bool,
+    /// Where the heap came from at the last wake.
+    pub(super) woke_from: WokeFrom,
     /// What was told last.
     pub(super) told: Option<SessionReport>,
     pub(super) told_state: Option<State>,
@@ -144,6 +147,7 @@ impl Actor {
             deferred: VecDeque::new(),
             executing: false,
             waking: false,
+            woke_from: WokeFrom::No,
             told: None,
             told_state: None,
             blame: Blame::default(),

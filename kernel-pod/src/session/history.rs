@@ -107,6 +107,7 @@ impl Actor {
         self.pod.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
         let mut state = then.rewound().numbered_after(now.as_ref());
+        state.runs.cancel_open(&self.pod.environment.clock.now().to_string());
         state.operations.note(operation, next_sequence(&owned));
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.lay(instance, settings, owned, state, slot);

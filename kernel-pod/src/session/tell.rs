@@ -27,6 +27,7 @@ impl Actor {
         }
         if self.told_state != Some(report.state) {
             self.told_state = Some(report.state);
+            self.show_runs();
             self.publish(EventBody::State { state: report.state });
         }
         self.told = Some(report.clone());
@@ -96,7 +97,8 @@ impl Actor {
     }
 
     fn live_report(&self, live: &Live) -> SessionReport {
-        let next_wake = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let timer = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let next_wake = timer.into_iter().chain(live.state.run_due()).min();
         SessionReport {
             heap_bytes: live.instance.heap_bytes(),
             snapshot: live.owned.head.as_deref().map(stored::snapshot),

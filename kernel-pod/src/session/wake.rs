@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
-use dormouse_protocol::eval::Woke;
+use dormouse_protocol::eval::{Served, Woke, WokeFrom};
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -94,6 +94,7 @@ impl Actor {
             match Box::pin(engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
                     self.pod.metrics.woke(WakeSource::Cache);
+                    self.woke_from = WokeFrom::Memory;
                     self.lay(instance, settings, copy.owned, copy.state, slot);
                     if let Some(live) = &mut self.live {
                         live.journal = copy.journal;
@@ -171,6 +172,7 @@ impl Actor {
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
             };
             self.pod.metrics.woke(source);
+            self.woke_from = if source == WakeSource::Disk { WokeFrom::Disk } else { WokeFrom::Storage };
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.lay(instance, settings, owned, state, slot);
             if let Some(live) = &mut self.live {
@@ -205,7 +207,9 @@ impl Actor {
                 waiters: Vec::new(),
                 attempts: 0,
                 woke: Woke::Storage,
+                served: Served::default(),
                 arrived: Instant::now(),
+                kept: false,
             });
         }
         let clock = self.pod.environment.clock;
@@ -235,6 +239,8 @@ impl Actor {
             clock,
             rests: false,
         });
+        self.queue_runs();
+        self.show_runs();
     }
 
     /// What an instance asks for what lies outside its heap.
