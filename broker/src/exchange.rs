@@ -60,9 +60,19 @@ pub(crate) async fn run(http: &Http, secrets: &Secrets, tool: &Tool, call: &Tool
         ApiError::new(ErrorCode::ToolDenied, format!("the credential of the service cannot be read: {error}"))
     })?;
     let striker = credential.striker.clone();
+    let attempt = async || {
+        let response = request.send(http, tool, call, &credential).await.map_err(|error| match error {
+            SendError::Unreachable(cause) => unreachable(cause, &striker),
+            SendError::Lost(cause) => lost(tool, cause, &striker),
+        })?;
+        receive(response, tool, &striker).await
+    };
     let exchange = async {
-        let response = request.send(http, tool, call, credential).await.map_err(|error| transport(error.into_cause(), &striker))?;
-        receive(response, &tool.service, &striker).await
+        match attempt().await {
+            // The service makes two requests of one key once.
+            Err(error) if error.code == ErrorCode::OutcomeUnknown && tool.service.honours_idempotency_key => attempt().await,
+            outcome => outcome,
+        }
     };
     let value = tokio::time::timeout(tool.timeout, exchange).await.map_err(|_| {
         let message = format!("the service did not answer within {} ms", tool.timeout.as_millis());
@@ -126,14 +136,17 @@ impl Request {
         Ok(Self { url, body: Some(body) })
     }
 
-    async fn send(self, http: &Http, tool: &Tool, call: &ToolCall, credential: Credential) -> Result<Response, SendError> {
+    async fn send(&self, http: &Http, tool: &Tool, call: &ToolCall, credential: &Credential) -> Result<Response, SendError> {
         let key = idempotency_key(call);
-        let mut request =
-            http.client().request(tool.method.clone(), self.url).header(ACCEPT, "application/json, */*;q=0.5").header(IDEMPOTENCY_KEY, key);
-        if let Some(body) = self.body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let mut request = http
+            .client()
+            .request(tool.method.clone(), self.url.clone())
+            .header(ACCEPT, "application/json, */*;q=0.5")
+            .header(IDEMPOTENCY_KEY, key);
+        if let Some(body) = &self.body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        if let Some((name, value)) = credential.header {
+        if let Some((name, value)) = &credential.header {
             request = request.header(name, value);
         }
         http.send(request).await
@@ -189,7 +202,8 @@ fn text(value: &Value) -> String {
     scalar(value).unwrap_or_else(|| value.to_string())
 }
 
-async fn receive(mut response: Response, service: &Service, striker: &Striker) -> Result<Value, ApiError> {
+async fn receive(mut response: Response, tool: &Tool, striker: &Striker) -> Result<Value, ApiError> {
+    let service: &Service = &tool.service;
     let status = response.status();
     if status.is_redirection() {
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -208,7 +222,7 @@ async fn receive(mut response: Response, service: &Service, striker: &Striker) -
     if announced > service.response_bytes_max {
         return Err(too_large());
     }
-    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(|error| transport(error.into(), striker))?;
+    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(|error| lost(tool, error.into(), striker))?;
     if !whole {
         return Err(too_large());
     }
@@ -244,19 +258,33 @@ async fn refusal(mut response: Response, status: StatusCode, striker: &Striker) 
     ApiError::new(code, format!("the service answered {status}")).with_details(details)
 }
 
-fn transport(error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
+/// The service has not seen the request.
+fn unreachable(error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
+    transport(ErrorCode::ToolResultInvalid, "the service cannot be reached", error, striker)
+}
+
+/// The connection broke when the service may have seen the request: of one that changes something nobody knows whether it did.
+fn lost(tool: &Tool, error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
+    if tool.method.is_safe() {
+        return transport(ErrorCode::ToolResultInvalid, "the service's answer was lost", error, striker);
+    }
+    let what = "the connection broke after the request was sent; it may or may not have had its effect, and is not sent again";
+    transport(ErrorCode::OutcomeUnknown, what, error, striker)
+}
+
+fn transport(code: ErrorCode, what: &str, error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
     // The URL holds arguments, and what the error knows besides is in its sources.
     let error = match error.downcast::<reqwest::Error>() {
         Ok(error) => Box::new(error.without_url()),
         Err(other) => other,
     };
-    let mut message = format!("the service cannot be reached: {error}");
+    let mut message = format!("{what}: {error}");
     let mut source = error.source();
     while let Some(cause) = source {
         message.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    ApiError::new(ErrorCode::ToolResultInvalid, cut(&striker.text(&message), MESSAGE_BYTES_MAX))
+    ApiError::new(code, cut(&striker.text(&message), MESSAGE_BYTES_MAX))
 }
 
 fn cut(text: &str, max: usize) -> String {

@@ -72,9 +72,8 @@ fn said(objects: &BTreeMap<String, Bytes>, engines: &Engines) -> Vec<u8> {
             said.extend(serde_json::to_vec(&head).unwrap());
             let engine = engines.get(&head.engine_digest).unwrap();
             let segments: Vec<Bytes> = head.segments.iter().map(|segment| objects.get(&segment.key).unwrap().clone()).collect();
-            // A page is its difference to the engine's image; the difference of that is what lies in memory.
             for (number, page) in assemble(&head, &segments).unwrap() {
-                said.extend(engine.difference(number, &page).iter());
+                said.extend(engine.content(number, &page).iter());
             }
         } else if let Ok(entries) = journal::decode(bytes) {
             said.extend(serde_json::to_vec(&entries.entries).unwrap());

@@ -104,6 +104,27 @@ async fn what_is_stored_is_told_without_a_wake() {
 }
 
 #[tokio::test]
+async fn a_read_says_where_its_answer_comes_from() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (_folder, directory) = directory(&trust, &[&pod]).await;
+    let client = serve(&trust, directory).await;
+    client.json("POST", SESSIONS, json!({"name": "a"})).await;
+    for (method, path, source) in [
+        ("GET", "", Some("reported")),
+        ("GET", "/a", Some("reported")),
+        ("GET", "/a/journal", Some("committed")),
+        ("GET", "/a/checkpoints", Some("committed")),
+        ("GET", "/a/checkpoints/diff?from=1", Some("committed")),
+        ("POST", "/a/wake", None),
+    ] {
+        let response = client.request(method, &format!("{SESSIONS}{path}")).send().await.unwrap();
+        let said = response.headers().get("dormouse-read").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!((response.status().as_u16(), said.as_deref()), (200, source), "{method} {path}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_pod_nothing_stored_can_be_read() {
     let trust = Trust::new();
     let (_folder, directory) = directory(&trust, &[]).await;

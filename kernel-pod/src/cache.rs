@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dormouse_engine::{Image, PAGE_BYTES, Page};
 use dormouse_lifecycle::{Json, Owned};
 
-use crate::session::state::SessionState;
+use crate::record::SessionState;
 
 /// What an entry costs beyond its pages, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 4096;

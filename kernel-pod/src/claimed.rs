@@ -12,7 +12,9 @@ use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::claim::Claim;
-use crate::server::BODY_BYTES_MAX;
+
+/// The largest request body, in bytes: a cell's source and a spec.
+pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// How long a claim may stay open: longer than a gateway waits for the API server. A gateway that vanished without closing its connection is
 /// noticed so.

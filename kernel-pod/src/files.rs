@@ -16,8 +16,7 @@ use dormouse_service::error::ApiResult;
 use futures::{Stream, StreamExt as _};
 
 use crate::contents::{Receiving, place, stored};
-use crate::pod::Pod;
-use crate::server::App;
+use crate::pod::{Pod, task_ended};
 use crate::session::Message;
 use crate::session::files::{Ask, Content, Opened, Told};
 
@@ -29,7 +28,8 @@ const LENGTH_BYTES: usize = 4;
 
 impl Pod {
     async fn ask_files(&self, assignment: &Assignment, ask: Ask) -> Result<Told, ApiError> {
-        self.ask(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply)).await
+        let unanswered = if ask.is_read() { task_ended } else { unknown };
+        self.ask_once(assignment, |reply| Message::Files(Box::new(assignment.clone()), Box::new(ask), reply), unanswered).await
     }
 
     /// Names below a directory.
@@ -104,7 +104,7 @@ impl Pod {
                 return Err(ApiError::new(ErrorCode::RangeNotSatisfiable, message));
             }
         };
-        let body = self.content(self.shared().config.session_key(&call.assignment.uid, &call.assignment.name), content, from, to);
+        let body = self.content(self.host().session_key(&call.assignment.uid, &call.assignment.name), content, from, to);
         let mut response = (status, known, [(header::CONTENT_LENGTH, (to - from).to_string())], body).into_response();
         if status == StatusCode::PARTIAL_CONTENT
             && let Ok(value) = format!("bytes {from}-{}/{}", to.saturating_sub(1), entry.size).parse()
@@ -139,7 +139,7 @@ impl Pod {
 
     async fn part(&self, session: &SessionKey, blob: &Blob, at: u64, to: u64) -> Result<Bytes, ApiError> {
         let place = place(blob, at).ok_or_else(mismatch)?;
-        let piece = stored(&self.shared().storage, session, &place.extent, place.number, place.used).await?;
+        let piece = stored(&self.host().storage, session, &place.extent, place.number, place.used).await?;
         let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(place.bytes);
         Ok(piece.slice(place.from..place.from + bytes))
     }
@@ -157,24 +157,30 @@ fn known_headers(entry: &FileEntry) -> [(HeaderName, String); 4] {
     ]
 }
 
+/// The session's task is gone, and with it the word on what it did to a file.
+fn unknown() -> ApiError {
+    let message = "the session's task ended unexpectedly, and may have changed the file before: read it, then decide";
+    ApiError::new(ErrorCode::OutcomeUnknown, message)
+}
+
 fn mismatch() -> ApiError {
     ApiError::new(ErrorCode::Internal, "a session answered something else than it was asked")
 }
 
-pub(crate) async fn list(State(app): State<App>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<Json<FileList>> {
-    Ok(Json(app.pod.list_files(call).await?))
+pub(crate) async fn list(State(pod): State<Pod>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<Json<FileList>> {
+    Ok(Json(pod.list_files(call).await?))
 }
 
-pub(crate) async fn remove(State(app): State<App>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<StatusCode> {
-    app.pod.remove_file(call).await?;
+pub(crate) async fn remove(State(pod): State<Pod>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<StatusCode> {
+    pod.remove_file(call).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn write(State(app): State<App>, body: Body) -> ApiResult<Response> {
+pub(crate) async fn write(State(pod): State<Pod>, body: Body) -> ApiResult<Response> {
     let mut content = body.into_data_stream();
     let (call, rest) = call_before(&mut content).await?;
     let content = futures::stream::iter([Ok(rest)]).chain(content);
-    let (entry, is_new) = app.pod.write_file(call, content).await?;
+    let (entry, is_new) = pod.write_file(call, content).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(entry)).into_response())
 }
@@ -202,8 +208,8 @@ async fn call_before(content: &mut BodyDataStream) -> Result<(FileCall, Bytes), 
     }
 }
 
-pub(crate) async fn read(State(app): State<App>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<Response> {
-    Ok(app.pod.read_file(call).await?)
+pub(crate) async fn read(State(pod): State<Pod>, ApiJson(call): ApiJson<FileCall>) -> ApiResult<Response> {
+    Ok(pod.read_file(call).await?)
 }
 
 /// What one range of bytes means in a content of `size`: its first byte and the one behind it. `None`: it is no such range, and is not to be

@@ -1,11 +1,15 @@
 //! A kernel pod as a whole: what its sessions share, and what it can be asked.
 
+mod claimed;
+mod runs;
+mod stored;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use dormouse_engine::Engines;
-use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
@@ -18,13 +22,14 @@ use futures::{Stream, StreamExt as _};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cache::Cache;
+use crate::claim::Claim;
 use crate::difference::Differences;
 use crate::environment::{Environment, Threads};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::report::{self, Reports};
 use crate::scheduler::Scheduler;
-use crate::session::{Handle, Message, Reply, Undelivered, gone};
+use crate::session::{Handle, Host, Message, Reply, Supervisor, Undelivered, gone};
 use crate::slots::{Slot, Slots};
 use crate::storage::Storage;
 use crate::tools::Tools;
@@ -56,17 +61,10 @@ pub struct PodConfig {
     pub store_prefix: String,
 }
 
-impl PodConfig {
-    /// Where a session of the pod's namespace is stored.
-    pub(crate) fn session_key(&self, uid: &str, name: &str) -> SessionKey {
-        SessionKey { store_prefix: self.store_prefix.clone(), tenant: self.namespace.clone(), uid: uid.to_owned(), name: name.to_owned() }
-    }
-}
-
 /// A kernel pod. Clones are the same pod.
 #[derive(Clone)]
 pub struct Pod {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 /// Why there is no pod.
@@ -77,21 +75,11 @@ pub enum PodError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// What the sessions share.
-pub(crate) struct Shared {
-    pub(crate) config: PodConfig,
-    boot: String,
-    pub(crate) environment: Environment,
-    pub(crate) engines: Engines,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) storage: Storage,
-    pub(crate) tools: Arc<dyn Tools>,
-    pub(crate) registry: Registry,
-    pub(crate) slots: Arc<Slots>,
-    pub(crate) cache: Cache,
-    pub(crate) differences: Differences,
-    pub(crate) reports: Arc<Reports>,
-    pub(crate) metrics: Metrics,
+struct Shared {
+    host: Arc<Host>,
+    name: String,
+    registry: Registry,
+    differences: Differences,
     observed: dormouse_service::Metrics,
     readiness: Readiness,
     draining: AtomicBool,
@@ -151,24 +139,30 @@ impl Pod {
         };
         let observed = dormouse_service::Metrics::new();
         let readiness = Readiness::new();
-        let storage = Storage::start(store, seal, &config, readiness.gate("storage"));
-        let shared = Shared {
+        let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
+        let storage = Storage::start(store, seal, prefix, readiness.gate("storage"));
+        let host = Host {
             boot: uuid::Uuid::new_v4().to_string(),
-            engines: engines.into(),
+            namespace: config.namespace,
+            store_prefix: config.store_prefix,
             environment,
+            engines: engines.into(),
             scheduler,
-            storage,
+            storage: Arc::new(storage),
             tools,
-            registry: Registry::default(),
-            slots: Arc::new(Slots::new(config.slots)),
             cache: Cache::new(config.cache_bytes),
-            differences: Differences::default(),
+            slots: Arc::new(Slots::new(config.slots)),
             reports: Arc::new(Reports::new()),
             metrics: Metrics::new(&observed)?,
+        };
+        let shared = Shared {
+            host: Arc::new(host),
+            name: config.pod,
+            registry: Registry::default(),
+            differences: Differences::default(),
             observed,
             readiness,
             draining: AtomicBool::new(false),
-            config,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -257,11 +251,6 @@ impl Pod {
         self.ask(&assignment, |reply| Message::Migrate(Box::new(assignment.clone()), dry_run, reply)).await
     }
 
-    /// The pod that has this.
-    pub(crate) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
     /// Ends the running cell with `Interrupted`. Does nothing when none runs.
     ///
     /// # Errors
@@ -281,7 +270,7 @@ impl Pod {
     /// Another epoch runs here.
     pub async fn forget(&self, assignment: Assignment) -> Result<(), ApiError> {
         let Some(handle) = self.shared.registry.get(&assignment.uid) else {
-            self.shared.cache.take(&assignment.uid);
+            self.shared.host.cache.take(&assignment.uid);
             return Ok(());
         };
         handle.control.interrupt();
@@ -306,7 +295,7 @@ impl Pod {
         let handle = match known {
             Some(handle) => handle,
             None if !call.follow => return Ok(futures::stream::empty().left_stream()),
-            None => self.shared.registry.get_or_start(&self.shared, &call.assignment),
+            None => self.start(&call.assignment),
         };
         let (replay, live) = handle.control.events.follow(call.after);
         let live = futures::stream::unfold(live, |mut live: broadcast::Receiver<Event>| async move {
@@ -322,7 +311,7 @@ impl Pod {
         // Not the pod itself: a reader must not keep it alive.
         let shared = Arc::downgrade(&self.shared);
         let last = self.info();
-        report::stream(Arc::clone(&self.shared.reports), move || shared.upgrade().map_or_else(|| last.clone(), |shared| shared.info()))
+        report::stream(Arc::clone(&self.shared.host.reports), move || shared.upgrade().map_or_else(|| last.clone(), |shared| shared.info()))
     }
 
     /// Takes nothing new, commits every session and frees every slot. Ends within a bound.
@@ -331,7 +320,7 @@ impl Pod {
             return;
         }
         self.shared.readiness.stopping();
-        self.shared.reports.pod(self.info());
+        self.shared.host.reports.pod(self.info());
         let all = async {
             // A request that was admitted just before may still start a session.
             loop {
@@ -342,7 +331,7 @@ impl Pod {
                 futures::future::join_all(sessions.into_iter().map(drain_one)).await;
                 tokio::task::yield_now().await;
             }
-            self.shared.storage.end_probing().await;
+            self.shared.host.storage.end_probing().await;
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
             tracing::warn!("not every session was stored in time; what is missing was never acked");
@@ -352,16 +341,31 @@ impl Pod {
     }
 
     /// What the sessions share.
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn host(&self) -> &Host {
+        &self.shared.host
+    }
+
+    /// The session's task, started under `assignment` if there is none.
+    fn start(&self, assignment: &Assignment) -> Handle {
+        self.shared.registry.get_or_start(&assignment.uid, || self.spawn(assignment, None))
+    }
+
+    /// Starts the session's task under an assignment that is only claimed. `None` when there is a task already: it must not hear of a claim.
+    fn start_claimed(&self, assignment: &Assignment, claim: Claim) -> Option<Handle> {
+        self.shared.registry.start(&assignment.uid, || self.spawn(assignment, Some(claim)))
+    }
+
+    fn spawn(&self, assignment: &Assignment, claim: Option<Claim>) -> Handle {
+        let supervisor: Arc<dyn Supervisor> = Arc::clone(&self.shared) as _;
+        Handle::spawn(Arc::clone(&self.shared.host), supervisor, assignment.clone(), claim)
     }
 
     pub(crate) fn admit(&self, assignment: &Assignment) -> Result<(), ApiError> {
-        if assignment.boot != self.shared.boot {
+        if assignment.boot != self.shared.host.boot {
             return Err(gone("this is another process than the one that the session was placed on"));
         }
-        if assignment.namespace != self.shared.config.namespace {
-            let message = format!("this pod runs sessions of namespace {} only", self.shared.config.namespace);
+        if assignment.namespace != self.shared.host.namespace {
+            let message = format!("this pod runs sessions of namespace {} only", self.shared.host.namespace);
             return Err(ApiError::new(ErrorCode::Forbidden, message));
         }
         if self.shared.draining.load(Ordering::SeqCst) {
@@ -371,16 +375,26 @@ impl Pod {
     }
 
     pub(crate) async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
+        self.ask_once(assignment, message, task_ended).await
+    }
+
+    /// The same of what may not arrive twice: `unanswered` says what to answer when the session's task ends without a word.
+    pub(crate) async fn ask_once<T>(
+        &self,
+        assignment: &Assignment,
+        message: impl FnOnce(Reply<T>) -> Message,
+        unanswered: impl FnOnce() -> ApiError,
+    ) -> Result<T, ApiError> {
         let (reply, answer) = oneshot::channel();
         self.send(assignment, message(reply))?;
-        answer.await.map_err(|_| ended())?
+        answer.await.unwrap_or_else(|_| Err(unanswered()))
     }
 
     /// Puts a message into the session's mailbox, starting the session if it is not here.
     pub(crate) fn send(&self, assignment: &Assignment, mut message: Message) -> Result<(), ApiError> {
         self.admit(assignment)?;
         for _ in 0..SEND_ATTEMPTS_MAX {
-            let handle = self.shared.registry.get_or_start(&self.shared, assignment);
+            let handle = self.start(assignment);
             handle.control.assigned(assignment.epoch);
             match handle.send(message) {
                 Ok(()) => return Ok(()),
@@ -404,38 +418,33 @@ async fn drain_one(handle: Handle) {
     }
 }
 
-/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked.
-pub(crate) fn ended() -> ApiError {
-    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
+/// The session's task is gone without an answer, which is a fault of ours; the store has what was acked, and by its key what was carried out.
+pub(crate) fn task_ended() -> ApiError {
+    let message = "the session's task ended unexpectedly; send the request again, with its idempotencyKey if it has one";
+    ApiError::new(ErrorCode::Internal, message).again()
 }
 
 impl Shared {
-    /// The random name of this process.
-    pub(crate) fn boot(&self) -> &str {
-        &self.boot
-    }
-
-    pub(crate) fn info(&self) -> PodInfo {
+    fn info(&self) -> PodInfo {
+        let host = &self.host;
         PodInfo {
-            pod: self.config.pod.clone(),
-            namespace: self.config.namespace.clone(),
-            boot: self.boot.clone(),
-            slots: self.slots.max(),
-            used: self.slots.used(),
-            engine_digest: self.engines.current().digest().to_string(),
+            pod: self.name.clone(),
+            namespace: host.namespace.clone(),
+            boot: host.boot.clone(),
+            slots: host.slots.max(),
+            used: host.slots.used(),
+            engine_digest: host.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }
     }
+}
 
-    /// Ends well once the store has passed its probe.
-    pub(crate) async fn storage_ready(&self) -> Result<(), ApiError> {
-        self.storage.ready().await
-    }
-
-    /// A slot for the session, if need be that of the one which has been idle the longest.
-    pub(crate) async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
+#[async_trait]
+impl Supervisor for Shared {
+    async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
+        let slots = &self.host.slots;
         for _ in 0..EVICTIONS_MAX {
-            let idle = match self.slots.take(uid) {
+            let idle = match slots.take(uid) {
                 Ok(slot) => return Ok(slot),
                 Err(idle) => idle,
             };
@@ -445,9 +454,17 @@ impl Shared {
                 let _ = tokio::time::timeout(EVICTION_TIMEOUT, answer).await;
             }
         }
-        self.slots.take(uid).map_err(|_| {
-            let message = format!("all {} slots of the pod run sessions that have work", self.slots.max());
+        slots.take(uid).map_err(|_| {
+            let message = format!("all {} slots of the pod run sessions that have work", slots.max());
             ApiError::new(ErrorCode::CapacityExhausted, message)
         })
+    }
+
+    fn ended(&self, uid: &str, task: &Handle) {
+        self.registry.remove(uid, task);
+    }
+
+    fn pass_on(self: Arc<Self>, assignment: &Assignment, message: Message) {
+        drop(Pod { shared: self }.send(assignment, message));
     }
 }

@@ -1,12 +1,9 @@
 //! Which sessions have a task here.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, PoisonError};
 
-use dormouse_protocol::kernel::Assignment;
-
-use crate::claim::Claim;
-use crate::pod::Shared;
 use crate::session::Handle;
 
 /// Sessions by uid.
@@ -25,26 +22,17 @@ impl Registry {
         self.lock().get(uid).cloned()
     }
 
-    /// The session's task; started under `assignment` if there is none.
-    pub(crate) fn get_or_start(&self, pod: &Arc<Shared>, assignment: &Assignment) -> Handle {
-        let mut sessions = self.lock();
-        if let Some(handle) = sessions.get(&assignment.uid) {
-            return handle.clone();
-        }
-        let handle = Handle::spawn(Arc::clone(pod), assignment.clone(), None);
-        sessions.insert(assignment.uid.clone(), handle.clone());
-        handle
+    /// The session's task; what `start` starts if there is none.
+    pub(crate) fn get_or_start(&self, uid: &str, start: impl FnOnce() -> Handle) -> Handle {
+        self.lock().entry(uid.to_owned()).or_insert_with(start).clone()
     }
 
-    /// Starts the session's task under an assignment that is only claimed. `None` when there is a task already: it must not hear of a claim.
-    pub(crate) fn start_claimed(&self, pod: &Arc<Shared>, assignment: &Assignment, claim: Claim) -> Option<Handle> {
-        let mut sessions = self.lock();
-        if sessions.contains_key(&assignment.uid) {
-            return None;
+    /// What `start` starts. `None` when there is a task already.
+    pub(crate) fn start(&self, uid: &str, start: impl FnOnce() -> Handle) -> Option<Handle> {
+        match self.lock().entry(uid.to_owned()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(free) => Some(free.insert(start()).clone()),
         }
-        let handle = Handle::spawn(Arc::clone(pod), assignment.clone(), Some(claim));
-        sessions.insert(assignment.uid.clone(), handle.clone());
-        Some(handle)
     }
 
     /// Takes a task out, unless another has come in its place.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -27,12 +27,9 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::claimed::Claimed;
+use crate::claimed::{BODY_BYTES_MAX, Claimed};
 use crate::files;
-use crate::pod::{Pod, Running};
-
-/// The largest request body, in bytes: a cell's source and a spec.
-pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
+use crate::pod::{Pod, Running, task_ended};
 
 /// How long answers may take to leave after every session is stored.
 const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
@@ -53,9 +50,15 @@ pub(crate) async fn serve(pod: Pod, listener: TcpListener, tls: TlsFiles, shutdo
 }
 
 #[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) pod: Pod,
+struct App {
+    pod: Pod,
     stop: CancellationToken,
+}
+
+impl FromRef<App> for Pod {
+    fn from_ref(app: &App) -> Self {
+        app.pod.clone()
+    }
 }
 
 pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
@@ -114,7 +117,7 @@ async fn eval(State(app): State<App>, headers: HeaderMap, Claimed(call, claim): 
     match running.events.recv().await {
         Some(first) => Ok(lines(app.stop, cell_events(id, first, running))),
         None => {
-            let result = running.answer.await.map_err(|_| broken())??;
+            let result = running.answer.await.unwrap_or_else(|_| Err(task_ended()))?;
             Ok(lines(app.stop, futures::stream::iter([final_event(id, 0, result)])))
         }
     }
@@ -137,7 +140,7 @@ fn cell_events(id: String, first: Event, running: Running) -> impl Stream<Item =
         if ended {
             return None;
         }
-        let event = match running.answer.await.unwrap_or_else(|_| Err(broken())) {
+        let event = match running.answer.await.unwrap_or_else(|_| Err(task_ended())) {
             Ok(result) => final_event(id.clone(), seq, result),
             Err(error) => event(id.clone(), seq, EventBody::Error { code: error.code, message: error.message }),
         };
@@ -152,10 +155,6 @@ fn final_event(id: String, seq: u64, result: EvalResult) -> Event {
 
 fn event(session_id: String, seq: u64, body: EventBody) -> Event {
     Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body }
-}
-
-fn broken() -> ApiError {
-    ApiError::new(ErrorCode::Internal, "the session's task ended unexpectedly; send the request again with its idempotency key")
 }
 
 async fn wake(State(app): State<App>, Claimed(assignment, claim): Claimed<Assignment>) -> ApiResult<Json<SessionReport>> {

@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::WakeSource;
-use crate::pod::PodConfig;
 use crate::sealed::{self, Unopened};
 
 /// How long a request waits for the first probe of a process that has just started.
@@ -63,11 +62,10 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Begins to probe.
-    pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, config: &PodConfig, gate: Gate) -> Self {
+    /// Begins to probe, among the objects of the tenant whose keys begin so.
+    pub(crate) fn start(store: Arc<dyn SnapshotStore>, seal: Seal, prefix: String, gate: Gate) -> Self {
         let seal = Arc::new(seal);
         let (told, probe) = watch::channel(Probe::Running);
-        let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
         let (no_more_probes, probed) = (CancellationToken::new(), Arc::clone(&store));
         tokio::spawn(probe_until_passed(probed, Arc::clone(&seal), prefix, (told, gate), no_more_probes.clone()));
         Self { store, seal, probe, no_more_probes }

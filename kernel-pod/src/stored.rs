@@ -8,13 +8,10 @@ use dormouse_lifecycle::checkpoint::CheckpointRef;
 use dormouse_lifecycle::journal::Entries;
 use dormouse_lifecycle::journal::Journal;
 use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
-use dormouse_protocol::history::{Checkpoint, CheckpointList, JournalEntry, JournalPage};
-use dormouse_protocol::kernel::{Anchor, JournalCall, StoredCall, StoredStatus};
-use dormouse_protocol::{ApiError, ErrorCode};
-use jiff::Timestamp;
+use dormouse_protocol::ApiError;
+use dormouse_protocol::history::{Checkpoint, JournalEntry, JournalPage};
+use dormouse_protocol::kernel::Anchor;
 
-use crate::pod::Pod;
-use crate::session::state::{Pending, SessionState};
 use crate::storage::Storage;
 
 /// Entries in one answer.
@@ -81,70 +78,26 @@ pub(crate) fn view(checkpoint: &CheckpointRef) -> Checkpoint {
     }
 }
 
-impl Pod {
-    /// The checkpoints of a session.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn stored_checkpoints(&self, call: &StoredCall) -> Result<CheckpointList, ApiError> {
-        let (_, Some(stored)) = self.stored(call).await? else { return Ok(CheckpointList::default()) };
-        Ok(CheckpointList { items: stored.head.checkpoints.iter().map(view).collect(), damage: stored.damage })
-    }
-
-    /// Entries of a session's journal. Objects that do not verify are left out, and the answer says so.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn stored_journal(&self, call: &JournalCall) -> Result<JournalPage, ApiError> {
-        let (_, Some(Stored { journal, damage, .. })) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
-        let limit = call.limit.clamp(1, PAGE_ENTRIES_MAX);
-        let mut page = JournalPage { damage, ..JournalPage::default() };
-        let ends = journal.segments.iter().skip(1).map(|next| next.first).chain([journal.tail_first()]);
-        for (segment, end) in journal.segments.iter().zip(ends) {
-            if end <= call.after.saturating_add(1) || page.next.is_some() {
-                continue;
-            }
-            let found = self.shared().storage.look(&segment.key).await?;
-            let opened = found.ok_or_else(|| format!("{} is gone", segment.key)).and_then(|found| found.map_err(|e| e.to_string()));
-            match opened.and_then(|opened| segment.open(&opened.bytes).map_err(|e| e.to_string())) {
-                Ok(entries) => take(&mut page, entries, call.after, limit),
-                Err(reason) => page.damage = Some(reason),
-            }
+/// Entries of the journal behind the one numbered `after`, at most `limit`. Objects that do not verify are left out, and the answer says so.
+pub(crate) async fn journal(storage: &Storage, stored: Stored, after: u64, limit: usize) -> Result<JournalPage, ApiError> {
+    let Stored { journal, damage, .. } = stored;
+    let limit = limit.clamp(1, PAGE_ENTRIES_MAX);
+    let mut page = JournalPage { damage, ..JournalPage::default() };
+    let ends = journal.segments.iter().skip(1).map(|next| next.first).chain([journal.tail_first()]);
+    for (segment, end) in journal.segments.iter().zip(ends) {
+        if end <= after.saturating_add(1) || page.next.is_some() {
+            continue;
         }
-        let tail = Entries { first: journal.tail_first(), entries: journal.tail };
-        take(&mut page, tail, call.after, limit);
-        Ok(page)
-    }
-
-    /// What status should say of a session whose process is gone: it may have stored more than it told.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn stored_status(&self, call: &StoredCall) -> Result<StoredStatus, ApiError> {
-        let (_, Some(stored)) = self.stored(call).await? else { return Ok(StoredStatus::default()) };
-        if stored.damage.is_some() {
-            return Ok(StoredStatus { damage: stored.damage, ..StoredStatus::default() });
+        let found = storage.look(&segment.key).await?;
+        let opened = found.ok_or_else(|| format!("{} is gone", segment.key)).and_then(|found| found.map_err(|e| e.to_string()));
+        match opened.and_then(|opened| segment.open(&opened.bytes).map_err(|e| e.to_string())) {
+            Ok(entries) => take(&mut page, entries, after, limit),
+            Err(reason) => page.damage = Some(reason),
         }
-        let head = stored.head;
-        let record = match SessionState::decode(&head.state) {
-            Ok(record) => record,
-            Err(error) => return Ok(StoredStatus { damage: Some(error.to_string()), ..StoredStatus::default() }),
-        };
-        Ok(StoredStatus { next_wake_time: next_wake_time(&record, &head), snapshot: Some(snapshot(&head)), damage: None })
     }
-
-    /// What is stored of a session of this namespace, and where.
-    pub(crate) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
-        let config = &self.shared().config;
-        if call.namespace != config.namespace {
-            let message = format!("this pod reads sessions of namespace {} only", config.namespace);
-            return Err(ApiError::new(ErrorCode::Forbidden, message));
-        }
-        let key = config.session_key(&call.uid, &call.name);
-        self.shared().storage_ready().await?;
-        let stored = read(&self.shared().storage, &key, u64::MAX, call.anchor).await?;
-        Ok((key, stored))
-    }
+    let tail = Entries { first: journal.tail_first(), entries: journal.tail };
+    take(&mut page, tail, after, limit);
+    Ok(page)
 }
 
 /// What status says of a head.
@@ -157,15 +110,6 @@ pub(crate) fn snapshot(head: &Head) -> SnapshotStatus {
         time: head.time.clone(),
         encrypted: head.sealed,
     }
-}
-
-/// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
-fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
-    if record.runs.open().next().is_some() || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
-        return Some(head.time.clone());
-    }
-    let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;
-    Some(due.to_string())
 }
 
 /// Appends what is wanted of `entries`, until the page is full.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::broker::{
     BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, PAGE_HEADER, ToolAnswer, ToolCall,
 };
@@ -75,6 +76,25 @@ pub trait Tools: Send + Sync {
     async fn modules(&self, _broker: &str, _call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
         Err(ApiError::new(ErrorCode::NotSupported, "this process loads no packages"))
     }
+}
+
+/// Who calls, for every call of a session.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The pod's tools.
+    pub tools: Arc<dyn Tools>,
+    /// Name of the ToolBroker.
+    pub broker: String,
+    /// Namespace of the session.
+    pub namespace: String,
+    /// Name of the session.
+    pub session: String,
+    /// Uid of the session.
+    pub uid: String,
+    /// Epoch of the assignment.
+    pub epoch: u64,
+    /// What the session may fetch.
+    pub allow: Vec<EgressRule>,
 }
 
 /// Brokers behind mTLS.

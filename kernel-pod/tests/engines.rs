@@ -1,12 +1,11 @@
-//! Sessions of earlier engines and formats, and cells that end inside a builtin.
+//! Sessions of earlier engines, and cells that end inside a builtin.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
 use common::{World, assign, assign_spec, earlier, eval, spec, try_eval, upgraded, value};
 use dormouse_crds::session::KernelSessionSpec;
-use dormouse_engine::{EngineOptions, Engines};
-use dormouse_lifecycle::{Head, segment};
+use dormouse_lifecycle::Head;
 use dormouse_protocol::ErrorCode;
 use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
@@ -14,10 +13,6 @@ use serde_json::json;
 const HEAD: &str = "p/t/team/s/u1/head";
 
 const COUNTER: &str = "let n = 40; const next = () => ++n; next()";
-
-fn engines() -> Engines {
-    Engines::new(EngineOptions::default()).unwrap()
-}
 
 async fn stored(world: &World) -> Head {
     Head::decode(&world.store.get(HEAD).await.unwrap().expect("the head is stored").bytes).unwrap()
@@ -56,43 +51,6 @@ async fn a_snapshot_of_an_engine_that_is_not_here_is_a_typed_error() {
     let refused = try_eval(&pod, &assign(&pod, "u1", 2), "1").await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::EngineMismatch);
     assert!(refused.message.contains(&"0".repeat(64)), "{}", refused.message);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_whose_pages_are_contents_is_read_and_written_anew() {
-    let world = World::default();
-    let pod = world.pod("a");
-    value(&pod, &assign(&pod, "u1", 1), COUNTER).await;
-    pod.drain().await;
-
-    let mut head = stored(&world).await;
-    let engine = engines().get(&head.engine_digest).unwrap();
-    // The difference of a difference is the content.
-    let contents: Vec<_> = head.inline_pages().unwrap().into_iter().map(|(n, page)| (n, engine.difference(n, &page))).collect();
-    assert!(!contents.is_empty());
-    head.inline = segment::encode(&contents[..contents.len().min(10)]).unwrap();
-    let rest = segment::encode(&contents[contents.len().min(10)..]).unwrap();
-    let key = "p/t/team/s/u1/1-1-contents".to_owned();
-    head.segments = vec![dormouse_lifecycle::SegmentRef {
-        key: key.clone(),
-        bytes: rest.len() as u64,
-        sha256: segment::sha256_hex(&rest),
-        pages: u32::try_from(contents.len()).unwrap(),
-    }];
-    let mut globals: serde_json::Value = head.globals.read().unwrap();
-    globals.as_object_mut().unwrap().remove("differences");
-    head.globals = globals.into();
-    world.store.put(&key, rest, Condition::None).await.unwrap();
-    world.store.put(HEAD, head.encode().unwrap(), Condition::None).await.unwrap();
-
-    let pod = world.pod("b");
-    assert_eq!(value(&pod, &assign(&pod, "u1", 2), "next()").await, json!(42));
-    let head = stored(&world).await;
-    assert_eq!(head.globals.read::<serde_json::Value>().unwrap()["differences"], json!(true));
-    assert!(head.segments.iter().all(|segment| segment.key != key), "the contents are named no more");
-    pod.drain().await;
-    let pod = world.pod("c");
-    assert_eq!(value(&pod, &assign(&pod, "u1", 3), "next()").await, json!(43));
 }
 
 #[tokio::test(flavor = "multi_thread")]

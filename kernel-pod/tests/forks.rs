@@ -1,18 +1,22 @@
-//! A fork storm over a real MinIO: what children of one parent share, and what they must not.
+//! A fork storm over a real MinIO: what children of one parent share, and what they must not; and a parent that commits meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{World, assign, assign_spec, metric, ready, spec, value};
+use async_trait::async_trait;
+use bytes::Bytes;
+use common::{World, assign, assign_spec, metric, ready, spec, try_eval, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig};
 use dormouse_lifecycle::{Head, PAGE_BYTES, Page, assemble, keys};
+use dormouse_protocol::ErrorCode;
 use dormouse_protocol::kernel::Assignment;
-use dormouse_store::{S3, SnapshotStore as _};
+use dormouse_store::{Condition, ETag, Object, PutError, S3, SnapshotStore, StoreError};
 use dormouse_testkit::minio::Minio;
 use dormouse_testkit::soak;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -136,4 +140,62 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
         copied / children,
         asleep / children,
     ));
+}
+
+/// A store in which the parent has committed, and its segments are gone with that, between any two requests about it.
+struct Racing {
+    store: Arc<dyn SnapshotStore>,
+    commits: AtomicUsize,
+    /// Copies after which the parent rests.
+    races: usize,
+    copies: AtomicUsize,
+}
+
+#[async_trait]
+impl SnapshotStore for Racing {
+    async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        let found = self.store.get(key).await?;
+        Ok(found.map(|Object { bytes, etag }| match key {
+            "p/t/team/s/parent/head" => Object { bytes, etag: format!("{etag}-{}", self.commits.fetch_add(1, Ordering::SeqCst)) },
+            _ => Object { bytes, etag },
+        }))
+    }
+
+    async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
+        self.store.put(key, bytes, condition).await
+    }
+
+    async fn copy(&self, from: &str, to: &str) -> Result<bool, StoreError> {
+        if self.copies.fetch_add(1, Ordering::SeqCst) < self.races { Ok(false) } else { self.store.copy(from, to).await }
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.store.delete(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.store.list(prefix).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_commits_faster_than_it_can_be_copied_is_busy_and_not_damaged() {
+    for (races, expected) in [(4, None), (usize::MAX, Some(ErrorCode::SessionBusy))] {
+        let world = World::default();
+        let pod = world.pod("a");
+        let parent = assign(&pod, "parent", 1);
+        value(&pod, &parent, PARENT).await;
+        pod.drain().await;
+        let racing =
+            Racing { store: Arc::<common::Faulty>::clone(&world.store), commits: AtomicUsize::new(0), races, copies: AtomicUsize::new(0) };
+        let pod = world.pod_over("b", Arc::new(racing));
+        let source = Source { session: parent.name.clone(), checkpoint: None };
+        let forked = KernelSessionSpec { source: Some(source), ..spec() };
+        let child = Assignment { source_uid: Some(parent.uid.clone()), ..assign_spec(&pod, "child", 1, forked) };
+        match (try_eval(&pod, &child, "words.length").await, expected) {
+            (Ok(result), None) => assert_eq!(result.value, Some(serde_json::json!(100_000)), "the last attempt gets it"),
+            (Err(error), Some(code)) => assert!(error.code == code && error.retryable, "{error:?}"),
+            (result, expected) => panic!("{races} races: {result:?}, not {expected:?}"),
+        }
+    }
 }

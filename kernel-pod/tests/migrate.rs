@@ -116,3 +116,64 @@ async fn a_session_of_the_current_engine_stays_and_one_that_waits_is_left_alone(
     assert!(pod.migrate(session.clone(), true).await.is_ok());
     assert!(try_eval(&pod, &session, "n").await.unwrap().ok);
 }
+
+/// In a replay, where no call is made, it never ends by itself.
+const ENDLESS_IN_A_REPLAY: &str = "try { await callTool('echo', {}) } catch { for (;;); }";
+
+/// What a migration that came to nothing must leave: the session as it was, under its engine, and nothing of the replay in the store.
+async fn is_as_it_was(world: &World, pod: &Pod, session: &Assignment) {
+    assert_eq!(engine_of(world).await, earlier().digest().as_str());
+    assert_eq!(value(pod, session, "[++n, typeof big, host.ctx.size('big')]").await, json!([2, "string", 300_000]));
+    let head = world.store.get("p/t/team/s/u1/head").await.unwrap().unwrap();
+    let head = Head::decode(&head.bytes).unwrap();
+    let key =
+        dormouse_lifecycle::SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u1".into(), name: session.name.clone() };
+    let mut named: std::collections::BTreeSet<String> = head.named_keys().map(str::to_owned).collect();
+    named.extend(head.blobs.extents().flat_map(|extent| extent.keys(&key).collect::<Vec<_>>()));
+    named.insert(key.head());
+    dormouse_testkit::wait::eventually("the store has what the head names, and no more", async || {
+        world.store.list(&key.prefix()).await.unwrap().into_iter().collect::<std::collections::BTreeSet<_>>() == named
+    })
+    .await;
+}
+
+const KEEPS_A_CONTENT: &str = "let n = 1; const big = 'x'.repeat(300000); host.ctx.put('big', big); 0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_is_interrupted_leaves_the_session_as_it_was() {
+    let world = World::default();
+    let (pod, session) = old_session(&world, &[KEEPS_A_CONTENT, ENDLESS_IN_A_REPLAY]).await;
+    value(&pod, &session, "n").await;
+    let migrating = tokio::spawn({
+        let (pod, session) = (pod.clone(), session.clone());
+        async move { pod.migrate(session, true).await }
+    });
+    // One that comes before the migration has nothing to interrupt.
+    dormouse_testkit::wait::eventually("the migration ends", async || {
+        let (pod, session) = (pod.clone(), session.clone());
+        tokio::spawn(async move { pod.interrupt(session).await });
+        migrating.is_finished()
+    })
+    .await;
+    assert_eq!(migrating.await.unwrap().unwrap_err().code, ErrorCode::Interrupted);
+    is_as_it_was(&world, &pod, &session).await;
+}
+
+#[tokio::test]
+async fn a_migration_that_takes_too_long_leaves_the_session_as_it_was() {
+    let world = World::default();
+    let (pod, session) = old_session(&world, &[KEEPS_A_CONTENT, ENDLESS_IN_A_REPLAY]).await;
+    value(&pod, &session, "n").await;
+    let mut migrating = Box::pin(pod.migrate(session.clone(), true));
+    tokio::time::pause();
+    let error = loop {
+        tokio::select! {
+            biased;
+            migrated = &mut migrating => break migrated.unwrap_err(),
+            () = tokio::time::advance(std::time::Duration::from_secs(1)) => {}
+        }
+    };
+    tokio::time::resume();
+    assert_eq!((error.code, error.message.contains("300 s")), (ErrorCode::TimeoutError, true), "{error}");
+    is_as_it_was(&world, &pod, &session).await;
+}

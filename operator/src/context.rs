@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
@@ -19,7 +19,7 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::mpsc;
 
-use crate::{ca::Authority, config::Config, reports::Hub, storage::Stores};
+use crate::{ca::Authority, config::Config, reports::Hub, revision::Revisions, storage::Stores};
 
 /// What every reconciler has at hand.
 pub struct Context {
@@ -41,6 +41,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// Metrics.
     pub metrics: OperatorMetrics,
+    /// Whether the API server has gone back.
+    pub revisions: Arc<Revisions>,
     /// Watch caches.
     pub caches: Caches,
     /// Pools to reconcile because of something that no watch tells.

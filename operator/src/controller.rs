@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{context::Context, error::ReconcileError};
+use crate::{context::Context, error::ReconcileError, revision::Revisions};
 
 /// Objects of one kind that are reconciled at the same time.
 const CONCURRENCY: u16 = 16;
@@ -34,15 +34,19 @@ pub type Triggers<K> = BoxStream<'static, ObjectRef<K>>;
 pub type Outcome = Result<Action, ReconcileError>;
 
 /// The objects of a watch, whenever one changes or goes. A watch that breaks is logged and taken up again.
-pub fn watched<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
+pub fn watched<K>(revisions: &Revisions, api: Api<K>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watcher(api, config).default_backoff().touched_objects().filter_map(|result| future::ready(logged(result)))
+    let events = revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
+    events.touched_objects().filter_map(|result| future::ready(logged(result)))
 }
 
 /// What can be read of a kind. An object that cannot (it may be older than a rule of its schema) is left out and stalls no other.
-fn readable<K>(api: Api<DeserializeGuard<K>>) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static
+fn readable<K>(
+    revisions: &Arc<Revisions>,
+    api: Api<DeserializeGuard<K>>,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -54,7 +58,12 @@ where
             .inspect_err(|error| tracing::warn!(kind = %K::kind(&()), object = ?of(error), %error, "cannot be read and is left alone"))
             .ok()
     }
-    watcher(api, watcher::Config::default()).default_backoff().filter_map(|event| {
+    let seen = Arc::clone(revisions);
+    let events = revisions.renewed(move || watcher(api.clone(), watcher::Config::default()).default_backoff());
+    events.filter_map(move |event| {
+        if let Ok(Event::InitApply(guard) | Event::Apply(guard) | Event::Delete(guard)) = &event {
+            seen.saw(guard.resource_version().as_deref());
+        }
         future::ready(match event {
             Ok(Event::Init) => Some(Ok(Event::Init)),
             Ok(Event::InitDone) => Some(Ok(Event::InitDone)),
@@ -71,12 +80,12 @@ fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
 }
 
 /// Triggers for the controllers (by owner reference) of what a watch brings.
-pub fn owners<K, O>(api: Api<O>, config: watcher::Config) -> Triggers<K>
+pub fn owners<K, O>(revisions: &Revisions, api: Api<O>, config: watcher::Config) -> Triggers<K>
 where
     K: Resource<DynamicType = ()> + 'static,
     O: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watched(api, config)
+    watched(revisions, api, config)
         .flat_map(|object| {
             let namespace = object.namespace().unwrap_or_default();
             let mine = object.owner_references().iter().filter(|owner| owner.kind == K::kind(&()) && owner.controller == Some(true));
@@ -108,7 +117,7 @@ pub async fn run<K, F>(
     F: Future<Output = Outcome> + Send + 'static,
 {
     let store = writer.as_reader();
-    let own = readable(api)
+    let own = readable(&context.revisions, api)
         .reflect(writer)
         .touched_objects()
         .filter_map(|result| future::ready(logged(result)))

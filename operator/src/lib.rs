@@ -22,6 +22,7 @@ pub mod orphans;
 pub mod pool;
 pub mod reports;
 pub mod restricted;
+pub mod revision;
 mod run;
 pub mod session;
 pub mod storage;

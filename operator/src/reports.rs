@@ -179,7 +179,8 @@ fn holds_slot(report: &SessionReport) -> bool {
 pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: CancellationToken) {
     let api: Api<Pod> = Api::all(context.client.clone());
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
-    let events = watcher(api, config).default_backoff().reflect(writer).take_until(shutdown.clone().cancelled_owned());
+    let pods = context.revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
+    let events = pods.reflect(writer).take_until(shutdown.clone().cancelled_owned());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {

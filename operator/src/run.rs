@@ -112,18 +112,20 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
         recorder: Recorder::new(client.clone(), reporter),
         metrics,
+        revisions: Arc::default(),
         caches: caches.clone(),
         pool_triggers,
         written: std::sync::Mutex::default(),
     });
     let made_here = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
     let brokers_cache = caches.brokers.clone();
-    let secrets = watched(Api::<PartialObjectMeta<Secret>>::all(client.clone()), watcher::Config::default());
+    let revisions = &context.revisions;
+    let secrets = watched(revisions, Api::<PartialObjectMeta<Secret>>::all(client.clone()), watcher::Config::default());
     let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
     let kernels = made_here.clone().labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=kernel"));
     let others = made_here.labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=broker"));
-    let pool_others = vec![owners::<KernelPool, Deployment>(Api::all(client.clone()), kernels), queued(pool_queue)];
-    let broker_others = vec![owners::<ToolBroker, Deployment>(Api::all(client.clone()), others), secrets];
+    let pool_others = vec![owners::<KernelPool, Deployment>(revisions, Api::all(client.clone()), kernels), queued(pool_queue)];
+    let broker_others = vec![owners::<ToolBroker, Deployment>(revisions, Api::all(client.clone()), others), secrets];
     let stop = || shutdown.clone();
 
     let reports = reports::run(context.clone(), pods, stop());
@@ -135,7 +137,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         controller::run("ToolBroker", Api::all(client.clone()), brokers, broker_others, broker::reconcile, context.clone(), stop()),
         controller::run(
             "KernelSession",
-            Api::all(client),
+            Api::all(client.clone()),
             sessions,
             vec![queued(session_queue)],
             session::reconcile,
@@ -146,7 +148,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         certificates(context.clone(), peers_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
-    let swept = orphans::run(context.clone(), stop());
+    let swept = futures::future::join(orphans::run(context.clone(), stop()), context.revisions.run(Api::all(client), stop()));
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;

@@ -1,8 +1,12 @@
 //! Calls against a real HTTP service.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::world::{PASSWORD, TOKEN, broker, call, failure, value};
 use base64::Engine as _;
 use dormouse_protocol::{ErrorCode, broker::ToolCall};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[tokio::test]
 async fn credentials_are_added() {
@@ -111,6 +115,53 @@ async fn a_slow_or_absent_service_is_a_typed_failure() {
     let error = failure(&broker, call(2, "getWidget", json!({"id": "argument"}))).await;
     assert_eq!(error.code, ErrorCode::ToolResultInvalid);
     assert!(!error.message.contains("argument") && !error.message.contains(&address.port().to_string()), "{error:?}");
+}
+
+/// A peer that takes requests one after the other, answers each with `said`, and breaks the connection; how many it has taken whole.
+async fn breaks_off(said: &'static [u8]) -> (String, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, taken) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&taken);
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !is_whole(&request) && connection.read_buf(&mut request).await.unwrap() > 0 {}
+            counter.fetch_add(usize::from(is_whole(&request)), Ordering::SeqCst);
+            connection.write_all(said).await.unwrap();
+        }
+    });
+    (format!("http://{address}/base/"), taken)
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.split("content-length: ").nth(1).map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
+    body.len() >= length
+}
+
+#[tokio::test]
+async fn an_unsafe_call_whose_connection_breaks_after_it_was_sent_has_an_unknown_outcome() {
+    let (_world, broker) = broker().await;
+    let half: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"id\"";
+    for (number, said) in [(1, &b""[..]), (3, half)] {
+        let (base, taken) = breaks_off(said).await;
+        broker.reconfigure(&crate::world::spec(&base)).unwrap();
+        let error = failure(&broker, call(number, "make", json!({"kind": "big"}))).await;
+        assert_eq!((error.code, error.retryable), (ErrorCode::OutcomeUnknown, false), "{error:?}");
+        assert!(error.message.contains("may or may not"), "{error:?}");
+        assert_eq!(taken.load(Ordering::SeqCst), 1, "it is not sent again");
+        let read = failure(&broker, call(number + 1, "getWidget", json!({"id": "7"}))).await;
+        assert_eq!(read.code, ErrorCode::ToolResultInvalid, "what changes nothing has no outcome that matters: {read:?}");
+    }
+    let (base, taken) = breaks_off(b"").await;
+    broker.reconfigure(&crate::world::spec(&base)).unwrap();
+    failure(&broker, call(6, "keyed", json!({"kind": "big"}))).await;
+    assert_eq!(taken.load(Ordering::SeqCst), 2, "a service that knows the key gets it once more");
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    broker.reconfigure(&crate::world::spec(&format!("http://{closed}/base/"))).unwrap();
+    let error = failure(&broker, call(5, "make", json!({"kind": "big"}))).await;
+    assert_eq!(error.code, ErrorCode::ToolResultInvalid, "nobody has seen it: {error:?}");
 }
 
 #[tokio::test]

@@ -141,6 +141,7 @@ pub fn spec(base_url: &str) -> ToolBrokerSpec {
             get, priced, quick,
             short("makeQuick", "bearer"),
             short("makeKeyed", "keyed"),
+            tool("keyed", "keyed", "POST", "/widgets/{kind}"),
             tool("byHeader", "header", "GET", "/widgets/{id}"),
             tool("byBasic", "basic", "GET", "/widgets/{id}"),
             tool("byNothing", "open", "GET", "/widgets/{id}"),

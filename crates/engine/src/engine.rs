@@ -202,10 +202,10 @@ impl Engine {
         Instance::new(store, &instance, memory, parts).map(Blank::new)
     }
 
-    /// The [`Page`] that stands for a page of which the content is known: for images that were stored as contents.
+    /// What lies in memory where a page is stored as this difference to the base image: for whoever looks at what is stored.
     #[must_use]
-    pub fn difference(&self, number: u32, content: &[u8; PAGE_BYTES]) -> Page {
-        self.0.base.relative(number, content)
+    pub fn content(&self, number: u32, difference: &[u8; PAGE_BYTES]) -> Page {
+        self.0.base.content(number, difference)
     }
 
     pub(crate) fn check(&self, image: &Image) -> Result<(), EngineError> {

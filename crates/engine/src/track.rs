@@ -54,9 +54,9 @@ impl Base {
         found.collect()
     }
 
-    /// The difference that stands for a page of which only the content is known.
-    pub(crate) fn relative(&self, number: u32, content: &[u8; PAGE_BYTES]) -> Page {
-        exclusive_or(content, self.page(number as usize))
+    /// The page that differs from the base by this.
+    pub(crate) fn content(&self, number: u32, difference: &[u8; PAGE_BYTES]) -> Page {
+        exclusive_or(difference, self.page(number as usize))
     }
 }
 

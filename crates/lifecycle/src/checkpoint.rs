@@ -228,6 +228,7 @@ pub fn listed(head: &Head, key: String, bytes: &[u8]) -> CheckpointRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blobs::{Blob, Extent, ID_DIGITS, Kept};
 
     fn reference(id: u64, label: Option<&str>) -> CheckpointRef {
         CheckpointRef { id, label: label.map(str::to_owned), ..CheckpointRef::default() }
@@ -281,6 +282,19 @@ mod tests {
         assert_eq!(find(&head.checkpoints, "label-3").map(|it| it.id), Some(3));
         assert_eq!(find(&head.checkpoints, "4").map(|it| it.id), Some(4));
         assert_eq!(find(&head.checkpoints, "label-x"), None);
+    }
+
+    #[test]
+    fn named_checkpoints_hold_so_many_pieces_of_contents_and_not_one_more() {
+        let extent = |n: usize| Extent { version: (1, 1), id: format!("{n:0width$x}", width = ID_DIGITS), bytes: u64::MAX, sealed: true };
+        let mut head = crate::sweep::empty(&session());
+        head.checkpoints = vec![reference(1, Some("named"))];
+        head.blobs.kept = (1..=KEPT_MAX).map(|n| Kept { extent: extent(n), last: u64::MAX }).collect();
+        assert!(admit(Some(&head), "another").is_ok());
+        assert!(head.encode().is_ok(), "so many fit a manifest");
+        head.blobs.table.insert("ctx:one".into(), Blob { extents: vec![extent(0)], text: false });
+        assert!(matches!(admit(Some(&head), "another"), Err(CheckpointError::TooMuchKept)));
+        assert!(admit(Some(&head), "named").is_ok(), "what the label moves from is held no longer");
     }
 
     #[test]

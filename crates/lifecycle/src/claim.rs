@@ -47,6 +47,6 @@ mod tests {
         assert!(!taken(&mine, 5, "boot-a"));
         assert!(taken(&mine, 5, "boot-b"));
         assert!(!taken(&mine, 6, "boot-b"), "a later epoch is free");
-        assert!(!taken(&head(5, "of-an-earlier-version"), 5, "boot-b"));
+        assert!(!taken(&head(5, "of-no-process"), 5, "boot-b"), "nobody's");
     }
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::PAGE_BYTES;
+use crate::blobs::{Blob, Extent, ID_DIGITS, KEPT_MAX, Kept, Table};
+use crate::checkpoint::CheckpointRef;
 
 fn session() -> SessionKey {
     SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() }
@@ -182,4 +184,24 @@ fn a_store_that_is_busy_with_other_writes_is_not_called_unsafe() {
 fn a_definite_failure_ends_it() {
     let (mut commit, _) = Commit::begin(&fresh(1), change([1]), "a");
     assert!(matches!(commit.on(Reply::Failed("AccessDenied".into())), Step::Failed(Failure::Store(reason)) if reason == "AccessDenied"));
+}
+
+#[test]
+fn an_automatic_checkpoint_gives_way_to_the_piece_that_would_be_one_too_many() {
+    let extent =
+        |n: usize, sequence| Extent { version: (1, sequence), id: format!("{n:0width$x}", width = ID_DIGITS), bytes: 1, sealed: false };
+    for (held, left) in [(KEPT_MAX - 1, vec![1, 2]), (KEPT_MAX, vec![2])] {
+        let mut head = crate::sweep::empty(&session());
+        (head.epoch, head.sequence, head.tombstone) = (1, 2, false);
+        head.checkpoints = [1, 2].map(|id| CheckpointRef { id, ..CheckpointRef::default() }).into();
+        head.blobs.kept = (1..=held).map(|n| Kept { extent: extent(n, 1), last: 1 }).collect();
+        head.blobs.table.insert("ctx:one".into(), Blob { extents: vec![extent(0, 2)], text: false });
+        let owned = Owned { head: Some(Arc::new(head)), etag: Some("before".into()), ..fresh(1) };
+        let annex = Annex { blobs: Some(Table::new()), ..Annex::default() };
+        let (_, step) = Commit::begin_with(&owned, change([1]), annex, "put");
+        let Step::PutHead { bytes, .. } = step else { panic!("{step:?}") };
+        let next = Head::decode(&bytes).unwrap();
+        assert_eq!(next.checkpoints.iter().map(|it| it.id).collect::<Vec<_>>(), left, "{held} held before");
+        assert!(next.blobs.kept.len() <= KEPT_MAX);
+    }
 }

@@ -3,10 +3,8 @@
 //! `magic (8) ‖ compressed manifest bytes (u32 LE) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ zstd(manifest, JSON) ‖ inline (layers,
 //! [`inline`]) ‖ sha256 of all before (32)`. The last byte of the magic is the format.
 //! The manifest names everything else: the segments, oldest first, over which the inline pages lie, the checkpoints, the journal, and what the
-//! kernel pod needs to rebuild the session and its object.
-//!
-//! Format 1 had a manifest that was not compressed (and no second length), no checkpoints and no journal. It is still read, never written: a
-//! process that knows only format 1 refuses a head of format 2 by its magic instead of dropping what it does not know.
+//! kernel pod needs to rebuild the session and its object. A process refuses a format that it does not know instead of dropping what it does not
+//! know of it.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -14,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Json, SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, journal::Journal, segment::SegmentError};
 
-/// Format of the manifest that this code writes. It reads the one before, too.
+/// Format of the manifest.
 pub const FORMAT: u16 = 2;
 
 /// Bytes of a manifest at most. The largest parts are the last eval's result and the journal of pending operations.
@@ -29,9 +27,7 @@ pub const SEGMENTS_MAX: usize = 32;
 /// Level of zstd for the manifest, which is small and on the path of every commit.
 const ZSTD_LEVEL: i32 = 1;
 
-const MAGIC_PLAIN: [u8; 8] = *b"DMHEAD\0\x01";
 const MAGIC: [u8; 8] = *b"DMHEAD\0\x02";
-const HEADER_PLAIN_BYTES: usize = MAGIC.len() + 4 + 4;
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4 + 4;
 const CHECKSUM_BYTES: usize = 32;
 
@@ -213,21 +209,18 @@ impl Head {
     /// The head that `bytes` are. Every length is checked before use, and the checksum before anything is decompressed or parsed.
     ///
     /// # Errors
-    /// When the bytes are not exactly what [`Head::encode`] makes, or made when it wrote format 1.
+    /// When the bytes are not exactly what [`Head::encode`] makes.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
-        let short = || HeadError::Length { expected: HEADER_PLAIN_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
+        let short = || HeadError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
         let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-        let plain = match *magic {
-            MAGIC => false,
-            MAGIC_PLAIN => true,
-            _ => return Err(HeadError::Magic),
-        };
+        if *magic != MAGIC {
+            return Err(HeadError::Magic);
+        }
         let (stored_length, rest) = split_length(rest, "manifest", MANIFEST_BYTES_MAX).ok_or_else(short)??;
-        let (manifest_length, rest) =
-            if plain { (stored_length, rest) } else { split_length(rest, "manifest", MANIFEST_BYTES_MAX).ok_or_else(short)?? };
+        let (manifest_length, rest) = split_length(rest, "manifest", MANIFEST_BYTES_MAX).ok_or_else(short)??;
         let (inline_length, rest) = split_length(rest, "inline part", INLINE_BYTES_MAX).ok_or_else(short)??;
         let (parts, checksum) = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
-        let body = if plain { HEADER_PLAIN_BYTES } else { HEADER_BYTES } + stored_length + inline_length;
+        let body = HEADER_BYTES + stored_length + inline_length;
         let mismatch = || HeadError::Length { expected: body + CHECKSUM_BYTES, actual: bytes.len() };
         if parts.len() != stored_length + inline_length {
             return Err(mismatch());
@@ -236,17 +229,12 @@ impl Head {
             return Err(HeadError::Checksum);
         }
         let (stored, inline) = parts.split_at_checked(stored_length).ok_or_else(mismatch)?;
-        let mut head: Self = if plain {
-            serde_json::from_slice(stored).map_err(HeadError::Manifest)?
-        } else {
-            let manifest = compression::decompress(stored, manifest_length).map_err(HeadError::Zstd)?;
-            serde_json::from_slice(&manifest).map_err(HeadError::Manifest)?
-        };
-        if head.format != if plain { 1 } else { FORMAT } {
+        let manifest = compression::decompress(stored, manifest_length).map_err(HeadError::Zstd)?;
+        let mut head: Self = serde_json::from_slice(&manifest).map_err(HeadError::Manifest)?;
+        if head.format != FORMAT {
             return Err(HeadError::Format { found: head.format });
         }
         checked_length("segment list", head.segments.len(), SEGMENTS_MAX)?;
-        head.format = FORMAT;
         head.inline = Bytes::copy_from_slice(inline);
         Ok(head)
     }
@@ -317,21 +305,13 @@ mod tests {
     }
 
     #[test]
-    fn a_head_of_format_1_is_still_read() {
-        let written = include_bytes!("../tests/fixtures/head-format-1.bin");
-        let pages: [(u32, crate::Page); 2] = [(1, Arc::new([7; 4096])), (4, Arc::new([8; 4096]))];
-        let read = Head::decode(written).unwrap();
-        let segments = vec![SegmentRef { key: "t/team/s/u-1/3-8-ab".into(), ..head(&[]).segments[0].clone() }];
-        assert_eq!(read, Head { segments, inline: read.inline.clone(), ..head(&pages) });
-        assert_eq!(read.inline_pages().unwrap(), pages);
-        assert_eq!(Head::decode(&read.encode().unwrap()).unwrap(), read, "and written in the newer one");
-    }
-
-    #[test]
     fn another_format_is_named() {
         let mut other = head(&[]);
-        other.format = 3;
-        assert!(matches!(Head::decode(&other.encode().unwrap()), Err(HeadError::Format { found: 3 })));
+        other.format = FORMAT + 1;
+        let mut bytes = other.encode().unwrap().to_vec();
+        assert!(matches!(Head::decode(&bytes), Err(HeadError::Format { found }) if found == FORMAT + 1));
+        bytes[7] += 1;
+        assert!(matches!(Head::decode(&bytes), Err(HeadError::Magic)), "before anything of it is read");
     }
 
     #[test]

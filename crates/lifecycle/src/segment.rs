@@ -4,8 +4,6 @@
 //! sha256 of all before (32)`. The last byte of the magic is the format. Page numbers ascend strictly, so equal sets have equal bytes. What repeats in a page at
 //! its distance is taken out of it ([`crate::stride`]); of what is left, the lines that are not all zeros are there, as the page's mask says ([`crate::lines`]). A
 //! segment object and a layer of a head's inline part have this same form.
-//!
-//! Format 1 had no distances and no masks, and pages as they are. It is still read, never written.
 
 use std::sync::Arc;
 
@@ -20,7 +18,6 @@ pub const SEGMENT_PAGES_MAX: usize = 262_144;
 /// Level of zstd: what memory gains from higher levels is less than what they cost on the path of every commit.
 const ZSTD_LEVEL: i32 = 1;
 
-const MAGIC_PLAIN: [u8; 8] = *b"DMSEG\0\0\x01";
 const MAGIC: [u8; 8] = *b"DMSEG\0\0\x02";
 const HEADER_BYTES: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM_BYTES: usize = 32;
@@ -39,7 +36,7 @@ pub enum SegmentError {
         /// What came.
         actual: usize,
     },
-    /// It is something else, or a newer format.
+    /// It is something else, or another format.
     #[error("not a segment of a known format")]
     Magic,
     /// The checksum differs.
@@ -110,11 +107,9 @@ pub fn encode(pages: &[(u32, Page)]) -> Result<Bytes, SegmentError> {
 pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     let short = || SegmentError::Length { expected: HEADER_BYTES + CHECKSUM_BYTES, actual: bytes.len() };
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-    let plain = match *magic {
-        MAGIC => false,
-        MAGIC_PLAIN => true,
-        _ => return Err(SegmentError::Magic),
-    };
+    if *magic != MAGIC {
+        return Err(SegmentError::Magic);
+    }
     let (count, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let (compressed, checksum) = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or_else(short)?;
@@ -130,10 +125,9 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(u32, Page)>, SegmentError> {
     if Sha256::digest(body).as_slice() != checksum {
         return Err(SegmentError::Checksum);
     }
-    let bytes_max = count * (NUMBER_BYTES + if plain { 0 } else { DISTANCE_BYTES + MASK_BYTES } + PAGE_BYTES);
+    let bytes_max = count * (NUMBER_BYTES + DISTANCE_BYTES + MASK_BYTES + PAGE_BYTES);
     let raw = compression::decompress(compressed, bytes_max).map_err(SegmentError::Zstd)?;
-    let pages = if plain { plain_pages(&raw, count) } else { pages(&raw, count) };
-    let pages = pages.ok_or(SegmentError::Length { expected: bytes_max, actual: raw.len() })?;
+    let pages = pages(&raw, count).ok_or(SegmentError::Length { expected: bytes_max, actual: raw.len() })?;
     if ascending(pages.iter().map(|(number, _)| *number)) { Ok(pages) } else { Err(SegmentError::Order) }
 }
 
@@ -151,14 +145,6 @@ fn pages(raw: &[u8], count: usize) -> Option<Vec<(u32, Page)>> {
         pages.push((u32::from_le_bytes(*number), Arc::new(page)));
     }
     contents.is_empty().then_some(pages)
-}
-
-/// The same of format 1.
-fn plain_pages(raw: &[u8], count: usize) -> Option<Vec<(u32, Page)>> {
-    let (numbers, contents) = raw.split_at_checked(count * NUMBER_BYTES)?;
-    let pages = contents.as_chunks::<PAGE_BYTES>().0.iter().map(|page| Arc::new(*page));
-    let numbers = numbers.as_chunks::<NUMBER_BYTES>().0.iter().map(|number| u32::from_le_bytes(*number));
-    (contents.len() == count * PAGE_BYTES).then(|| numbers.zip(pages).collect())
 }
 
 /// The segment at the front of `bytes`, by the length that it gives itself, and what follows. It is not verified.
@@ -201,21 +187,11 @@ mod tests {
         Arc::new([fill; PAGE_BYTES])
     }
 
-    /// Two pages, as the code that wrote format 1 wrote them.
     #[test]
-    fn a_segment_of_the_format_before_is_still_read() {
-        let pages = vec![(3, page(7)), (9, page(0))];
-        let mut raw = [3u32.to_le_bytes(), 9u32.to_le_bytes()].concat();
-        pages.iter().for_each(|(_, page): &(u32, Page)| raw.extend_from_slice(page.as_slice()));
-        let compressed = zstd::bulk::compress(&raw, 1).unwrap();
-        let mut out = MAGIC_PLAIN.to_vec();
-        out.extend_from_slice(&2u32.to_le_bytes());
-        out.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_le_bytes());
-        out.extend_from_slice(&compressed);
-        out.extend_from_slice(&Sha256::digest(&out));
-        assert_eq!(decode(&out).unwrap(), pages);
-        out[7] = 3;
-        assert!(matches!(decode(&out), Err(SegmentError::Magic)));
+    fn another_format_is_refused_before_anything_of_it_is_read() {
+        let mut bytes = encode(&[(3, page(7))]).unwrap().to_vec();
+        bytes[7] += 1;
+        assert!(matches!(decode(&bytes), Err(SegmentError::Magic)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::{
     App,
     body::{Body, Params, SessionPath},
     keyed::Keyed,
+    reads::Committed,
 };
 use crate::{
     auth::{Caller, Verb},
@@ -41,14 +42,14 @@ pub(crate) struct JournalParams {
 
 /// Lists a session's checkpoints, oldest first. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = CheckpointList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = CheckpointList, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn checkpoints(
     State(app): State<App>,
     caller: Caller,
     SessionPath(key): SessionPath,
-) -> Result<Json<CheckpointList>, Problem> {
+) -> Result<Committed<CheckpointList>, Problem> {
     app.allow_session(&caller, Verb::Get, &key).await?;
-    Ok(Json(history::checkpoints(&app.router, &key).await?))
+    Ok(Committed(history::checkpoints(&app.router, &key).await?))
 }
 
 /// Query of a difference.
@@ -64,16 +65,16 @@ pub(crate) struct DifferenceParams {
 
 /// Tells which globals and files differ between two checkpoints. Does not wake the session, and changes nothing.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints/diff", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), DifferenceParams),
-    responses((status = 200, body = Difference), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = Difference, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn difference(
     State(app): State<App>,
     caller: Caller,
     SessionPath(key): SessionPath,
     Params(params): Params<DifferenceParams>,
-) -> Result<Json<Difference>, Problem> {
+) -> Result<Committed<Difference>, Problem> {
     // It shows values, which are for those who may run cells.
     app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Json(history::difference(&app.router, &key, params.from, params.to).await?))
+    Ok(Committed(history::difference(&app.router, &key, params.from, params.to).await?))
 }
 
 /// Puts a session's present state aside under a label; a label that is in use moves to it.
@@ -139,14 +140,14 @@ pub(crate) async fn fork(
 
 /// Reads a session's journal. Does not wake it, and also tells what is left of a damaged one.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/journal", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), JournalParams),
-    responses((status = 200, body = JournalPage), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+    responses((status = 200, body = JournalPage, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn journal(
     State(app): State<App>,
     caller: Caller,
     SessionPath(key): SessionPath,
     Params(params): Params<JournalParams>,
-) -> Result<Json<JournalPage>, Problem> {
+) -> Result<Committed<JournalPage>, Problem> {
     // Sources of cells are for those who may run cells, not for all who may see that the session exists.
     app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Json(history::journal(&app.router, &key, params.after, params.limit).await?))
+    Ok(Committed(history::journal(&app.router, &key, params.after, params.limit).await?))
 }

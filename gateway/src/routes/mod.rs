@@ -36,6 +36,7 @@ mod history;
 mod keyed;
 mod keys;
 mod openapi;
+mod reads;
 mod runs;
 mod sessions;
 

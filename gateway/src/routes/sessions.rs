@@ -17,6 +17,7 @@ use serde::Deserialize;
 use super::{
     App,
     body::{Body, Namespace, Params, SessionPath},
+    reads::Reported,
 };
 use crate::{
     auth::{Caller, Part, Verb},
@@ -87,26 +88,26 @@ async fn create_new(app: &App, namespace: &str, body: CreateSession, existing: E
 
 /// Lists the sessions of a namespace.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ListParams),
-    responses((status = 200, body = SessionList), (status = "4XX", description = "refused", body = ErrorBody)))]
+    responses((status = 200, body = SessionList, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old"))), (status = "4XX", description = "refused", body = ErrorBody)))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Namespace(namespace): Namespace,
     Params(params): Params<ListParams>,
-) -> Result<Json<SessionList>, Problem> {
+) -> Result<Reported<SessionList>, Problem> {
     app.allow(&caller, Verb::List, &namespace, None, Part::Session).await?;
     let own = caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
     // A key sees what its selector fits, whatever else is asked for.
     let selector = [own, params.label_selector.as_deref().unwrap_or_default()].join(",");
-    Ok(Json(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector)?))
+    Ok(Reported(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector)?))
 }
 
 /// Reads a session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
-    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody)))]
-pub(crate) async fn get(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
+    responses((status = 200, body = Session, headers(("Dormouse-Read" = String, description = "`reported`: what its process reported last, which may be old"))), (status = "4XX", description = "refused", body = ErrorBody)))]
+pub(crate) async fn get(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Reported<Session>, Problem> {
     app.allow_session(&caller, Verb::Get, &key).await?;
-    Ok(Json(service::get(&app.router, &key).await?))
+    Ok(Reported(service::get(&app.router, &key).await?))
 }
 
 /// Changes spec or labels of a session.

@@ -18,7 +18,7 @@ use dormouse_lifecycle::{Head, SessionKey};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::pod::Shared;
+pub(crate) use pieces::Backing;
 use pieces::{Recent, Uploads};
 pub(crate) use read::{place, stored};
 pub(crate) use receive::{Receiving, UPLOAD_PREFIX};
@@ -28,7 +28,7 @@ const TAILS_MAX: usize = 4;
 
 /// The contents of a live session.
 pub(crate) struct Contents {
-    pod: Arc<Shared>,
+    backing: Backing,
     session: SessionKey,
     /// Shared by those who bring contents from outside.
     busy: Arc<()>,
@@ -66,7 +66,7 @@ pub(crate) struct Ready {
 
 impl Contents {
     /// Those of a session whose head is `head`.
-    pub(crate) fn new(pod: Arc<Shared>, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
+    pub(crate) fn new(backing: Backing, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
         let mut table = head.map(|head| head.blobs.table.clone()).unwrap_or_default();
         let named = table.len();
         table.retain(|name, _| !name.starts_with(UPLOAD_PREFIX));
@@ -80,12 +80,12 @@ impl Contents {
             doomed: Vec::new(),
             recent: Recent::default(),
         };
-        Self { pod, session, busy: Arc::default(), inner: Mutex::new(inner) }
+        Self { backing, session, busy: Arc::default(), inner: Mutex::new(inner) }
     }
 
     /// Those of a session that is made anew, beside the one whose head is `head`.
-    pub(crate) fn empty(pod: Arc<Shared>, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
-        let mut made = Self::new(pod, session, epoch, head);
+    pub(crate) fn empty(backing: Backing, session: SessionKey, epoch: u64, head: Option<&Head>) -> Self {
+        let mut made = Self::new(backing, session, epoch, head);
         let inner = made.inner.get_mut();
         inner.table.clear();
         inner.changed = true;
@@ -102,7 +102,7 @@ impl Contents {
         // Whether they have arrived or not: what is on its way is waited for.
         let _ = inner.uploads.settle().await;
         let unnamed = std::mem::take(&mut inner.unnamed);
-        self.pod.storage.sweep(blobs::unused(&self.session, &unnamed, [&inner.table]));
+        self.backing.storage.sweep(blobs::unused(&self.session, &unnamed, [&inner.table]));
     }
 
     /// Takes over the contents of `other` whose names begin so, instead of its own.
@@ -206,7 +206,7 @@ impl Contents {
     async fn put_tail(&self, inner: &mut MutexGuard<'_, Inner>, name: &str) {
         let Some(tail) = inner.tails.remove(name).filter(|tail| !tail.buffer.is_empty()) else { return };
         let Some(extent) = inner.table.get(name).and_then(|blob| blob.extents.last()).cloned() else { return };
-        inner.uploads.put(&self.pod, &self.session, &extent, tail.number, tail.buffer.freeze()).await;
+        inner.uploads.put(&self.backing, &self.session, &extent, tail.number, tail.buffer.freeze()).await;
     }
 
     /// Begins a content, or goes on with it, for `bytes` more.
@@ -248,7 +248,7 @@ impl Contents {
         inner.changed = true;
         while tail.buffer.len() >= PIECE_BYTES {
             let content = tail.buffer.split_to(PIECE_BYTES).freeze();
-            inner.uploads.put(&self.pod, &self.session, extent, tail.number, content).await;
+            inner.uploads.put(&self.backing, &self.session, extent, tail.number, content).await;
             tail.number += 1;
         }
         Ok(())
@@ -298,7 +298,7 @@ impl Contents {
                 inner.unnamed.push(last);
             }
         }
-        let sealed = self.pod.storage.writer().await.map_err(|error| told(&error))?.is_some();
+        let sealed = self.backing.storage.writer().await.map_err(|error| told(&error))?.is_some();
         let extent = Extent { version: inner.version, id: pieces::id(), bytes: buffer.len() as u64, sealed };
         inner.table.entry(name.to_owned()).or_default().extents.push(extent);
         inner.tails.insert(name.to_owned(), Tail { number: 0, buffer });

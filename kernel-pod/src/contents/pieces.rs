@@ -11,8 +11,9 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::pod::Shared;
+use crate::environment::Threads;
 use crate::sealed::Outgoing;
+use crate::storage::Storage;
 
 /// Pieces of one session that are on their way at the same time. Whoever writes faster than the store takes waits.
 const UPLOADS_MAX: usize = 4;
@@ -36,6 +37,15 @@ pub(super) fn id() -> String {
     id
 }
 
+/// Where pieces go, and where the work of writing them is done.
+#[derive(Clone)]
+pub(crate) struct Backing {
+    /// The store.
+    pub storage: Arc<Storage>,
+    /// For what takes long.
+    pub threads: Threads,
+}
+
 /// Pieces on their way.
 #[derive(Default)]
 pub(super) struct Uploads {
@@ -47,12 +57,12 @@ pub(super) struct Uploads {
 
 impl Uploads {
     /// Sends a piece off, once there is room for it.
-    pub(super) async fn put(&mut self, pod: &Arc<Shared>, session: &SessionKey, extent: &Extent, number: u32, content: Bytes) {
+    pub(super) async fn put(&mut self, backing: &Backing, session: &SessionKey, extent: &Extent, number: u32, content: Bytes) {
         while self.under_way.len() >= UPLOADS_MAX {
             self.join().await;
         }
-        let (pod, key, extent) = (Arc::clone(pod), extent.key(session, number), extent.clone());
-        self.under_way.spawn(async move { upload(&pod, &key, extent, number, content).await });
+        let (backing, key, extent) = (backing.clone(), extent.key(session, number), extent.clone());
+        self.under_way.spawn(async move { upload(&backing, &key, extent, number, content).await });
     }
 
     /// Waits until all are in the store.
@@ -79,25 +89,25 @@ impl Uploads {
     }
 }
 
-async fn upload(pod: &Shared, key: &str, Extent { id, sealed, .. }: Extent, number: u32, content: Bytes) -> Result<u64, ApiError> {
-    let encoded = pod.environment.threads.blocking(move || blobs::encode(&id, number, &content)).await;
+async fn upload(backing: &Backing, key: &str, Extent { id, sealed, .. }: Extent, number: u32, content: Bytes) -> Result<u64, ApiError> {
+    let encoded = backing.threads.blocking(move || blobs::encode(&id, number, &content)).await;
     let internal = |error: &dyn std::fmt::Display| ApiError::new(ErrorCode::Internal, format!("a piece cannot be written: {error}"));
     let bytes = encoded.map_err(|error| internal(&error))?.map_err(|error| internal(&error))?;
     if !sealed {
-        return put_piece(pod, key, bytes).await;
+        return put_piece(&backing.storage, key, bytes).await;
     }
-    let writer = pod.storage.writer().await?.ok_or_else(|| internal(&"its encryption key is gone"))?;
+    let writer = backing.storage.writer().await?.ok_or_else(|| internal(&"its encryption key is gone"))?;
     // A piece is not of an engine: what it holds outlives one.
     let bytes = Outgoing::new(Some(writer), String::new()).body(key, bytes).await?;
-    put_piece(pod, key, bytes).await
+    put_piece(&backing.storage, key, bytes).await
 }
 
 /// Puts an object whose key nobody else writes.
-async fn put_piece(pod: &Shared, key: &str, bytes: Bytes) -> Result<u64, ApiError> {
+async fn put_piece(storage: &Storage, key: &str, bytes: Bytes) -> Result<u64, ApiError> {
     let deadline = Instant::now() + UPLOAD_TIMEOUT;
     let mut wait = RESEND_FIRST;
     loop {
-        match pod.storage.put_segment(key, bytes.clone()).await {
+        match storage.put_segment(key, bytes.clone()).await {
             // The key is this process's own: what is there is what was to be put.
             Reply::Stored { .. } | Reply::Refused => return Ok(bytes.len() as u64),
             Reply::Failed(reason) | Reply::Damaged(reason) => return Err(ApiError::new(ErrorCode::StorageUnavailable, reason)),

@@ -95,7 +95,7 @@ impl Contents {
         if let Some(known) = inner.recent.get(&key) {
             return Ok(known);
         }
-        let content = stored(&self.pod.storage, &self.session, extent, number, used).await?;
+        let content = stored(&self.backing.storage, &self.session, extent, number, used).await?;
         inner.recent.keep(key, content.clone());
         Ok(content)
     }

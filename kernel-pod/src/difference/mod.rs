@@ -18,9 +18,10 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::contents::Contents;
-use crate::pod::Pod;
-use crate::session::{history, state};
-use crate::stored;
+use crate::record::SessionState;
+use crate::session::{self, Host};
+use crate::storage::Storage;
+use crate::stored::{self, Stored};
 use inventory::{Inventory, Looked};
 
 /// Comparisons at the same time. Each holds two heaps beside those that have a slot.
@@ -56,18 +57,13 @@ impl Differences {
         known.insert(digest.to_owned(), Arc::clone(&new));
         Ok(new)
     }
-}
 
-impl Pod {
     /// What changed from one checkpoint of a session to another, or to its last commit.
-    ///
-    /// # Errors
-    /// The store cannot be read, there is no such checkpoint, or a state cannot be looked at.
-    pub async fn stored_difference(&self, call: &DifferenceCall) -> Result<Difference, ApiError> {
-        let _turn =
-            self.shared().differences.turns.acquire().await.map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
-        let (from, mut before) = self.look(call, Some(&call.from)).await?;
-        let (to, mut after) = self.look(call, call.to.as_deref()).await?;
+    pub(crate) async fn between(&self, host: &Host, key: &SessionKey, call: &DifferenceCall) -> Result<Difference, ApiError> {
+        let _turn = self.turns.acquire().await.map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+        host.storage.ready().await?;
+        let (from, mut before) = self.look(host, key, call, Some(&call.from)).await?;
+        let (to, mut after) = self.look(host, key, call, call.to.as_deref()).await?;
         let globals = compare::changed_globals(&before.has, &after.has);
         let shown: Vec<&String> = globals.iter().take(PREVIEWS_MAX).map(|(name, _)| *name).collect();
         Ok(Difference {
@@ -81,36 +77,38 @@ impl Pod {
     }
 
     /// A state of the session, in an instance: a checkpoint, or the last commit.
-    async fn look(&self, call: &DifferenceCall, wanted: Option<&str>) -> Result<(Checkpoint, Looked), ApiError> {
-        let storage = &self.shared().storage;
+    async fn look(
+        &self,
+        host: &Host,
+        key: &SessionKey,
+        call: &DifferenceCall,
+        wanted: Option<&str>,
+    ) -> Result<(Checkpoint, Looked), ApiError> {
         for _ in 0..READ_ATTEMPTS_MAX {
-            let (key, stored) = self.stored(&call.session).await?;
-            let Some(stored) = stored else {
+            let Some(stored) = stored::read(&host.storage, key, u64::MAX, call.session.anchor).await? else {
                 let message = format!("session `{}` has stored nothing that could be compared: run a cell in it", key.name);
                 return Err(ApiError::new(ErrorCode::Conflict, message));
             };
-            let Some(head) = self.state(&key, stored, wanted).await? else { continue };
-            let engine = crate::session::engine_of(self.shared(), &head).await.map_err(|fault| fault.error())?;
-            let Some(segments) = storage.segments(&head).await? else { continue };
-            let image = crate::session::image(&engine, &head, &segments).map_err(|fault| fault.error())?;
-            let state = state::SessionState::decode(&head.state).map_err(|error| corrupt(&error.to_string()))?;
-            let new = self.shared().differences.new_session(&engine).await?;
-            let contents = Arc::new(Contents::new(Arc::clone(&self.shared), key, head.epoch, Some(&head)));
+            let Some(head) = state(&host.storage, key, stored, wanted).await? else { continue };
+            let engine = session::engine_of(host, &head).await.map_err(|fault| fault.error())?;
+            let Some(segments) = host.storage.segments(&head).await? else { continue };
+            let image = session::image(&head, &segments).map_err(|fault| fault.error())?;
+            let state = SessionState::decode(&head.state).map_err(|error| corrupt(&error.to_string()))?;
+            let new = self.new_session(&engine).await?;
+            let contents = Arc::new(Contents::new(host.backing(), key.clone(), head.epoch, Some(&head)));
             let looked = Looked::at(&engine, &new, &image, state.spec.limits.heap_bytes, contents).await?;
             return Ok((view(&head), looked));
         }
         Err(corrupt(&format!("{} names an object that is not in the store", wanted.unwrap_or("the last commit"))))
     }
+}
 
-    /// The head of a state. `None`: its object is not there.
-    async fn state(&self, key: &SessionKey, stored: stored::Stored, wanted: Option<&str>) -> Result<Option<Head>, ApiError> {
-        match (wanted, stored.damage) {
-            (Some(wanted), _) => {
-                history::checkpoint(&self.shared().storage, key, Some(&stored.head), wanted).await.map_err(|fault| fault.error())
-            }
-            (None, Some(damage)) => Err(corrupt(&damage)),
-            (None, None) => Ok(Some(stored.head)),
-        }
+/// The head of a state. `None`: its object is not there.
+async fn state(storage: &Storage, key: &SessionKey, stored: Stored, wanted: Option<&str>) -> Result<Option<Head>, ApiError> {
+    match (wanted, stored.damage) {
+        (Some(wanted), _) => session::checkpoint(storage, key, Some(&stored.head), wanted).await.map_err(|fault| fault.error()),
+        (None, Some(damage)) => Err(corrupt(&damage)),
+        (None, None) => Ok(Some(stored.head)),
     }
 }
 

@@ -21,7 +21,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::Mutex;
 
 use crate::contents::Contents;
-use crate::session::Caller;
+use crate::tools::Caller;
 use stored::{Index, Root};
 
 /// What the names of contents begin with that are packages.

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Fault;
 use super::actor::Actor;
+use super::phase::{Failure, Until};
 use super::run::BOOTSTRAP_CELL;
 
 /// How long it may take with all that it awaits. Its running code has the budget of a cell beside that.
@@ -17,13 +18,13 @@ const BOOTSTRAP_TIMEOUT: Duration = Duration::from_secs(120);
 impl Actor {
     /// Whether the code has not come to its end yet.
     pub(super) fn is_bootstrapping(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| !live.state.bootstrapped)
+        self.phase.live().is_some_and(|live| !live.state.bootstrapped)
     }
 
     /// Fails where the code of this very spec has ended in a way that would come again.
     pub(super) fn refuse_bad_bootstrap(&self) -> Result<(), Fault> {
-        match &self.failure {
-            Some(failure) if self.bad_bootstrap == Some(self.assignment.generation) => Err(Fault::Failed(failure.clone())),
+        match self.phase.failure() {
+            Some(Failure { error, until: Until::Respec }) => Err(Fault::BadBootstrap(error.clone())),
             _ => Ok(()),
         }
     }
@@ -31,7 +32,7 @@ impl Actor {
     /// Begins the code, unless it has run or runs.
     pub(super) async fn bootstrap(&mut self) -> Result<(), Fault> {
         let code = self.assignment.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.code.clone());
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         if live.state.bootstrapped {
             return Ok(());
         }
@@ -53,7 +54,7 @@ impl Actor {
 
     /// When it has taken as long as it may.
     pub(super) fn bootstrap_deadline(&self) -> Option<Instant> {
-        let live = self.live.as_ref().filter(|live| !live.state.bootstrapped)?;
+        let live = self.phase.live().filter(|live| !live.state.bootstrapped)?;
         let began_ms = live.state.running.as_ref()?.started_ms;
         let passed_ms = u64::try_from(live.clock.now_ms().saturating_sub(began_ms)).unwrap_or(0);
         Some(Instant::now() + BOOTSTRAP_TIMEOUT.saturating_sub(Duration::from_millis(passed_ms)))
@@ -64,14 +65,6 @@ impl Actor {
         let seconds = BOOTSTRAP_TIMEOUT.as_secs();
         let message =
             format!("spec.bootstrap.code did not come to its end within {seconds} s, with what it awaits: do less in it, or in cells");
-        let error = ApiError::new(ErrorCode::TimeoutError, message);
-        self.bootstrap_ended(error.clone());
-        self.on_result(Err(Fault::Failed(error)));
-    }
-
-    /// Notes how the code ended where it would end so again: it is not run once more before the spec changes.
-    pub(super) fn bootstrap_ended(&mut self, error: ApiError) {
-        self.failure = Some(error);
-        self.bad_bootstrap = Some(self.assignment.generation);
+        self.on_result(Err(Fault::BadBootstrap(ApiError::new(ErrorCode::TimeoutError, message))));
     }
 }

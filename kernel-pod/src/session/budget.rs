@@ -6,8 +6,8 @@ use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Budget, Determinism, Settings};
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::state::RunningCell;
 use crate::modules;
+use crate::record::RunningCell;
 
 /// What an instance of this spec is made with.
 pub(super) fn settings(spec: &KernelSessionSpec) -> Result<Settings, ApiError> {

@@ -6,10 +6,11 @@ use dormouse_protocol::event::EventBody;
 use dormouse_protocol::history::JournalBody;
 use serde_json::{Value, json};
 
-use super::actor::Live;
 use super::journal;
-use super::ops::{Caller, InFlight};
-use super::state::{Pending, STREAM_INTERRUPTED, SessionState};
+use super::ops::InFlight;
+use super::phase::Live;
+use crate::record::{Pending, STREAM_INTERRUPTED, SessionState};
+use crate::tools::Caller;
 
 /// Bytes of all calls and requests that wait in a record, as JSON. The record rides in every head.
 const WAITING_REQUESTS_BYTES_MAX: usize = 6 << 20;

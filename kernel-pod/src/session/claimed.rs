@@ -14,7 +14,7 @@ impl Actor {
         }
         self.claim = None;
         let caller = self.caller();
-        if let Some(live) = &mut self.live {
+        if let Some(live) = self.phase.live_mut() {
             // What the state that is laid back has settled is not known to be committed.
             live.in_flight.follow(&live.state, caller.as_ref(), 0);
         }
@@ -23,7 +23,7 @@ impl Actor {
 
     /// The same before a commit that must not be made under a mere claim.
     pub(super) async fn settle_claim_to_commit(&mut self) -> Result<(), Fault> {
-        if self.live.as_ref().is_some_and(|live| !may_commit(&live.owned)) { self.settle_claim().await } else { self.unless_withdrawn() }
+        if self.phase.live().is_some_and(|live| !may_commit(&live.owned)) { self.settle_claim().await } else { self.unless_withdrawn() }
     }
 
     /// Fails once the claim is withdrawn: nothing more needs to be done under it.

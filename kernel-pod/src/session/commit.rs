@@ -16,8 +16,8 @@ use dormouse_lifecycle::{Annex, Change, Commit, Head, Json, Owned, PAGES_PER_MEM
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
-use super::actor::{Actor, Live};
-use super::unresolved::Unresolved;
+use super::actor::Actor;
+use super::phase::Live;
 use super::wake::EngineState;
 use super::{Fault, gone, setback, taken_over};
 use crate::contents::Ready;
@@ -52,7 +52,7 @@ pub(super) enum Outcome {
 }
 
 /// A commit on its way.
-pub(super) struct Attempt {
+pub(crate) struct Attempt {
     commit: Commit,
     step: Option<Step>,
     request: Option<Request>,
@@ -78,7 +78,7 @@ impl Actor {
     /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
     pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         self.settle_claim_to_commit().await?;
-        let appends = self.live.as_ref().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
+        let appends = self.phase.live().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
         let form = if appends { Form::Appended } else { Form::Chosen };
         // On the heap: a session's task, which lives as long as the session, has no room for it.
         match Box::pin(self.store_changes(base.clone(), mark.clone(), form)).await? {
@@ -94,7 +94,7 @@ impl Actor {
 
     /// Whether what changed can be put behind what is stored, where the whole would be written by choice.
     fn may_append(&self, base: Option<&Head>) -> bool {
-        let Some(live) = &self.live else { return false };
+        let Some(live) = self.phase.live() else { return false };
         let origin = base.or(live.owned.head.as_deref());
         origin.is_some_and(|head| head.segments.len() < SEGMENTS_APPENDED_MAX && !must_rewrite(live, head, false))
     }
@@ -103,59 +103,57 @@ impl Actor {
         let began = Instant::now();
         let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
-        let writer = self.pod.storage.writer().await.map_err(Fault::Unstored)?;
-        let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
+        let writer = self.host.storage.writer().await.map_err(Fault::Unstored)?;
+        let Some(live) = self.phase.live_mut() else { return Ok(Stored::Done(0)) };
         live.owned.epoch = epoch;
         // Until the commit is known to be done: pieces may have been put that no head names.
-        let lost_before = std::mem::replace(&mut self.lost_commit, true);
+        let litter_before = std::mem::replace(&mut live.litter, true);
         let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unstored)?;
         live.state.event_seq = event_seq;
-        if let Some(page) = self.pod.tools.page(&self.assignment.uid) {
+        if let Some(page) = self.host.tools.page(&self.assignment.uid) {
             live.state.page = Some(page);
         }
-        let time = self.pod.environment.clock.now();
+        let time = self.host.environment.clock.now();
         let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
         let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
-        let (owned, pod) = (live.owned.clone(), Arc::clone(&self.pod));
+        let (owned, host) = (live.owned.clone(), Arc::clone(&self.host));
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
         let annex = Annex { blobs: table.clone(), ..self.due_annex(base, mark, writer.is_some()) };
-        let put_id = claim::put_id(pod.boot(), &uuid::Uuid::new_v4().to_string());
-        let (commit, step) = begin(pod.environment.threads, owned, change, annex, put_id).await?;
+        let put_id = claim::put_id(&host.boot, &uuid::Uuid::new_v4().to_string());
+        let (commit, step) = begin(host.environment.threads, owned, change, annex, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
-        let outcome = attempt.drive(&pod.storage, COMMIT_TIMEOUT).await;
+        let outcome = attempt.drive(&host.storage, COMMIT_TIMEOUT).await;
         let took = began.elapsed();
         match outcome {
             Outcome::Committed(owned) => {
-                self.pod.metrics.commit(CommitOutcome::Committed, took);
-                self.lost_commit = lost_before;
-                let Some(live) = &mut self.live else { return Ok(Stored::Done(0)) };
+                self.host.metrics.commit(CommitOutcome::Committed, took);
+                let Some(live) = self.phase.live_mut() else { return Ok(Stored::Done(0)) };
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
-                (live.dirty, live.moved, live.answered) = (false, false, None);
+                (live.litter, live.moved, live.answered) = (litter_before, false, None);
                 if let Some(head) = &live.owned.head {
-                    self.pod.storage.sweep(live.contents.committed(head).await);
+                    self.host.storage.sweep(live.contents.committed(head).await);
                 }
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-                self.pod.metrics.lag(lag);
-                collect_garbage(&self.pod.storage, &before, live);
+                self.host.metrics.lag(lag);
+                collect_garbage(&self.host.storage, &before, live);
                 Ok(Stored::Done(attempt.written))
             }
             Outcome::Unsent(error) => {
-                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
-                let Some(live) = &mut self.live else { return Err(Fault::Unstored(error)) };
+                self.host.metrics.commit(CommitOutcome::Unavailable, took);
+                let Some(live) = self.phase.live_mut() else { return Err(Fault::Unstored(error)) };
                 live.contents.unsent(table.is_some()).await;
                 live.journal = journal;
                 if was_full { Ok(Stored::TooSlow) } else { Err(Fault::Unstored(error)) }
             }
             Outcome::Unknown(error) => {
-                self.pod.metrics.commit(CommitOutcome::Unavailable, took);
-                self.unresolved = Some(Box::new(Unresolved::new(attempt)));
-                Err(Fault::Unstored(error))
+                self.host.metrics.commit(CommitOutcome::Unavailable, took);
+                Err(Fault::Unresolved(Box::new(attempt), error))
             }
             Outcome::Lost(outcome, fault) => {
-                self.pod.metrics.commit(outcome, took);
+                self.host.metrics.commit(outcome, took);
                 Err(fault)
             }
         }
@@ -181,7 +179,7 @@ enum Stored {
 /// Whether what is stored under `head` cannot be gone on from: pages are differences to an engine's base image, and those of another engine say
 /// nothing; and the first commit that is sealed writes everything anew, so that nothing of the session stays in clear that no checkpoint needs.
 fn must_rewrite(live: &Live, head: &Head, sealed: bool) -> bool {
-    super::wake::holds_contents(head) || head.engine_digest != live.instance.engine().digest().to_string() || (sealed && !head.sealed)
+    head.engine_digest != live.instance.engine().digest().to_string() || (sealed && !head.sealed)
 }
 
 /// What has changed in the instance since `base`, or else since the last commit.
@@ -205,7 +203,7 @@ fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: 
         full,
         pages,
         memory_pages: memory_pages.div_ceil(PAGES_PER_MEMORY_PAGE),
-        globals: Json::of(&EngineState { globals, host, differences: true }).map_err(encode)?,
+        globals: Json::of(&EngineState { globals, host }).map_err(encode)?,
         state: live.state.encode().map_err(encode)?,
         engine_digest,
         time: time.to_string(),

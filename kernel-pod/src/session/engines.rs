@@ -4,22 +4,21 @@ use dormouse_engine::{Engine, EngineError, Image, Instance, Settings};
 use dormouse_lifecycle::Head;
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::Fault;
 use super::wake::internal;
-use crate::pod::Shared;
+use super::{Fault, Host};
 
 /// Lays a memory back in the engine that its head names.
-pub(super) async fn restore(pod: &Shared, head: Option<&Head>, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
+pub(super) async fn restore(host: &Host, head: Option<&Head>, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
     let engine = match head {
-        Some(head) => by_digest(pod, &head.engine_digest).await?,
-        None => pod.engines.current().clone(),
+        Some(head) => by_digest(host, &head.engine_digest).await?,
+        None => host.engines.current().clone(),
     };
     engine.restore(image, settings)
 }
 
 /// The engine that a head names.
-pub(crate) async fn of(pod: &Shared, head: &Head) -> Result<Engine, Fault> {
-    by_digest(pod, &head.engine_digest).await.map_err(|error| match error {
+pub(crate) async fn of(host: &Host, head: &Head) -> Result<Engine, Fault> {
+    by_digest(host, &head.engine_digest).await.map_err(|error| match error {
         EngineError::UnknownEngine { digest } => {
             let message =
                 format!("the snapshot was made by engine {digest}, which this pod does not have; run a kernel pod image that has it");
@@ -30,11 +29,11 @@ pub(crate) async fn of(pod: &Shared, head: &Head) -> Result<Engine, Fault> {
 }
 
 /// The engine of this digest; compiled aside when it is an earlier one that no session has needed yet.
-async fn by_digest(pod: &Shared, digest: &str) -> Result<Engine, EngineError> {
-    if let Some(engine) = pod.engines.loaded(digest) {
+async fn by_digest(host: &Host, digest: &str) -> Result<Engine, EngineError> {
+    if let Some(engine) = host.engines.loaded(digest) {
         return Ok(engine);
     }
-    let (engines, wanted) = (pod.engines.clone(), digest.to_owned());
-    let compiled = pod.environment.threads.blocking(move || engines.get(&wanted)).await;
+    let (engines, wanted) = (host.engines.clone(), digest.to_owned());
+    let compiled = host.environment.threads.blocking(move || engines.get(&wanted)).await;
     compiled.map_err(|error| EngineError::Load(error.to_string()))?
 }

@@ -34,6 +34,16 @@ pub(crate) enum Ask {
     Remove { path: String, recursive: bool, preconditions: Preconditions },
 }
 
+impl Ask {
+    /// Whether it changes nothing.
+    pub(crate) fn is_read(&self) -> bool {
+        match self {
+            Self::Open(_) | Self::List(..) | Self::Receive => true,
+            Self::Adopt { .. } | Self::Remove { .. } => false,
+        }
+    }
+}
+
 /// What is answered.
 pub(crate) enum Told {
     /// A file.
@@ -91,34 +101,29 @@ impl Actor {
     /// Answers a request about files.
     pub(super) async fn answer_files(&mut self, ask: Ask, reply: Reply<Told>) {
         let result = self.on_files(ask).await;
-        if let Some(live) = &mut self.live {
+        if let Some(live) = self.phase.live_mut() {
             live.idle_since = Instant::now();
         }
         let answer = self.settle_answer(result);
         let _ = reply.send(answer);
     }
 
-    /// Deals with a request about files. An error of the answer leaves the session as it is; a fault is the session's.
-    async fn on_files(&mut self, ask: Ask) -> Result<Result<Told, ApiError>, Fault> {
+    async fn on_files(&mut self, ask: Ask) -> Result<Told, Fault> {
         self.ensure_live().await?;
         match ask {
-            Ask::Open(path) => Ok(self.open(&path).await?.map(Told::Opened)),
+            Ask::Open(path) => self.open(&path).await.map(Told::Opened),
             Ask::List(path, recursive) => {
                 self.see_what_is_answered().await?;
                 let said = self.serve(json!({ "verb": "list", "path": path, "recursive": recursive })).await?;
-                Ok(said.map(|said| Told::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated })))
+                Ok(Told::Listed(FileList { items: said.entries.iter().map(entry).collect(), truncated: said.truncated }))
             }
-            Ask::Receive => Ok(self.live.as_ref().map(|live| Told::Place(Arc::clone(&live.contents))).ok_or_else(no_instance)),
+            Ask::Receive => self.phase.live().map(|live| Told::Place(Arc::clone(&live.contents))).ok_or_else(no_instance),
             Ask::Adopt { path, upload, preconditions } => self.adopt_file(path, &upload, &preconditions).await,
             Ask::Remove { path, recursive, preconditions } => {
-                if let Err(refused) = self.check(&path, &preconditions).await? {
-                    return Ok(Err(refused));
-                }
-                if let Err(refused) = self.serve(json!({ "verb": "remove", "path": path, "recursive": recursive })).await? {
-                    return Ok(Err(refused));
-                }
+                self.check(&path, &preconditions).await?;
+                self.serve(json!({ "verb": "remove", "path": path, "recursive": recursive })).await?;
                 self.commit().await?;
-                Ok(Ok(Told::Removed))
+                Ok(Told::Removed)
             }
         }
     }
@@ -128,26 +133,24 @@ impl Actor {
     async fn see_what_is_answered(&mut self) -> Result<(), Fault> {
         self.verify_owned().await?;
         self.ensure_live().await?;
-        if self.live.as_ref().is_some_and(|live| live.moved || live.contents.may_have_left_pieces()) {
+        if self.phase.live().is_some_and(|live| live.moved || live.contents.may_have_left_pieces()) {
             self.commit().await?;
         }
         Ok(())
     }
 
-    async fn open(&mut self, path: &str) -> Result<Result<Opened, ApiError>, Fault> {
+    async fn open(&mut self, path: &str) -> Result<Opened, Fault> {
         self.see_what_is_answered().await?;
-        let said = match self.serve(json!({ "verb": "open", "path": path })).await? {
-            Ok(said) => said,
-            Err(error) => return Ok(Err(error)),
-        };
+        let said = self.serve(json!({ "verb": "open", "path": path })).await?;
         if said.kind != Some(FileKind::File) {
-            return Ok(Err(ApiError::new(ErrorCode::Conflict, format!("`{path}` is no file: list it with GET …/files?path={path}"))));
+            let message = format!("`{path}` is no file: list it with GET …/files?path={path}");
+            return Err(Fault::Refused(ApiError::new(ErrorCode::Conflict, message)));
         }
-        Ok(self.opened(&said).await)
+        self.opened(&said).await
     }
 
-    async fn opened(&self, said: &Said) -> Result<Opened, ApiError> {
-        let Some(live) = &self.live else { return Err(no_instance()) };
+    async fn opened(&self, said: &Said) -> Result<Opened, Fault> {
+        let live = self.phase.live().ok_or_else(no_instance)?;
         let content = match (&said.base64, &said.key) {
             (Some(text), _) => Content::Bytes(STANDARD.decode(text).map_err(|error| garbled(&error))?.into()),
             (None, Some(key)) => Content::Pieces(live.contents.find(key).await.ok_or_else(|| garbled(&"its content is not there"))?),
@@ -164,61 +167,58 @@ impl Actor {
         Ok(Opened { entry: FileEntry { size, etag, ..entry(said) }, content })
     }
 
-    /// Whether the preconditions hold for what is at `path` now.
-    async fn check(&mut self, path: &str, preconditions: &Preconditions) -> Result<Result<bool, ApiError>, Fault> {
-        let there = match self.open(path).await? {
+    /// Fails unless the preconditions hold for what is at `path` now. Answers whether something is there.
+    async fn check(&mut self, path: &str, preconditions: &Preconditions) -> Result<bool, Fault> {
+        let there = match self.open(path).await {
             Ok(opened) => opened.entry.etag,
-            Err(error) if error.code == ErrorCode::FileNotFound => None,
+            Err(Fault::Refused(error)) if error.code == ErrorCode::FileNotFound => None,
             // A directory has no content to compare.
-            Err(_) if *preconditions == Preconditions::default() => return Ok(Ok(true)),
-            Err(error) => return Ok(Err(error)),
+            Err(Fault::Refused(_)) if *preconditions == Preconditions::default() => return Ok(true),
+            Err(fault) => return Err(fault),
         };
         if preconditions.hold(there.as_deref()) {
-            return Ok(Ok(there.is_some()));
+            return Ok(there.is_some());
         }
         let message = format!("`{path}` is not what If-Match or If-None-Match demands: read it again");
-        Ok(Err(ApiError::new(ErrorCode::PreconditionFailed, message)))
+        Err(Fault::Refused(ApiError::new(ErrorCode::PreconditionFailed, message)))
     }
 
-    async fn adopt_file(&mut self, path: String, upload: &str, preconditions: &Preconditions) -> Result<Result<Told, ApiError>, Fault> {
-        let there = match self.check(&path, preconditions).await? {
-            Ok(there) => there,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let Some(contents) = self.live.as_ref().map(|live| Arc::clone(&live.contents)) else { return Ok(Err(no_instance())) };
+    async fn adopt_file(&mut self, path: String, upload: &str, preconditions: &Preconditions) -> Result<Told, Fault> {
+        let there = self.check(&path, preconditions).await?;
+        let contents = self.phase.live().map(|live| Arc::clone(&live.contents)).ok_or_else(no_instance)?;
         // The heap names contents of its own by numbers alone.
         let key = format!("file:u{}", upload.trim_start_matches(UPLOAD_PREFIX));
         let Some(size) = contents.rename(upload, &key).await else {
             let message = "the session was restored while the file came in: send it again";
-            return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         };
-        let said = self.serve(json!({ "verb": "adopt", "path": path, "key": key, "size": size })).await?;
-        let opened = match said {
+        let opened = match self.serve(json!({ "verb": "adopt", "path": path, "key": key, "size": size })).await {
             Ok(said) => self.opened(&said).await,
-            Err(refused) => Err(refused),
+            Err(fault) => Err(fault),
         };
         match opened {
             Ok(opened) => {
                 self.commit().await?;
-                Ok(Ok(Told::Adopted(opened.entry, !there)))
+                Ok(Told::Adopted(opened.entry, !there))
             }
-            Err(refused) => {
+            Err(Fault::Refused(refused)) => {
                 contents.rename(&key, upload).await;
-                Ok(Err(refused))
+                Err(Fault::Refused(refused))
             }
+            Err(fault) => Err(fault),
         }
     }
 
-    async fn serve(&mut self, request: serde_json::Value) -> Result<Result<Said, ApiError>, Fault> {
+    async fn serve(&mut self, request: serde_json::Value) -> Result<Said, Fault> {
         let Some(answer) = self.ask_guest(request).await? else {
             let message = "the session's engine is an earlier one that does not know files from outside, or the request took too long";
-            return Ok(Err(ApiError::new(ErrorCode::NotSupported, message)));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::NotSupported, message)));
         };
-        Ok(match serde_json::from_value::<Said>(answer) {
-            Ok(Said { error: Some(error), .. }) => Err(refusal(&error)),
+        match serde_json::from_value::<Said>(answer) {
+            Ok(Said { error: Some(error), .. }) => Err(Fault::Refused(refusal(&error))),
             Ok(said) => Ok(said),
             Err(error) => Err(garbled(&error)),
-        })
+        }
     }
 }
 
@@ -240,10 +240,10 @@ fn refusal(error: &SaidError) -> ApiError {
     ApiError::new(code, error.message.chars().take(1000).collect::<String>())
 }
 
-fn garbled(error: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(ErrorCode::Internal, format!("the session's file system gave an answer that makes no sense: {error}"))
+fn garbled(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Refused(ApiError::new(ErrorCode::Internal, format!("the session's file system gave an answer that makes no sense: {error}")))
 }
 
-fn no_instance() -> ApiError {
-    gone("the session has no instance")
+fn no_instance() -> Fault {
+    Fault::Refused(gone("the session has no instance"))
 }

@@ -11,10 +11,11 @@ use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::actor::Actor;
-use super::state::SessionState;
+use super::phase::Live;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
 use crate::events::RESTORE_SEQ_GAP;
+use crate::record::SessionState;
 use crate::slots::Slot;
 use crate::storage::Storage;
 use crate::stored;
@@ -36,82 +37,54 @@ struct InHand {
 
 impl Actor {
     /// Puts the session's present state aside under `label`, unless the request that `operation` names has done so.
-    pub(super) async fn make_checkpoint(
-        &mut self,
-        label: String,
-        operation: Option<String>,
-    ) -> Result<Result<Checkpoint, ApiError>, Fault> {
+    pub(super) async fn make_checkpoint(&mut self, label: String, operation: Option<String>) -> Result<Checkpoint, Fault> {
         self.ensure_live().await?;
-        let Some(live) = &mut self.live else { return Ok(Err(gone("the session has no instance"))) };
+        let Some(live) = self.phase.live_mut() else { return Err(no_instance()) };
         if let Some(sequence) = live.state.operations.find(operation.as_deref()) {
             let made = live.owned.head.as_deref().and_then(|head| head.checkpoints.iter().find(|it| it.id == sequence));
-            return Ok(made.map(stored::view).ok_or_else(|| replaced(sequence)));
+            return made.map(stored::view).ok_or_else(|| Fault::Refused(replaced(sequence)));
         }
-        if let Err(error) = checkpoint::admit(live.owned.head.as_deref(), &label) {
-            return Ok(Err(refused(&error)));
-        }
+        checkpoint::admit(live.owned.head.as_deref(), &label).map_err(|error| Fault::Refused(refused(&error)))?;
         let sequence = next_sequence(&live.owned);
         live.state.operations.note(operation, sequence);
         let mark = Mark { subject: Subject::This, label: Some(label.clone()), keep: self.assignment.spec.checkpoints.keep };
         self.commit_with(None, Some(mark)).await?;
-        let head = self.live.as_ref().and_then(|live| live.owned.head.as_deref());
+        let head = self.phase.live().and_then(|live| live.owned.head.as_deref());
         let made = head.and_then(|head| checkpoint::find(&head.checkpoints, &label)).map(stored::view);
-        Ok(made.ok_or_else(|| ApiError::new(ErrorCode::Internal, "the checkpoint was made and is not listed")))
+        made.ok_or_else(|| Fault::Refused(ApiError::new(ErrorCode::Internal, "the checkpoint was made and is not listed")))
     }
 
-    /// Goes back to a checkpoint. An error of the answer leaves everything as it is; a fault is the session's.
-    /// The request that `operation` names is carried out once.
-    pub(super) async fn restore_checkpoint(&mut self, wanted: &str, operation: Option<String>) -> Result<Result<(), ApiError>, Fault> {
-        if self.live.is_some() && self.verify {
-            self.verify_owned().await?;
-        }
-        // What was answered ahead of its commit is set aside with the rest.
-        if self.live.as_ref().is_some_and(|live| live.dirty) {
-            self.commit().await?;
-        } else if self.live.is_none() {
-            self.resolve().await?;
-            // What cannot go on cannot be set aside either.
-            if self.owes_storage() && self.ensure_live().await.is_ok() {
-                self.commit().await?;
-            }
-        }
-        let InHand { mut owned, state: now, tail } = match self.take_in_hand().await {
-            Ok(in_hand) => in_hand,
-            Err(Fault::Gone(error)) => return Err(Fault::Gone(error)),
-            Err(fault) => return Ok(Err(fault.error())),
-        };
+    /// Goes back to a checkpoint. The request that `operation` names is carried out once.
+    pub(super) async fn restore_checkpoint(&mut self, wanted: &str, operation: Option<String>) -> Result<(), Fault> {
+        self.set_answers_aside().await?;
+        let InHand { mut owned, state: now, tail } = self.take_in_hand().await.map_err(|fault| match fault {
+            Fault::Gone(error) => Fault::Gone(error),
+            fault => Fault::Refused(fault.error()),
+        })?;
         if now.as_ref().is_some_and(|now| now.operations.find(operation.as_deref()).is_some()) {
-            self.ensure_live().await?;
-            return Ok(Ok(()));
+            return self.ensure_live().await.map(drop);
         }
         let restored = self.open_checkpoint(&owned, wanted).await;
-        let (base, instance, then, settings) = match restored {
-            Ok(restored) => restored,
-            Err(fault) => return Ok(Err(fault.error())),
-        };
-        let slot = match self.live.take() {
+        let (base, instance, then, settings) = restored.map_err(|fault| Fault::Refused(fault.error()))?;
+        let slot = match self.phase.take_live() {
             Some(live) => live.slot,
-            None => match self.pod.slot(&self.assignment.uid).await {
-                Ok(slot) => slot,
-                Err(error) => return Ok(Err(error)),
-            },
+            None => self.supervisor.slot(&self.assignment.uid).await.map_err(Fault::Refused)?,
         };
         // A head that was put back is replaced now, so what it was cannot be listed under its key any more.
         let own = self.key().head();
         if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
             Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
         }
-        let slept = self.pod.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
-        self.setback = None;
+        let slept = self.host.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
-        self.pod.tools.forget_page(&self.assignment.uid);
+        self.host.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
         let mut state = then.rewound().numbered_after(now.as_ref());
-        state.runs.cancel_open(&self.pod.environment.clock.now().to_string());
+        state.runs.cancel_open(&self.host.environment.clock.now().to_string());
         state.operations.note(operation, next_sequence(&owned));
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
-        self.lay(instance, settings, owned, state, slot);
-        if let Some(live) = &mut self.live {
+        self.go_live(instance, settings, owned, state, slot, None);
+        if let Some(live) = self.phase.live_mut() {
             live.contents.go_on_from(&base.blobs.table).await;
             live.journal = tail.into_iter().chain(slept).collect();
             live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
@@ -119,25 +92,46 @@ impl Actor {
         // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
         let keep = self.assignment.spec.checkpoints.keep;
         let mark = now.map(|_| Mark { subject: Subject::Before, label: None, keep });
-        self.commit_with(Some(Arc::new(base)), mark).await?;
-        (self.failure, self.bad_bootstrap) = (None, None);
-        self.respec = false;
-        Ok(Ok(()))
+        self.commit_with(Some(Arc::new(base)), mark).await.map(drop)
+    }
+
+    /// Stores what was answered ahead of its commit, so that it is set aside with the rest.
+    async fn set_answers_aside(&mut self) -> Result<(), Fault> {
+        if self.phase.live().is_some_and(|live| live.owned.epoch < self.assignment.epoch) {
+            self.verify_owned().await?;
+        }
+        if !self.phase.is_live() {
+            self.resolve().await?;
+            if !self.owes_storage() {
+                return Ok(());
+            }
+            if let Err(fault) = self.ensure_live().await {
+                // What cannot go on cannot be set aside either.
+                return match fault {
+                    Fault::Gone(error) => Err(Fault::Gone(error)),
+                    fault => Ok(self.on_result(Err(fault))),
+                };
+            }
+        }
+        if self.phase.live().is_some_and(Live::is_dirty) {
+            self.commit().await?;
+        }
+        Ok(())
     }
 
     /// What this process may replace, whether it is live, asleep or damaged.
     async fn take_in_hand(&mut self) -> Result<InHand, Fault> {
-        if let Some(live) = &self.live {
+        if let Some(live) = self.phase.live() {
             return Ok(InHand { owned: live.owned.clone(), state: Some(live.state.clone()), tail: Vec::new() });
         }
         let epoch = self.assignment.epoch;
-        self.pod.storage_ready().await.map_err(Fault::Unavailable)?;
+        self.host.storage.ready().await.map_err(Fault::Unavailable)?;
         let (anchor, mut tail) = (self.anchor(), Vec::new());
-        let stored = self.pod.storage.head(&self.key(), anchor).await.map_err(Fault::Unavailable)?;
+        let stored = self.host.storage.head(&self.key(), anchor).await.map_err(Fault::Unavailable)?;
         let owned = match self.acquire(stored) {
             Acquire::Fresh(owned) | Acquire::Restore(owned) => owned,
             Acquire::Corrupt(_) => {
-                let found = stored::read(&self.pod.storage, &self.key(), epoch, anchor).await.map_err(Fault::Unavailable)?;
+                let found = stored::read(&self.host.storage, &self.key(), epoch, anchor).await.map_err(Fault::Unavailable)?;
                 let etag = found.as_ref().and_then(|found| found.etag.clone());
                 let head = found.map(|found| {
                     tail = found.journal.tail;
@@ -158,12 +152,12 @@ impl Actor {
         wanted: &str,
     ) -> Result<(Head, engine::Instance, SessionState, engine::Settings), Fault> {
         let settings = super::budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        let base = checkpoint(&self.pod.storage, &self.key(), owned.head.as_deref(), wanted).await?;
+        let base = checkpoint(&self.host.storage, &self.key(), owned.head.as_deref(), wanted).await?;
         let Some(base) = base else { return Err(Fault::Failed(lost(wanted))) };
-        let engine = engines::of(&self.pod, &base).await?;
-        let segments = self.pod.storage.segments(&base).await.map_err(Fault::Unavailable)?;
+        let engine = engines::of(&self.host, &base).await?;
+        let segments = self.host.storage.segments(&base).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
-        let instance = engine.restore(&image(&engine, &base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+        let instance = engine.restore(&image(&base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
         Ok((base, instance, state, settings))
     }
@@ -181,12 +175,12 @@ impl Actor {
             let message = format!("spec.source.session names `{name}`, which does not exist: make this session again with another source");
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
-        let parent = self.pod.config.session_key(&uid, &name);
-        let encrypts = self.pod.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
+        let parent = self.host.session_key(&uid, &name);
+        let encrypts = self.host.storage.writer().await.map_err(Fault::Unavailable)?.is_some();
         let mut read_before = None;
         for _ in 0..FORK_ATTEMPTS_MAX {
             let stored =
-                stored::read(&self.pod.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
+                stored::read(&self.host.storage, &parent, u64::MAX, self.assignment.source_anchor).await.map_err(Fault::Unavailable)?;
             let Some(stored) = stored else {
                 let message = format!("session `{}` has stored nothing that could be forked: run a cell in it, or wake it", parent.name);
                 return Err(failed(ErrorCode::Conflict, message));
@@ -205,23 +199,23 @@ impl Actor {
                     return Err(failed(ErrorCode::SnapshotCorrupt, message));
                 }
                 (None, None) => stored.head,
-                (Some(wanted), _) => match checkpoint(&self.pod.storage, &parent, Some(&stored.head), wanted).await? {
+                (Some(wanted), _) => match checkpoint(&self.host.storage, &parent, Some(&stored.head), wanted).await? {
                     Some(state) => state,
                     None => continue,
                 },
             };
-            let engine = engines::of(&self.pod, &state).await?;
+            let engine = engines::of(&self.host, &state).await?;
             let plan = fork(&parent, &state, &self.key(), self.assignment.epoch).map_err(|error| corrupt(&error))?;
             // The parent may have committed since it was read, and its old segments gone with that.
-            if !self.pod.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
+            if !self.host.storage.copy(&plan.copies).await.map_err(Fault::Unavailable)? {
                 continue;
             }
-            let Some((segments, source)) = self.pod.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
-            let instance = engine.restore(&image(&engine, &plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
+            let Some((segments, source)) = self.host.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
+            let instance = engine.restore(&image(&plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
-            self.lay(instance, settings, owned, record, slot);
-            if let Some(live) = &mut self.live {
+            self.go_live(instance, settings, owned, record, slot, None);
+            if let Some(live) = self.phase.live_mut() {
                 // What the first commit writes anew leaves copies behind.
                 live.litter |= encrypts && !plan.base.sealed;
                 live.contents.go_on_from(&plan.base.blobs.table).await;
@@ -229,7 +223,7 @@ impl Actor {
                 live.note(JournalBody::Forked { parent, sequence: state.sequence });
             }
             self.commit_with(Some(Arc::new(plan.base)), None).await?;
-            self.pod.metrics.woke(source);
+            self.host.metrics.woke(source);
             return Ok(Woke::Storage);
         }
         let message = format!(
@@ -242,7 +236,7 @@ impl Actor {
     /// What goes with the next commit without anybody asking.
     pub(super) fn due_annex(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, sealed: bool) -> Annex {
         let keep = self.assignment.spec.checkpoints.keep;
-        let Some(live) = &mut self.live else { return Annex::default() };
+        let Some(live) = self.phase.live_mut() else { return Annex::default() };
         let head = live.owned.head.clone();
         let due = checkpoint::due(head.as_deref(), keep) && live.state.running.is_none();
         let mark = mark.or_else(|| due.then_some(Mark { subject: Subject::This, label: None, keep }));
@@ -267,6 +261,10 @@ pub(crate) async fn checkpoint(storage: &Storage, session: &SessionKey, head: Op
 /// The sequence of the commit that comes next.
 fn next_sequence(owned: &Owned) -> u64 {
     owned.head.as_ref().map_or(0, |head| head.sequence).saturating_add(1)
+}
+
+fn no_instance() -> Fault {
+    Fault::Refused(gone("the session has no instance"))
 }
 
 fn replaced(sequence: u64) -> ApiError {

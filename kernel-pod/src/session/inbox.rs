@@ -46,15 +46,14 @@ impl Actor {
             }
             Message::Restore(call, reply) => {
                 let result = self.restore_checkpoint(&call.checkpoint, call.operation).await;
-                let answer = self.settle_answer(result);
-                let _ = reply.send(answer.map(|()| self.report()));
+                self.answer_report(reply, result);
             }
             Message::Interrupt(_, reply) => {
                 self.interrupt_awaiting().await;
                 let _ = reply.send(Ok(()));
             }
             Message::Forget(assignment, reply) => match self.adopt(&assignment) {
-                Ok(()) => self.leaving = Some(Leave::Forgotten(reply)),
+                Ok(()) => self.leave_as(Leave::Forgotten(reply)),
                 Err(error) => drop(reply.send(Err(error))),
             },
             Message::Drain(reply) => {
@@ -64,9 +63,9 @@ impl Actor {
                 }
                 let result = self.hibernate().await;
                 self.on_result(result);
-                if self.leaving.is_none() {
+                if !self.phase.is_leaving() {
                     self.tell();
-                    self.leaving = Some(Leave::Drained(Some(reply)));
+                    self.leave_as(Leave::Drained(reply));
                 } else {
                     let _ = reply.send(());
                 }
@@ -76,7 +75,7 @@ impl Actor {
 
     /// Deals with the requests that take a session that has begun.
     pub(super) async fn begin_deferred(&mut self) {
-        while self.leaving.is_none() && !self.deferred.is_empty() {
+        while !self.phase.is_leaving() && !self.deferred.is_empty() {
             if let Err(fault) = self.ensure_live().await {
                 let error = fault.error();
                 self.on_result(Err(fault));
@@ -98,7 +97,7 @@ impl Actor {
         match message {
             Message::Wake(_, reply) => {
                 let result = self.wake_and_store().await;
-                if let Some(live) = &mut self.live {
+                if let Some(live) = self.phase.live_mut() {
                     live.idle_since = Instant::now();
                 }
                 self.answer_report(reply, result);
@@ -141,7 +140,7 @@ impl Actor {
 
     /// Begins the evals that wait, one after the other, until one of them awaits the world.
     pub(super) async fn begin_queued(&mut self) {
-        while self.leaving.is_none() && !self.queue.is_empty() {
+        while !self.phase.is_leaving() && !self.queue.is_empty() {
             let began = Instant::now();
             let woke = match self.ensure_live().await {
                 Ok(woke) => woke,
@@ -204,7 +203,7 @@ impl Actor {
         if self.current.as_ref().is_some_and(EvalJob::is_left) {
             return self.interrupt_left().await;
         }
-        let cell = self.live.as_ref().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
+        let cell = self.phase.live().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);
         let now = Instant::now();
         let limit_ms = self.assignment.spec.limits.eval_timeout_ms;
         let (over, rest) = std::mem::take(&mut self.queue).into_iter().partition::<Vec<_>, _>(|job| {

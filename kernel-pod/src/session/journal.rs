@@ -6,8 +6,8 @@ use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::history::{JournalBody, JournalRecord};
 
-use super::actor::Live;
-use super::state::RunningCell;
+use super::phase::Live;
+use crate::record::RunningCell;
 
 /// Bytes of a cell's source that the journal keeps.
 const SOURCE_BYTES_MAX: usize = 16 << 10;

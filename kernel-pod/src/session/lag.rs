@@ -18,18 +18,18 @@ impl Actor {
     /// Whether what has run must be stored before anybody hears of it. Always when a call is to leave, and for the first commit under an
     /// epoch, which is what makes the owner the owner.
     pub(super) fn commits_first(&self, calls: bool) -> bool {
-        let owner = |live: &super::actor::Live| live.owned.head.as_ref().is_some_and(|head| head.epoch == self.assignment.epoch);
-        let much = |live: &super::actor::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX;
+        let owner = |live: &super::phase::Live| live.owned.head.as_ref().is_some_and(|head| head.epoch == self.assignment.epoch);
+        let much = |live: &super::phase::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX;
         calls
-            || self.live.as_ref().is_some_and(much)
+            || self.phase.live().is_some_and(much)
             || self.assignment.spec.durability == Durability::PerEval
-            || !self.live.as_ref().is_some_and(owner)
+            || !self.phase.live().is_some_and(owner)
     }
 
     /// Leaves the commit to later. Answers the bytes written: none. What lies outside the heap is stored all the same: the process has room for
     /// pages only.
     pub(super) async fn postpone(&mut self) -> Result<u64, Fault> {
-        if let Some(live) = &mut self.live {
+        if let Some(live) = self.phase.live_mut() {
             live.contents.settle().await.map_err(Fault::Unstored)?;
             live.unstored_since.get_or_insert_with(Instant::now);
         }
@@ -38,7 +38,7 @@ impl Actor {
 
     /// When what was answered must be stored, if nothing else stores it before.
     pub(super) fn store_deadline(&self) -> Option<Instant> {
-        let since = self.live.as_ref()?.unstored_since?;
+        let since = self.phase.live()?.unstored_since?;
         match self.assignment.spec.durability {
             // A spec that has become stricter is behind already.
             Durability::PerEval => Some(since),

@@ -6,8 +6,8 @@ use dormouse_protocol::ApiError;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::{Message, Reply, gone};
-use crate::pod::Pod;
+use super::phase::{Owed, Phase};
+use super::{Reply, gone};
 
 /// Why a session's task ends.
 pub(super) enum Leave {
@@ -16,51 +16,61 @@ pub(super) enum Leave {
     /// It never was: nobody was told of it.
     Withdrawn(ApiError),
     /// The process stops; what it told last stays true.
-    Drained(Option<oneshot::Sender<()>>),
+    Drained(oneshot::Sender<()>),
     /// It was deleted.
     Forgotten(Reply<()>),
 }
 
-impl Actor {
-    /// Ends the task: whoever still waits is answered, and what is told of the session is true from then on.
-    pub(super) fn leave(mut self) {
-        let uid = self.assignment.uid.clone();
-        let error = match &self.leaving {
-            Some(Leave::Gone(error) | Leave::Withdrawn(error)) => error.clone(),
-            Some(Leave::Forgotten(_)) => gone("the session was deleted"),
-            Some(Leave::Drained(_)) | None => gone("the pod is stopping"),
-        };
-        self.live = None;
-        self.pod.registry.remove(&uid, &self.handle);
-        self.mailbox.close();
-        while let Ok(message) = self.mailbox.try_recv() {
-            self.turn_away(message, &error);
+impl Leave {
+    /// What those are told who still wait.
+    fn error(&self) -> ApiError {
+        match self {
+            Self::Gone(error) | Self::Withdrawn(error) => error.clone(),
+            Self::Forgotten(_) => gone("the session was deleted"),
+            Self::Drained(_) => gone("the pod is stopping"),
         }
-        self.end_waiting(&error);
-        match self.leaving.take() {
-            Some(Leave::Drained(reply)) => drop(reply.map(|reply| reply.send(()))),
-            // Another process may have the same epoch by right: to say that it is not here would be taken for that one's word.
-            Some(Leave::Withdrawn(_)) => drop(self.pod.cache.take(&uid)),
-            Some(Leave::Forgotten(reply)) => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
-                let _ = reply.send(Ok(()));
-            }
-            Some(Leave::Gone(_)) | None => {
-                self.pod.cache.take(&uid);
-                self.pod.reports.forgotten(&uid, self.assignment.epoch);
-            }
+    }
+}
+
+impl Actor {
+    /// Lets the task end, with all that is not stored.
+    pub(super) fn leave_as(&mut self, leave: Leave) {
+        let error = leave.error();
+        let owed = self.phase.leave(leave);
+        if let Some(job) = owed.and_then(|owed| owed.setback.into_job()) {
+            job.answer(Err(error));
         }
     }
 
-    /// Answers a message that came too late for this task. What it ends with says nothing of a later epoch: that begins anew.
-    fn turn_away(&self, message: Message, error: &ApiError) {
-        let stays = matches!(self.leaving, Some(Leave::Gone(_) | Leave::Withdrawn(_)));
-        let later = message.assignment().filter(|assignment| stays && assignment.epoch > self.assignment.epoch).cloned();
-        match later {
-            // Where there is no room for it, whoever waits is told that the task has ended.
-            Some(assignment) => drop(Pod::of(Arc::clone(&self.pod)).send(&assignment, message)),
-            None => message.refuse(error.clone()),
+    /// Ends the task: whoever still waits is answered, and what is told of the session is true from then on.
+    pub(super) fn depart(mut self) {
+        let Phase::Leaving(leave) = std::mem::replace(&mut self.phase, Phase::Asleep(Owed::default())) else { return };
+        let (uid, error) = (self.assignment.uid.clone(), leave.error());
+        self.supervisor.ended(&uid, &self.handle);
+        self.mailbox.close();
+        // What it ends with says nothing of a later epoch: that begins anew.
+        let is_only_this_epochs = matches!(leave, Leave::Gone(_) | Leave::Withdrawn(_));
+        while let Ok(message) = self.mailbox.try_recv() {
+            let later = message.assignment().filter(|assignment| is_only_this_epochs && assignment.epoch > self.assignment.epoch).cloned();
+            match later {
+                Some(assignment) => Arc::clone(&self.supervisor).pass_on(&assignment, message),
+                None => message.refuse(error.clone()),
+            }
+        }
+        self.end_waiting(&error);
+        let forget = || {
+            self.host.cache.take(&uid);
+            self.host.reports.forgotten(&uid, self.assignment.epoch);
+        };
+        match leave {
+            Leave::Drained(reply) => drop(reply.send(())),
+            // Another process may have the same epoch by right: to say that it is not here would be taken for that one's word.
+            Leave::Withdrawn(_) => drop(self.host.cache.take(&uid)),
+            Leave::Gone(_) => forget(),
+            Leave::Forgotten(reply) => {
+                forget();
+                let _ = reply.send(Ok(()));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A session: one task that owns its instance, reads a mailbox and does one thing at a time.
 //!
-//! It decides when to commit, sleep and wake by what its spec, its requests and its store say. It must not know who may send what
-//! ([`crate::server`]) nor how many sessions there are ([`crate::registry`]).
+//! It decides when to commit, sleep and wake by what its spec, its requests and its store say. What it may ask of its
+//! process is [`host`]; it must not know the pod, who may send what, nor how many sessions there are.
 
 mod actor;
 mod bootstrap;
@@ -13,21 +13,21 @@ mod commit;
 mod ended;
 mod engines;
 pub(crate) mod files;
-pub(crate) mod history;
+mod history;
+mod host;
 mod inbox;
 mod journal;
 mod lag;
 mod leave;
 mod migrate;
-mod operations;
 mod ops;
+mod phase;
 mod rest;
 mod retries;
 mod run;
 pub(crate) mod runs;
 mod setback;
 mod sleep;
-pub(crate) mod state;
 mod tell;
 mod unresolved;
 mod wake;
@@ -48,12 +48,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use engines::of as engine_of;
-pub(crate) use ops::Caller;
+pub(crate) use history::checkpoint;
+pub(crate) use host::{Host, Supervisor};
 pub(crate) use wake::image;
 
 use crate::claim::Claim;
 use crate::events::EventLog;
-use crate::pod::Shared;
 
 /// Messages that may wait in a mailbox. One more is answered with `SessionBusy`.
 const MAILBOX_MESSAGES_MAX: usize = 128;
@@ -276,7 +276,7 @@ pub(crate) enum Undelivered {
 
 impl Handle {
     /// Starts the task of a session.
-    pub(crate) fn spawn(pod: Arc<Shared>, assignment: Assignment, claim: Option<Claim>) -> Self {
+    pub(crate) fn spawn(host: Arc<Host>, supervisor: Arc<dyn Supervisor>, assignment: Assignment, claim: Option<Claim>) -> Self {
         let (mailbox, inbox) = mpsc::channel(MAILBOX_MESSAGES_MAX);
         let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
         let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
@@ -288,8 +288,8 @@ impl Handle {
             abortable: Mutex::new(None),
         });
         let handle = Self { mailbox, control };
-        let scheduler = pod.scheduler.clone();
-        tokio::spawn(scheduler.run(actor::Actor::new(pod, assignment, handle.clone(), inbox, claim).run()));
+        let scheduler = host.scheduler.clone();
+        tokio::spawn(scheduler.run(actor::Actor::new(host, supervisor, assignment, handle.clone(), inbox, claim).run()));
         handle
     }
 
@@ -312,9 +312,13 @@ impl Handle {
     }
 }
 
-/// Why a session cannot go on as it was.
+/// Why something was not done, and what that means for the session.
 pub(crate) enum Fault {
-    /// It is not here any more.
+    /// It cannot be done as it was asked. The session is as it was.
+    Refused(ApiError),
+    /// It cannot be done now: no slot, no storage. The session is as it was.
+    Unavailable(ApiError),
+    /// The session is not here any more.
     Gone(ApiError),
     /// A predecessor's write is newer than what was restored: restore, and run the unacked cell again.
     Superseded,
@@ -322,17 +326,25 @@ pub(crate) enum Fault {
     Ended(CellError),
     /// What ran last is not stored. The instance goes back to what was answered before it, and the same request may be sent again.
     Unstored(ApiError),
-    /// It cannot be done now: no slot, no storage. The session is as it was.
-    Unavailable(ApiError),
+    /// The same, and nobody knows yet whether it is stored: the commit is sent again before anything else is done.
+    Unresolved(Box<commit::Attempt>, ApiError),
     /// It cannot run until someone changes something.
     Failed(ApiError),
+    /// It cannot run under this spec: its bootstrap code would end so again.
+    BadBootstrap(ApiError),
 }
 
 impl Fault {
     /// What a client is told.
     pub(crate) fn error(&self) -> ApiError {
         match self {
-            Self::Gone(error) | Self::Unavailable(error) | Self::Unstored(error) | Self::Failed(error) => error.clone(),
+            Self::Refused(error)
+            | Self::Unavailable(error)
+            | Self::Gone(error)
+            | Self::Unstored(error)
+            | Self::Unresolved(_, error)
+            | Self::Failed(error)
+            | Self::BadBootstrap(error) => error.clone(),
             Self::Superseded => gone("a predecessor's commit arrived late; send the request again"),
             Self::Ended(error) => ApiError::new(error.code, error.message.clone()),
         }

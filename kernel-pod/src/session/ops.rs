@@ -1,18 +1,16 @@
 //! Host operations in flight: timers, tool calls and fetches of one live instance. All of it is rebuilt from the record after a restore.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::state::{Pending, SessionState};
-use crate::tools::Tools;
+use crate::record::{Pending, SessionState};
+use crate::tools::Caller;
 
 /// The longest that a timer sleeps before it looks at the clock again.
 const TIMER_SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -43,25 +41,6 @@ pub(crate) enum Settled {
         /// What came.
         answer: Result<ToolAnswer, ApiError>,
     },
-}
-
-/// Who calls, for every call of a session.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    /// The pod's tools.
-    pub tools: Arc<dyn Tools>,
-    /// Name of the ToolBroker.
-    pub broker: String,
-    /// Namespace of the session.
-    pub namespace: String,
-    /// Name of the session.
-    pub session: String,
-    /// Uid of the session.
-    pub uid: String,
-    /// Epoch of the assignment.
-    pub epoch: u64,
-    /// What the session may fetch.
-    pub allow: Vec<EgressRule>,
 }
 
 /// One call, as it leaves.

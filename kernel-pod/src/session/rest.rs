@@ -13,14 +13,14 @@ const REST_AFTER: Duration = Duration::from_secs(1);
 impl Actor {
     /// When to give back memory, if nothing happens until then. `None`: it is done, or there is none.
     pub(super) fn rest_deadline(&self) -> Option<Instant> {
-        let live = self.live.as_ref().filter(|live| !live.rests)?;
+        let live = self.phase.live().filter(|live| !live.rests)?;
         Some(live.idle_since + REST_AFTER)
     }
 
     /// Gives it back.
     pub(super) fn rest(&mut self) {
-        if let Some(live) = &mut self.live {
-            self.pod.metrics.gave_back(live.instance.give_back());
+        if let Some(live) = self.phase.live_mut() {
+            self.host.metrics.gave_back(live.instance.give_back());
             live.owned.top = Top::default();
             live.rests = true;
         }

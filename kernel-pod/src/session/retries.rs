@@ -8,7 +8,7 @@ use super::ended;
 impl Actor {
     /// Answers what has an answer already, refuses what had one that is not kept any more, and lets a retry of the running cell wait for it.
     pub(super) fn answer_known(&mut self) {
-        let Some(live) = &self.live else { return };
+        let Some(live) = self.phase.live() else { return };
         let mut rest = VecDeque::new();
         for job in std::mem::take(&mut self.queue) {
             let Some(key) = job.request.idempotency_key.clone() else {

@@ -10,12 +10,13 @@ use dormouse_protocol::event::EventBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
-use super::actor::{Actor, Live};
+use super::actor::Actor;
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
-use super::state::{Pending, RunningCell};
+use super::phase::{Cause, Live};
 use super::{EvalJob, Fault, budget, journal, setback};
 use crate::metrics::CellOutcome;
+use crate::record::{Pending, RunningCell};
 
 /// The number of the bootstrap code, which is no cell of the user's.
 pub(super) const BOOTSTRAP_CELL: u64 = 0;
@@ -34,7 +35,7 @@ enum Work {
 impl Actor {
     /// Begins a cell. Ends when the cell has ended and is answered, or awaits the world and is committed.
     pub(super) async fn run_cell(&mut self, job: EvalJob) -> Result<(), Fault> {
-        let Some(live) = &mut self.live else {
+        let Some(live) = self.phase.live_mut() else {
             job.answer(Err(ApiError::new(ErrorCode::Internal, "the session has no instance")));
             return Ok(());
         };
@@ -51,10 +52,10 @@ impl Actor {
             BOOTSTRAP_CELL => "bootstrap.ts".to_owned(),
             _ => format!("cell-{cell}.ts"),
         });
-        let constants = self.live.as_ref().map(|live| live.state.constants.clone()).unwrap_or_default();
+        let constants = self.phase.live().map(|live| live.state.constants.clone()).unwrap_or_default();
         let compiled = self.scripts.compile(&request, &filename, constants);
-        let Some(live) = &mut self.live else { return Ok(()) };
-        (live.dirty, live.moved) = (true, true);
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        live.moved = true;
         live.state.declare(self.scripts.declared(&filename));
         let running = RunningCell::new(request, cell, filename, live.clock.now_ms());
         live.note(journal::began(&running));
@@ -84,44 +85,49 @@ impl Actor {
                 }
             },
         };
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         if live.state.pending.remove(&op).is_none() {
             return Ok(());
         }
-        (live.dirty, live.moved) = (true, true);
+        live.moved = true;
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }
-        self.blame.op = Some(op);
+        live.cause = Cause::Delivery(op);
         let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
             self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
         }
         self.settle(turn, false, None).await?;
-        self.blame.op = None;
+        self.caused_by(Cause::Cell);
         Ok(())
     }
 
     /// Asks the guest what no cell asks. `None`: it knows no such request.
     pub(super) async fn ask_guest(&mut self, request: serde_json::Value) -> Result<Option<serde_json::Value>, Fault> {
-        self.blame.is_request = true;
+        self.caused_by(Cause::Request);
         let mut turn = self.execute(Work::Serve(request)).await?;
-        self.blame.is_request = false;
+        self.caused_by(Cause::Cell);
         let answer = turn.answer.take();
         // Somebody who watches a file may have been told.
         self.settle(turn, false, None).await?;
         Ok(answer)
     }
 
+    /// Notes what the next turn is for.
+    fn caused_by(&mut self, cause: Cause) {
+        if let Some(live) = self.phase.live_mut() {
+            live.cause = cause;
+        }
+    }
+
     /// Ends a cell that awaits what can never come.
     pub(super) async fn end_stuck(&mut self) {
         let stuck = |live: &Live| live.state.running.is_some() && live.state.pending.is_empty();
-        let is_stuck = self.live.as_ref().is_some_and(stuck);
+        let is_stuck = self.phase.live().is_some_and(stuck);
         if is_stuck && self.is_bootstrapping() {
             let message = "spec.bootstrap.code awaits a promise that nothing can settle";
-            let error = ApiError::new(ErrorCode::UncaughtException, message);
-            self.bootstrap_ended(error.clone());
-            self.on_result(Err(Fault::Failed(error)));
+            self.on_result(Err(Fault::BadBootstrap(ApiError::new(ErrorCode::UncaughtException, message))));
         } else if is_stuck {
             let result = self.abandon(EngineErrorCode::UncaughtException, STUCK).await;
             self.on_result(result);
@@ -130,7 +136,7 @@ impl Actor {
 
     /// Ends the cell that awaits, because someone asked for it.
     pub(super) async fn interrupt_awaiting(&mut self) {
-        if self.live.as_ref().is_some_and(|live| live.state.running.is_some()) {
+        if self.phase.live().is_some_and(|live| live.state.running.is_some()) {
             let result = self.abandon(EngineErrorCode::Interrupted, "the cell was interrupted by request").await;
             self.on_result(result);
         }
@@ -161,11 +167,10 @@ impl Actor {
 
     async fn execute(&mut self, work: Work) -> Result<Turn, Fault> {
         self.unless_withdrawn()?;
-        let budget = budget::budget(&self.assignment.spec, self.live.as_ref().and_then(|live| live.state.running.as_ref()));
-        self.executing = true;
-        self.tell();
+        let budget = budget::budget(&self.assignment.spec, self.phase.live().and_then(|live| live.state.running.as_ref()));
+        self.tell_in_turn();
         let outlet = self.outlet();
-        let Some(live) = &mut self.live else { return Ok(Turn::default()) };
+        let Some(live) = self.phase.live_mut() else { return Ok(Turn::default()) };
         live.slot.set_idle(None);
         live.instance.set_outlet(Some(outlet));
         let key = live.state.running.as_ref().and_then(|running| running.request.idempotency_key.clone());
@@ -178,7 +183,6 @@ impl Actor {
         };
         live.instance.set_outlet(None);
         self.handle.control.set_executing(None, None);
-        self.executing = false;
         result.map_err(|error| match error {
             EngineError::Overrun => Fault::Ended(setback::overrun()),
             error => {
@@ -191,8 +195,8 @@ impl Actor {
     /// Takes in what a turn brought: output, operations, the cell's end. Commits before anything leaves.
     async fn settle(&mut self, turn: Turn, begun: bool, explain: Option<&str>) -> Result<(), Fault> {
         let (caller, sender) = (self.caller(), self.sender());
-        let Some(live) = &mut self.live else { return Ok(()) };
-        (live.dirty, live.moved) = (true, true);
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        live.moved = true;
         live.absorb(&turn);
         let mut events = Vec::new();
         let mut calls = false;
@@ -224,7 +228,7 @@ impl Actor {
         let committed_bytes = if durable { self.commit().await? } else { self.postpone().await? };
         self.settle_claim().await?;
         self.release(events);
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         (live.idle_since, live.rests) = (Instant::now(), false);
         if let Some(running) = &mut live.state.running {
             running.committed_bytes += committed_bytes;
@@ -233,12 +237,12 @@ impl Actor {
             // What a cell has declared and shown so far is part of nobody's answer, and it may go on from its last commit.
             return Ok(());
         };
-        self.finishing = None;
+        live.finishing = None;
         result.sequence = live.owned.head.as_ref().map_or(0, |head| head.sequence);
         result.stats.committed_bytes += committed_bytes;
         result.durable = durable;
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
-        self.pod.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
+        self.host.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
         self.show_runs();
         // Before the answer: who has it may count on the session's being idle.
@@ -258,15 +262,15 @@ impl Actor {
             self.publish(event);
         }
         let sender = self.sender();
-        if let Some(live) = &mut self.live {
-            let settled_below = if live.dirty { 0 } else { live.state.settled_below() };
+        if let Some(live) = self.phase.live_mut() {
+            let settled_below = if live.is_dirty() { 0 } else { live.state.settled_below() };
             live.in_flight.follow(&live.state, sender.as_ref(), settled_below);
         }
     }
 
     /// The end of a cell with the user's positions.
     fn end_of(&mut self, end: CellEnd, explain: Option<&str>) -> EvalEnd {
-        let running = self.live.as_ref().and_then(|live| live.state.running.clone());
+        let running = self.phase.live().and_then(|live| live.state.running.clone());
         let error = end.error.map(|error| {
             let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
             if let Some(cell) = running.as_ref().filter(|_| !self.scripts.has(&filename)) {
@@ -285,7 +289,7 @@ impl Actor {
     pub(super) fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
         let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
         let served = self.current.as_ref().map(|job| job.served).unwrap_or_default();
-        let Some(live) = &mut self.live else { return Ok(None) };
+        let Some(live) = self.phase.live_mut() else { return Ok(None) };
         let Some(mut running) = live.state.running.take() else { return Ok(None) };
         if running.cell == BOOTSTRAP_CELL {
             if let Some(error) = end.error {
@@ -325,7 +329,7 @@ impl Actor {
         let now = live.clock.now().to_string();
         live.state.record_end(&result, &now);
         live.state.last_active = Some(now);
-        self.finishing = Some(running);
+        live.finishing = Some(running);
         Ok(Some(result))
     }
 }

@@ -10,12 +10,13 @@ use dormouse_lifecycle::runs::{self, Begin, End, Outcome, run_id};
 use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, EvalStats, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall};
 use dormouse_protocol::run::{DroppedResult, Run, RunState};
+use dormouse_protocol::session::State;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::state::SessionState;
 use super::{EvalJob, Fault, QUEUED_EVALS_MAX, ended, gone};
+use crate::record::SessionState;
 
 /// What a run hears that was ended by request before its cell began.
 const CANCELLED: &str = "the run was cancelled before its cell began";
@@ -29,39 +30,39 @@ pub(crate) type RunViews = Arc<Vec<Run>>;
 
 impl Actor {
     /// Accepts a cell as a run; answers once that is committed. A key that is known, of a run or of any cell, is not begun again.
-    pub(super) async fn accept_run(&mut self, call: EvalCall) -> Result<Result<Run, ApiError>, Fault> {
+    pub(super) async fn accept_run(&mut self, call: EvalCall) -> Result<Run, Fault> {
         self.ensure_live().await?;
-        let Some(live) = &mut self.live else { return Ok(Err(gone("the session has no instance"))) };
+        let Some(live) = self.phase.live_mut() else { return Err(Fault::Refused(gone("the session has no instance"))) };
         let Some(key) = call.eval.idempotency_key.clone() else {
-            return Ok(Err(ApiError::new(ErrorCode::InvalidRequest, "a run has an idempotency key")));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, "a run has an idempotency key")));
         };
         if live.state.runs.under(&key).is_some() {
-            return Ok(self.view_of(&run_id(&key)));
+            return self.view_of(&run_id(&key)).map_err(Fault::Refused);
         }
         let (request, now) = (Json::of(&call.eval), live.clock.now().to_string());
         let request = match request {
             Ok(request) => request,
-            Err(error) => return Ok(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))),
+            Err(error) => return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))),
         };
         let known = live.state.ends.find(&key).map(|known| (known.cell, outcome_of(&known.end)));
         let under_way = self.current.iter().chain(self.queue.iter()).any(|job| job.has(&key));
         if known.is_none() && !under_way && self.queue.len() >= QUEUED_EVALS_MAX {
             let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
-            return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         }
         if let Err(refused) = live.state.runs.accept(&key, request, &now) {
             let code = match refused {
                 runs::Refused::TooMany => ErrorCode::SessionBusy,
                 runs::Refused::TooLarge => ErrorCode::SizeAdmissionError,
             };
-            return Ok(Err(ApiError::new(code, refused.to_string())));
+            return Err(Fault::Refused(ApiError::new(code, refused.to_string())));
         }
         if let Some((cell, outcome)) = known {
             live.state.runs.end(&key, End { time: now.clone(), outcome, cell });
         } else if under_way && live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
             live.state.runs.begin(&key, &now);
         }
-        (live.dirty, live.moved) = (true, true);
+        live.moved = true;
         self.commit().await?;
         if under_way {
             self.current.iter_mut().chain(self.queue.iter_mut()).filter(|job| job.has(&key)).for_each(|job| job.kept = true);
@@ -69,12 +70,12 @@ impl Actor {
             self.queue.push_back(EvalJob::of_run(call.eval, call.assignment));
         }
         self.show_runs();
-        Ok(self.view_of(&run_id(&key)))
+        self.view_of(&run_id(&key)).map_err(Fault::Refused)
     }
 
     /// Brings what was accepted and has not ended into the queue of a session that was laid back, before what came here.
     pub(super) fn queue_runs(&mut self) {
-        let Some(live) = &self.live else { return };
+        let Some(live) = self.phase.live() else { return };
         for run in live.state.runs.open().rev() {
             if let Some(job) = self.current.iter_mut().chain(self.queue.iter_mut()).find(|job| job.has(&run.key)) {
                 job.kept = true;
@@ -87,7 +88,7 @@ impl Actor {
 
     /// Notes that the cell of a run begins, before anything of it runs. False: it does not.
     pub(super) async fn begin_run(&mut self, job: &EvalJob) -> Result<bool, Fault> {
-        let Some(live) = &mut self.live else { return Ok(false) };
+        let Some(live) = self.phase.live_mut() else { return Ok(false) };
         let Some(key) = job.request.idempotency_key.clone() else { return Ok(true) };
         let now = live.clock.now().to_string();
         match live.state.runs.begin(&key, &now) {
@@ -104,8 +105,8 @@ impl Actor {
     }
 
     async fn commit_runs(&mut self) -> Result<(), Fault> {
-        if let Some(live) = &mut self.live {
-            (live.dirty, live.moved) = (true, true);
+        if let Some(live) = self.phase.live_mut() {
+            live.moved = true;
         }
         self.commit().await?;
         self.show_runs();
@@ -113,12 +114,12 @@ impl Actor {
     }
 
     /// Ends a run; answers with its end once that is committed. One that has ended stays as it is.
-    pub(super) async fn cancel_run(&mut self, id: &str) -> Result<Result<Run, ApiError>, Fault> {
+    pub(super) async fn cancel_run(&mut self, id: &str) -> Result<Run, Fault> {
         self.ensure_live().await?;
-        let Some(live) = &self.live else { return Ok(Err(gone("the session has no instance"))) };
-        let Some(run) = live.state.runs.find(id) else { return Ok(Err(not_found(id))) };
+        let Some(live) = self.phase.live() else { return Err(Fault::Refused(gone("the session has no instance"))) };
+        let Some(run) = live.state.runs.find(id) else { return Err(Fault::Refused(not_found(id))) };
         if run.end.is_some() {
-            return Ok(self.view_of(id));
+            return self.view_of(id).map_err(Fault::Refused);
         }
         let key = run.key.clone();
         if live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
@@ -132,12 +133,12 @@ impl Actor {
                 job.answer(result.clone().ok_or_else(|| gone("the session has no instance")));
             }
         }
-        Ok(self.view_of(id))
+        self.view_of(id).map_err(Fault::Refused)
     }
 
     /// Records the end of a run whose cell does not begin, or not again.
     fn end_unbegun(&mut self, key: &str, code: ErrorCode, message: &str) -> Option<EvalResult> {
-        let live = self.live.as_mut()?;
+        let live = self.phase.live_mut()?;
         let error = CellError { code, name: code.to_string(), message: message.to_owned(), stack: String::new(), line: 0, column: 0 };
         let result = EvalResult {
             ok: false,
@@ -160,17 +161,17 @@ impl Actor {
 
     /// Lets others see the runs as they are now.
     pub(super) fn show_runs(&self) {
-        let Some(live) = &self.live else { return };
+        let Some(live) = self.phase.live() else { return };
         if live.state.runs.is_empty() && self.handle.control.runs.borrow().is_none() {
             return;
         }
-        let waits = !self.executing && live.state.awaits_tool();
+        let waits = self.published == Some(State::WaitingForTool);
         self.handle.control.runs.send_replace(Some(Arc::new(views(&live.state, waits))));
     }
 
     fn view_of(&self, id: &str) -> Result<Run, ApiError> {
-        let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
-        let waits = !self.executing && live.state.awaits_tool();
+        let Some(live) = self.phase.live() else { return Err(gone("the session has no instance")) };
+        let waits = self.published == Some(State::WaitingForTool);
         views(&live.state, waits).into_iter().find(|run| run.id == id).ok_or_else(|| not_found(id))
     }
 }

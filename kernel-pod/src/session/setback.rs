@@ -6,16 +6,17 @@
 use std::collections::BTreeMap;
 
 use dormouse_engine::{Globals, HostState, Image};
-use dormouse_lifecycle::Page;
 use dormouse_lifecycle::blobs::Table;
+use dormouse_lifecycle::{Json, Page};
 use dormouse_protocol::eval::CellError;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::Actor;
+use super::phase::{Cause, Live};
 use super::run::{BOOTSTRAP_CELL, EvalEnd};
-use super::state::{RunningCell, SessionState};
 use super::{EvalJob, Fault, journal};
+use crate::record::{RunningCell, SessionState};
 
 /// A session as it answered last, where that is ahead of its last commit.
 pub(super) struct Answered {
@@ -41,13 +42,13 @@ impl Answered {
     }
 }
 
-/// A session whose instance was lost, until it has another one.
+/// What is left of an instance that was lost, until there is another one.
 #[derive(Default)]
 pub(super) struct Setback {
     /// What was answered, and the ETag of the head that it lies over.
     pub(super) answered: Option<(Box<Answered>, Option<String>)>,
     /// Entries of the journal that belong to that.
-    pub(super) journal: Vec<dormouse_lifecycle::Json>,
+    journal: Vec<Json>,
     /// The operation whose delivery the instance did not survive: it is not delivered again.
     pub(super) op: Option<u64>,
     /// The cell that cannot go on.
@@ -55,7 +56,7 @@ pub(super) struct Setback {
 }
 
 /// A cell that cannot go on. Its end is recorded before it is told.
-struct EndedCell {
+pub(super) struct EndedCell {
     running: RunningCell,
     /// Cells begun when it ended: their numbers are used up.
     cells: u64,
@@ -63,19 +64,52 @@ struct EndedCell {
     job: Option<EvalJob>,
 }
 
-/// What a failure of the instance is put down to.
-#[derive(Debug, Default)]
-pub(super) struct Blame {
-    /// A delivery.
-    pub(super) op: Option<u64>,
-    /// Something that no cell asked for: the cell that awaits goes on.
-    pub(super) is_request: bool,
+/// What was lost with an instance beside the cell that ran.
+pub(super) enum Lost {
+    Nothing,
+    /// The bootstrap code, for this reason: it would end so again.
+    Bootstrap(ApiError),
+}
+
+impl Setback {
+    /// Whoever waits for the end of a cell that is not recorded.
+    pub(super) fn into_job(self) -> Option<EvalJob> {
+        self.ended?.job
+    }
+
+    /// Applies what was answered to the image of the last commit, if `etag` names that one. Answers the record that goes with it.
+    pub(super) fn apply_answered(&mut self, image: &mut Image, etag: Option<&String>) -> Option<SessionState> {
+        let (answered, over) = self.answered.as_ref()?;
+        if over.as_ref() != etag {
+            tracing::warn!("another state was stored meanwhile; answers that were ahead of storage are lost");
+            self.answered = None;
+            self.journal.clear();
+            return None;
+        }
+        image.pages.extend(answered.pages.iter().map(|(number, page)| (*number, page.clone())));
+        (image.memory_pages, image.globals, image.host) = (answered.memory_pages, answered.globals.clone(), answered.host.clone());
+        Some(answered.state.clone())
+    }
+
+    /// Brings what was answered into the instance that was made of it: it is still to be stored. Answers the cell whose end is to be recorded.
+    pub(super) async fn bring_into(self, live: &mut Live) -> Option<EndedCell> {
+        if let Some((answered, _)) = self.answered {
+            if let Some(table) = &answered.table {
+                live.contents.go_on_from(table).await;
+            }
+            live.journal.splice(..0, self.journal);
+            live.answered = Some(answered);
+            live.litter = true;
+            live.unstored_since.get_or_insert_with(Instant::now);
+        }
+        self.ended
+    }
 }
 
 impl Actor {
     /// Keeps the state that is answered now at hand, because it is not stored.
     pub(super) async fn keep_answered(&mut self) {
-        let Some(live) = &mut self.live else { return };
+        let Some(live) = self.phase.live_mut() else { return };
         let delta = live.instance.delta();
         live.instance.mark_committed();
         let table = live.contents.changed_table().await;
@@ -95,18 +129,17 @@ impl Actor {
 
     /// Drops the instance, and what ran in it since the last answer. With an error, the cell that ran ends with that; its client hears of it once it
     /// is recorded.
-    pub(super) fn go_back(&mut self, error: Option<CellError>) {
-        let blame = std::mem::take(&mut self.blame);
-        let finishing = self.finishing.take();
-        // What only could not be stored now is delivered once more.
-        let op = blame.op.filter(|_| error.is_some());
-        let Some(mut live) = self.live.take() else { return };
-        self.lost_commit |= live.contents.may_have_left_pieces();
-        let running = live.state.running.take().or(finishing).filter(|_| !blame.is_request);
-        let ended = match (error, running) {
+    pub(super) fn go_back(&mut self, error: Option<CellError>) -> Lost {
+        let Some(mut live) = self.phase.take_live() else { return Lost::Nothing };
+        let (cause, finishing) = (live.cause, live.finishing.take());
+        let running = live.state.running.take().or(finishing).filter(|_| cause != Cause::Request);
+        let mut lost = Lost::Nothing;
+        let (op, ended) = match (error, running) {
+            // What only could not be stored now is delivered once more.
+            (None, _) => (None, None),
             (Some(error), Some(running)) if running.cell == BOOTSTRAP_CELL => {
-                self.bootstrap_ended(ApiError::new(error.code, format!("spec.bootstrap.code failed: {}: {}", error.name, error.message)));
-                None
+                lost = Lost::Bootstrap(ApiError::new(error.code, format!("spec.bootstrap.code failed: {}: {}", error.name, error.message)));
+                (cause.delivery(), None)
             }
             (Some(error), Some(mut running)) => {
                 if error.code == ErrorCode::SizeAdmissionError {
@@ -114,84 +147,47 @@ impl Actor {
                     running.console.clear();
                     running.display.clear();
                 }
-                Some(EndedCell { running, cells: live.state.cells, error, job: self.current.take() })
+                (cause.delivery(), Some(EndedCell { running, cells: live.state.cells, error, job: self.current.take() }))
             }
-            (Some(_) | None, _) => None,
+            (Some(_), None) => (cause.delivery(), None),
         };
         let mut journal = std::mem::take(&mut live.journal);
         journal.truncate(live.answered.as_ref().map_or(0, |answered| answered.journal_entries));
         let answered = live.answered.take().map(|answered| (answered, live.owned.etag.clone()));
-        self.setback = Some(Setback { answered, journal, op, ended });
-    }
-
-    /// Drops the instance and all that is not stored.
-    pub(super) fn drop_live(&mut self) {
-        self.setback = None;
-        self.finishing = None;
-        self.blame = Blame::default();
-        if let Some(live) = self.live.take() {
-            self.lost_commit |= live.contents.may_have_left_pieces();
+        if let Some(owed) = self.phase.owed_mut() {
+            owed.setback = Setback { answered, journal, op, ended };
         }
-    }
-
-    /// Lays what was answered over the image of the last commit, if `etag` names that one. Answers the record that goes with it.
-    pub(super) fn over_answered(&mut self, image: &mut Image, etag: Option<&String>) -> Option<SessionState> {
-        let setback = self.setback.as_mut()?;
-        let (answered, over) = setback.answered.as_ref()?;
-        if over.as_ref() != etag {
-            tracing::warn!(uid = %self.assignment.uid, "another state was stored meanwhile; answers that were ahead of storage are lost");
-            setback.answered = None;
-            setback.journal.clear();
-            return None;
-        }
-        image.pages.extend(answered.pages.iter().map(|(number, page)| (*number, page.clone())));
-        (image.memory_pages, image.globals, image.host) = (answered.memory_pages, answered.globals.clone(), answered.host.clone());
-        Some(answered.state.clone())
-    }
-
-    /// Brings what is left of a setback into the instance that was made: what was answered is still to be stored.
-    pub(super) async fn take_setback(&mut self) {
-        let (Some(live), Some(setback)) = (&mut self.live, &mut self.setback) else { return };
-        if let Some((answered, _)) = setback.answered.take() {
-            if let Some(table) = &answered.table {
-                live.contents.go_on_from(table).await;
-            }
-            live.journal.splice(..0, std::mem::take(&mut setback.journal));
-            live.answered = Some(answered);
-            (live.dirty, live.litter) = (true, true);
-            live.unstored_since.get_or_insert_with(Instant::now);
-        }
+        lost
     }
 
     /// Whether there are answers that only this process has, and no instance.
     pub(super) fn owes_storage(&self) -> bool {
-        self.live.is_none() && self.setback.as_ref().is_some_and(|setback| setback.answered.is_some())
+        self.phase.owed().is_some_and(|owed| owed.setback.answered.is_some())
     }
 
     /// Whether somebody waits for the end of a cell that is still to be recorded.
     pub(super) fn owes_an_end(&self) -> bool {
-        self.setback.as_ref().and_then(|setback| setback.ended.as_ref()).is_some_and(|ended| ended.job.is_some())
+        self.phase.owed().and_then(|owed| owed.setback.ended.as_ref()).is_some_and(|ended| ended.job.is_some())
     }
 
     /// Gives the client of a cell whose end cannot be recorded now another answer: it may ask again.
     pub(super) fn owe_no_longer(&mut self, error: &ApiError) {
-        let job = self.setback.as_mut().and_then(|setback| setback.ended.as_mut()).and_then(|ended| ended.job.take());
+        let job = self.phase.owed_mut().and_then(|owed| owed.setback.ended.as_mut()).and_then(|ended| ended.job.take());
         if let Some(job) = job {
             job.answer(Err(error.clone()));
         }
     }
 
-    /// Records and tells how the cell ended that was lost with the last instance.
-    pub(super) async fn record_lost(&mut self) -> Result<(), Fault> {
-        let Some(Setback { ended, .. }) = self.setback.take() else { return Ok(()) };
-        let Some(EndedCell { running, cells, error, job }) = ended else { return Ok(()) };
-        let Some(live) = &mut self.live else { return Ok(()) };
+    /// Records and tells how a cell ended that was lost with the last instance.
+    pub(super) async fn record_lost(&mut self, ended: EndedCell) -> Result<(), Fault> {
+        let EndedCell { running, cells, error, job } = ended;
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         live.state.cells = live.state.cells.max(cells);
         if live.state.running.take().is_none() {
             live.note(journal::began(&running));
         }
         live.state.running = Some(running);
-        // What was laid back may have brought the cell with it, and a retry may wait for it already.
+        // What was applied may have brought the cell with it, and a retry may wait for it already.
         let later = self.current.take();
         self.current = match (job, later) {
             (Some(mut job), later) => {

@@ -13,18 +13,18 @@ impl Actor {
     /// Commits what is not committed, keeps a copy, and frees the slot. A cell that awaits goes on at the next wake; who waits for it is told
     /// to ask again.
     pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
-        let Some(live) = &mut self.live else { return self.resolve().await };
+        let Some(live) = self.phase.live_mut() else { return self.resolve().await };
         live.note(JournalBody::Hibernated);
-        if live.dirty || live.owned.head.is_none() {
+        if live.is_dirty() || live.owned.head.is_none() {
             self.commit().await?;
         }
-        let Some(mut live) = self.live.take() else { return Ok(()) };
+        let Some(live) = self.phase.take_live() else { return Ok(()) };
         self.remember(&live);
-        self.lost_commit |= live.contents.may_have_left_pieces();
+        let mut live = *live;
         let owned = Owned { top: Top::default(), ..live.owned };
         let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
-        let kept = self.pod.cache.put(&self.assignment.uid, copy);
-        self.pod.metrics.copies(kept);
+        let kept = self.host.cache.put(&self.assignment.uid, copy);
+        self.host.metrics.copies(kept);
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())
@@ -33,7 +33,8 @@ impl Actor {
     pub(super) async fn sleep_on_request(&mut self) -> Result<(), Fault> {
         // A session that this process knows nothing of may have no head yet.
         if self.owes_storage()
-            || self.live.is_none() && self.told.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch)
+            || !self.phase.is_live()
+                && self.reported.as_ref().is_none_or(|told| told.snapshot.is_none() || told.epoch != self.assignment.epoch)
         {
             self.ensure_live().await?;
         }

@@ -7,32 +7,45 @@ use dormouse_protocol::event::EventBody;
 use dormouse_protocol::kernel::SessionReport;
 use dormouse_protocol::session::State;
 
-use super::actor::{Actor, Live};
+use super::actor::Actor;
+use super::phase::{Live, Phase};
 use crate::stored;
 
 impl Actor {
     /// Tells the operator, and the session's followers if the state is a new one.
     pub(super) fn tell(&mut self) {
-        // What is only claimed is nobody's business yet.
-        if self.claim.is_some() {
+        self.tell_as(self.report());
+    }
+
+    /// The same, while code is about to run.
+    pub(super) fn tell_in_turn(&mut self) {
+        let mut report = self.report();
+        if self.phase.live().is_some_and(|live| live.state.running.is_some()) {
+            report.state = State::Running;
+        }
+        self.tell_as(report);
+    }
+
+    fn tell_as(&mut self, report: SessionReport) {
+        // What is only claimed is nobody's business yet, nor what is not here any more.
+        if self.claim.is_some() || self.phase.is_leaving() {
             return;
         }
-        if self.live.is_none() && self.told.is_none() && self.failure.is_none() && !self.waking {
+        if matches!(self.phase, Phase::Asleep(_)) && self.reported.is_none() {
             // A task that was started for a reader knows nothing of the session yet.
             return;
         }
-        let report = self.report();
-        if self.told.as_ref() == Some(&report) {
+        if self.reported.as_ref() == Some(&report) {
             return;
         }
-        if self.told_state != Some(report.state) {
-            self.told_state = Some(report.state);
+        if self.published != Some(report.state) {
+            self.published = Some(report.state);
             self.show_runs();
             self.publish(EventBody::State { state: report.state });
         }
-        self.told = Some(report.clone());
-        self.pod.reports.session(report);
-        self.pod.metrics.live(self.pod.slots.used());
+        self.reported = Some(report.clone());
+        self.host.reports.session(report);
+        self.host.metrics.live(self.host.slots.used());
     }
 
     /// Appends to the event log, and to the streams of those who wait for the running cell.
@@ -63,36 +76,34 @@ impl Actor {
 
     /// Keeps what a report of the sleeping session will say.
     pub(super) fn remember(&mut self, live: &Live) {
-        self.told = Some(self.live_report(live));
+        self.reported = Some(self.live_report(live));
     }
 
     /// The session as it is now.
     pub(super) fn report(&self) -> SessionReport {
-        let mut report = match (&self.live, &self.told) {
+        let mut report = match (self.phase.live(), &self.reported) {
             (Some(live), _) => self.live_report(live),
-            (None, Some(told)) => told.clone(),
+            (None, Some(reported)) => reported.clone(),
             (None, None) => self.unknown_report(),
         };
         report.epoch = self.assignment.epoch;
         report.generation = self.assignment.generation;
-        report.failure = self.failure.clone();
+        report.failure = self.phase.failure().map(|failure| failure.error.clone());
         report.state = self.state(report.snapshot.is_some());
         report
     }
 
     fn state(&self, stored: bool) -> State {
-        let Some(live) = &self.live else {
-            return match (&self.failure, self.waking) {
-                (Some(_), _) => State::Failed,
-                (None, true) => State::Waking,
-                (None, false) if stored => State::Hibernated,
-                (None, false) => State::Waking,
-            };
-        };
-        match &live.state.running {
-            Some(_) if self.executing || !live.state.awaits_tool() => State::Running,
-            Some(_) => State::WaitingForTool,
-            None => State::Idle,
+        match &self.phase {
+            Phase::Failed(..) => State::Failed,
+            Phase::Waking(_) => State::Waking,
+            Phase::Asleep(_) | Phase::Leaving(_) if stored => State::Hibernated,
+            Phase::Asleep(_) | Phase::Leaving(_) => State::Waking,
+            Phase::Live(live) => match &live.state.running {
+                Some(_) if live.state.awaits_tool() => State::WaitingForTool,
+                Some(_) => State::Running,
+                None => State::Idle,
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Fault;
 use super::actor::Actor;
-use super::commit::{Attempt, Outcome};
+use super::commit::Outcome;
 use crate::metrics::CommitOutcome;
 
 /// How long a request waits for the outcome.
@@ -24,13 +24,14 @@ const TRY_WAIT_FIRST: Duration = Duration::from_secs(1);
 /// The longest wait between two of them.
 const TRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The commit.
-pub(super) struct Unresolved(Attempt);
-
-impl Unresolved {
-    pub(super) fn new(attempt: Attempt) -> Self {
-        Self(attempt)
-    }
+/// What became of a commit that was in doubt.
+enum Resolution {
+    /// Nothing is in doubt any more.
+    Settled,
+    /// It still is.
+    Unknown(ApiError),
+    /// The session is not this process's to go on with.
+    Lost(Fault),
 }
 
 /// When it is tried again without anybody asking.
@@ -54,16 +55,25 @@ impl Tries {
 impl Actor {
     /// When to try again, if nobody asks before.
     pub(super) fn resolve_at(&mut self) -> Option<Instant> {
-        if self.unresolved.is_none() && !self.owes_storage() {
+        if !self.is_in_doubt() && !self.owes_storage() {
             self.tries = None;
             return None;
         }
         Some(self.tries.get_or_insert_with(Tries::begin).next)
     }
 
+    /// Whether there is a commit that may be stored or not.
+    fn is_in_doubt(&self) -> bool {
+        self.phase.owed().is_some_and(|owed| owed.commit.is_some())
+    }
+
     /// Learns the outcome of the commit that is on its way, if there is one.
     pub(super) async fn resolve(&mut self) -> Result<(), Fault> {
-        self.resolve_within(RESOLVE_TIMEOUT).await.map_err(Fault::Failed)?
+        match self.resolve_within(RESOLVE_TIMEOUT).await {
+            Resolution::Settled => Ok(()),
+            Resolution::Unknown(error) => Err(Fault::Failed(error)),
+            Resolution::Lost(fault) => Err(fault),
+        }
     }
 
     /// Stores what is still to be stored, without anybody waiting for it.
@@ -71,11 +81,11 @@ impl Actor {
         if let Some(tries) = &mut self.tries {
             tries.later();
         }
-        if let Ok(resolved) = self.resolve_within(TRY_TIMEOUT).await {
-            self.on_result(resolved);
+        if let Resolution::Lost(fault) = self.resolve_within(TRY_TIMEOUT).await {
+            self.on_result(Err(fault));
         }
         // What cannot be done now is tried again.
-        if self.unresolved.is_none() && self.leaving.is_none() && self.owes_storage() {
+        if !self.is_in_doubt() && self.owes_storage() {
             let stored = match self.ensure_live().await {
                 Ok(_) => self.commit().await.map(drop),
                 Err(fault) => Err(fault),
@@ -84,23 +94,24 @@ impl Actor {
         }
     }
 
-    /// The outer error: it is still not known. The inner: the session is not this process's to go on with.
-    async fn resolve_within(&mut self, patience: Duration) -> Result<Result<(), Fault>, ApiError> {
-        let Some(Unresolved(mut attempt)) = self.unresolved.take().map(|unresolved| *unresolved) else { return Ok(Ok(())) };
-        let (pod, began) = (Arc::clone(&self.pod), Instant::now());
-        match attempt.drive(&pod.storage, patience).await {
+    async fn resolve_within(&mut self, limit: Duration) -> Resolution {
+        let Some(mut attempt) = self.phase.owed_mut().and_then(|owed| owed.commit.take()) else { return Resolution::Settled };
+        let (host, began) = (Arc::clone(&self.host), Instant::now());
+        match attempt.drive(&host.storage, limit).await {
             Outcome::Committed(_) => {
-                pod.metrics.commit(CommitOutcome::Committed, began.elapsed());
-                self.failure = None;
-                Ok(Ok(()))
+                host.metrics.commit(CommitOutcome::Committed, began.elapsed());
+                self.phase.forgive();
+                Resolution::Settled
             }
             Outcome::Unsent(error) | Outcome::Unknown(error) => {
-                self.unresolved = Some(Box::new(Unresolved(attempt)));
-                Err(error)
+                if let Some(owed) = self.phase.owed_mut() {
+                    owed.commit = Some(attempt);
+                }
+                Resolution::Unknown(error)
             }
             // Whatever is stored, the next wake reads it.
-            Outcome::Lost(_, Fault::Superseded | Fault::Unstored(_) | Fault::Ended(_)) => Ok(Ok(())),
-            Outcome::Lost(_, fault) => Ok(Err(fault)),
+            Outcome::Lost(_, Fault::Superseded | Fault::Unstored(_) | Fault::Ended(_)) => Resolution::Settled,
+            Outcome::Lost(_, fault) => Resolution::Lost(fault),
         }
     }
 }

@@ -12,16 +12,20 @@ use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
-use super::actor::{Actor, Live};
-use super::ops::{Caller, InFlight};
+use super::actor::Actor;
+use super::ops::InFlight;
+use super::phase::Cause;
+use super::phase::Live;
 use super::run::BOOTSTRAP_CELL;
-use super::state::SessionState;
+use super::setback::Setback;
 use super::{EvalJob, Fault, budget, engines, gone, taken_over};
 use crate::contents::Contents;
 use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
+use crate::record::SessionState;
 use crate::slots::Slot;
+use crate::tools::Caller;
 
 /// Times that head and segments are read: a commit may rewrite them between two reads.
 const RESTORE_ATTEMPTS_MAX: u32 = 3;
@@ -34,40 +38,37 @@ const FIRST_EPOCH: u64 = 1;
 pub(super) struct EngineState {
     pub(super) globals: engine::Globals,
     pub(super) host: engine::HostState,
-    /// Whether the pages are differences to the engine's base image, as the engine has them, and not contents.
-    #[serde(default)]
-    pub(super) differences: bool,
-}
-
-/// Whether the pages of `head` are contents: then the next commit writes all of them anew.
-pub(super) fn holds_contents(head: &Head) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Form {
-        #[serde(default)]
-        differences: bool,
-    }
-    !head.globals.read::<Form>().is_ok_and(|form| form.differences)
 }
 
 impl Actor {
     /// Makes the session live, if it is not. Answers where the heap came from.
     pub(super) async fn ensure_live(&mut self) -> Result<Woke, Fault> {
-        if self.live.is_some() && self.verify {
+        if self.phase.live().is_some_and(|live| live.owned.epoch < self.assignment.epoch) {
             self.verify_owned().await?;
         }
-        if self.live.is_some() && self.respec {
+        if self.phase.live().is_some_and(|live| live.state.generation < self.assignment.generation) {
             self.apply_spec().await?;
         }
-        if self.live.is_some() {
+        if self.phase.is_live() {
             return Ok(Woke::No);
         }
         self.refuse_bad_bootstrap()?;
-        let result = self.wake().await;
-        self.waking = false;
-        let woke = result?;
-        self.failure = None;
-        self.take_setback().await;
-        self.record_lost().await?;
+        let mut setback = self.phase.owed_mut().map(|owed| std::mem::take(&mut owed.setback)).unwrap_or_default();
+        let woke = match self.wake(&mut setback).await {
+            Ok(woke) => woke,
+            Err(fault) => {
+                self.phase.stop_waking();
+                if let Some(owed) = self.phase.owed_mut() {
+                    owed.setback = setback;
+                }
+                return Err(fault);
+            }
+        };
+        if let Some(live) = self.phase.live_mut()
+            && let Some(ended) = setback.bring_into(live).await
+        {
+            self.record_lost(ended).await?;
+        }
         self.bootstrap().await?;
         Ok(woke)
     }
@@ -75,28 +76,27 @@ impl Actor {
     /// The same for a session that no cell is to run in: a new one is committed, so that its head exists.
     pub(super) async fn wake_and_store(&mut self) -> Result<(), Fault> {
         self.ensure_live().await?;
-        if self.live.as_ref().is_some_and(|live| live.owned.head.is_none()) {
+        if self.phase.live().is_some_and(|live| live.owned.head.is_none()) {
             self.commit().await?;
         }
         Ok(())
     }
 
-    async fn wake(&mut self) -> Result<Woke, Fault> {
+    async fn wake(&mut self, setback: &mut Setback) -> Result<Woke, Fault> {
         self.resolve().await?;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        self.pod.storage_ready().await.map_err(Fault::Failed)?;
+        self.host.storage.ready().await.map_err(Fault::Failed)?;
         let uid = self.assignment.uid.clone();
-        let slot = self.pod.slot(&uid).await.map_err(Fault::Unavailable)?;
-        self.respec = false;
-        let copy = self.pod.cache.take(&uid).filter(|copy| !self.verify && copy.owned.epoch == self.assignment.epoch);
-        self.verify = false;
+        let slot = self.supervisor.slot(&uid).await.map_err(Fault::Unavailable)?;
+        // Under a later epoch than its own somebody else may have committed since.
+        let copy = self.host.cache.take(&uid).filter(|copy| copy.owned.epoch == self.assignment.epoch);
         if let Some(copy) = copy {
-            match Box::pin(engines::restore(&self.pod, copy.owned.head.as_deref(), &copy.image, &settings)).await {
+            match Box::pin(engines::restore(&self.host, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
-                    self.pod.metrics.woke(WakeSource::Cache);
+                    self.host.metrics.woke(WakeSource::Cache);
                     self.woke_from = WokeFrom::Memory;
-                    self.lay(instance, settings, copy.owned, copy.state, slot);
-                    if let Some(live) = &mut self.live {
+                    self.go_live(instance, settings, copy.owned, copy.state, slot, setback.op.take());
+                    if let Some(live) = self.phase.live_mut() {
                         live.journal = copy.journal;
                         live.note(JournalBody::Woke { from: Woke::Cache });
                     }
@@ -105,18 +105,18 @@ impl Actor {
                 Err(error) => tracing::error!(uid, %error, "the pod's own copy cannot be laid back; reading the store"),
             }
         }
-        self.waking = true;
+        self.phase.begin_waking();
         self.tell();
-        Box::pin(self.wake_from_storage(settings, slot)).await
+        Box::pin(self.wake_from_storage(settings, slot, setback)).await
     }
 
     pub(super) fn key(&self) -> SessionKey {
-        self.pod.config.session_key(&self.assignment.uid, &self.assignment.name)
+        self.host.session_key(&self.assignment.uid, &self.assignment.name)
     }
 
     /// What is known to have been stored: by status, or by this process, which told of it and may not have been heard yet.
     pub(super) fn anchor(&self) -> Option<Anchor> {
-        let told = self.told.as_ref().and_then(|told| told.snapshot.as_ref()).map(Anchor::from);
+        let told = self.reported.as_ref().and_then(|told| told.snapshot.as_ref()).map(Anchor::from);
         Anchor::later(self.assignment.anchor, told)
     }
 
@@ -124,19 +124,19 @@ impl Actor {
     pub(super) fn acquire(&self, stored: Option<(Result<Head, HeadError>, String)>) -> Acquire {
         let epoch = self.assignment.epoch;
         match acquire::acquire(self.key(), epoch, self.anchor().as_ref().map(Anchor::version), stored) {
-            Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, self.pod.boot())) => {
+            Acquire::Restore(owned) if owned.head.as_ref().is_some_and(|head| claim::taken(head, epoch, &self.host.boot)) => {
                 Acquire::Stale { epoch }
             }
             acquired => acquired,
         }
     }
 
-    async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot) -> Result<Woke, Fault> {
+    async fn wake_from_storage(&mut self, settings: engine::Settings, slot: Slot, setback: &mut Setback) -> Result<Woke, Fault> {
         let mut missing = None;
         for _ in 0..RESTORE_ATTEMPTS_MAX {
             // Most sessions are of the current engine: an instance for one is made while the head is on its way.
-            let (key, current) = (self.key(), self.pod.engines.current());
-            let (stored, blank) = tokio::join!(self.pod.storage.head(&key, self.anchor()), async { current.blank(&settings) });
+            let (key, current) = (self.key(), self.host.engines.current());
+            let (stored, blank) = tokio::join!(self.host.storage.head(&key, self.anchor()), async { current.blank(&settings) });
             let stored = stored.map_err(Fault::Failed)?;
             let blank = blank.map_err(|error| Fault::Unavailable(internal(&error)))?;
             let owned = match self.acquire(stored) {
@@ -145,16 +145,16 @@ impl Actor {
                     return self.begin_as_fork(settings, owned, slot).await;
                 }
                 Acquire::Fresh(owned) => {
-                    self.pod.metrics.woke(WakeSource::Fresh);
-                    self.lay(blank.fresh(), settings, owned, SessionState::fresh(&self.assignment), slot);
+                    self.host.metrics.woke(WakeSource::Fresh);
+                    self.go_live(blank.fresh(), settings, owned, SessionState::fresh(&self.assignment), slot, None);
                     return Ok(Woke::No);
                 }
                 Acquire::Restore(owned) => owned,
                 other => return Err(gone_from_head(&other)),
             };
             let Some(head) = owned.head.clone() else { continue };
-            let engine = engines::of(&self.pod, &head).await?;
-            let Some((segments, source)) = self.pod.storage.segments_from(&head).await.map_err(Fault::Failed)? else {
+            let engine = engines::of(&self.host, &head).await?;
+            let Some((segments, source)) = self.host.storage.segments_from(&head).await.map_err(Fault::Failed)? else {
                 // A predecessor's commit may have rewritten them between the two reads. Under the same head they are lost.
                 if missing == owned.etag {
                     return Err(corrupt(&"the head names a segment that is not in the store"));
@@ -162,8 +162,8 @@ impl Actor {
                 missing = owned.etag;
                 continue;
             };
-            let mut image = image(&engine, &head, &segments)?;
-            let answered = self.over_answered(&mut image, owned.etag.as_ref());
+            let mut image = image(&head, &segments)?;
+            let answered = setback.apply_answered(&mut image, owned.etag.as_ref());
             let instance =
                 if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
             let instance = instance.map_err(|error| corrupt(&error))?;
@@ -171,11 +171,11 @@ impl Actor {
                 Some(answered) => answered,
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
             };
-            self.pod.metrics.woke(source);
+            self.host.metrics.woke(source);
             self.woke_from = if source == WakeSource::Disk { WokeFrom::Disk } else { WokeFrom::Storage };
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
-            self.lay(instance, settings, owned, state, slot);
-            if let Some(live) = &mut self.live {
+            self.go_live(instance, settings, owned, state, slot, setback.op.take());
+            if let Some(live) = self.phase.live_mut() {
                 live.note(JournalBody::Woke { from: Woke::Storage });
             }
             return Ok(Woke::Storage);
@@ -184,19 +184,17 @@ impl Actor {
         Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
     }
 
-    /// Takes a restored instance into use: what was under way goes on.
-    pub(super) fn lay(
+    /// Takes an instance into use: what was under way goes on, but for the operation `lost`, whose delivery the instance before did not survive.
+    pub(super) fn go_live(
         &mut self,
         mut instance: engine::Instance,
         settings: engine::Settings,
         owned: Owned,
         mut state: SessionState,
         slot: Slot,
+        lost: Option<u64>,
     ) {
-        let mut dirty = false;
-        if let Some(op) = self.setback.as_mut().and_then(|setback| setback.op.take()) {
-            dirty |= state.pending.remove(&op).is_some();
-        }
+        let moved = lost.is_some_and(|op| state.pending.remove(&op).is_some());
         state.generation = self.assignment.generation;
         state.spec = self.assignment.spec.clone();
         if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
@@ -212,15 +210,15 @@ impl Actor {
                 kept: false,
             });
         }
-        let clock = self.pod.environment.clock;
+        let clock = self.host.environment.clock;
         let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());
         let epoch = self.assignment.epoch;
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
-        let litter = first || std::mem::take(&mut self.lost_commit);
+        let litter = first || self.phase.owed().is_some_and(|owed| owed.litter);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
-        let contents = Arc::new(Contents::new(Arc::clone(&self.pod), self.key(), epoch, owned.head.as_deref()));
+        let contents = Arc::new(Contents::new(self.host.backing(), self.key(), epoch, owned.head.as_deref()));
         instance.set_blobs(Some(self.modules(&contents)));
-        self.live = Some(Live {
+        self.phase.go_live(Live {
             instance,
             settings,
             owned,
@@ -228,8 +226,9 @@ impl Actor {
             state,
             in_flight,
             slot,
-            dirty,
-            moved: dirty,
+            cause: Cause::default(),
+            finishing: None,
+            moved,
             answered: None,
             appends: false,
             unstored_since,
@@ -258,7 +257,7 @@ impl Actor {
     pub(super) fn caller(&self) -> Option<Caller> {
         let broker = self.assignment.spec.tool_broker_ref.as_ref()?.name.clone();
         Some(Caller {
-            tools: Arc::clone(&self.pod.tools),
+            tools: Arc::clone(&self.host.tools),
             broker,
             namespace: self.assignment.namespace.clone(),
             session: self.assignment.name.clone(),
@@ -270,14 +269,18 @@ impl Actor {
 
     /// After a later epoch came to a live session: is what we hold still what is stored?
     pub(super) async fn verify_owned(&mut self) -> Result<(), Fault> {
-        let stored = self.pod.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
+        let stored = self.host.storage.head(&self.key(), self.anchor()).await.map_err(Fault::Unavailable)?;
         let etag = stored.map(|(_, etag)| etag);
-        self.verify = false;
-        if self.live.as_ref().is_some_and(|live| live.owned.etag != etag) {
-            tracing::info!(uid = %self.assignment.uid, "another pod has committed meanwhile; restoring");
-            self.drop_live();
-            if let Some(job) = self.current.take() {
-                job.answer(Err(Fault::Superseded.error()));
+        let epoch = self.assignment.epoch;
+        match self.phase.live_mut() {
+            Some(live) if live.owned.etag == etag => live.owned.epoch = epoch,
+            None => {}
+            Some(_) => {
+                tracing::info!(uid = %self.assignment.uid, "another pod has committed meanwhile; restoring");
+                self.phase.take_live();
+                if let Some(job) = self.current.take() {
+                    job.answer(Err(Fault::Superseded.error()));
+                }
             }
         }
         Ok(())
@@ -285,19 +288,18 @@ impl Actor {
 
     /// Brings a changed spec into force. Limits of the heap are the instance's, so a change lays the memory into a new one.
     async fn apply_spec(&mut self) -> Result<(), Fault> {
-        self.respec = false;
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
-        let modules = self.live.as_ref().map(|live| self.modules(&live.contents));
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let modules = self.phase.live().map(|live| self.modules(&live.contents));
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         live.state.generation = self.assignment.generation;
         live.state.spec = self.assignment.spec.clone();
-        (live.dirty, live.moved) = (true, true);
+        live.moved = true;
         if live.settings == settings {
             live.instance.set_blobs(modules);
             return Ok(());
         }
         self.commit().await?;
-        let Some(live) = &mut self.live else { return Ok(()) };
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let engine = live.instance.engine().clone();
         live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Unstored(internal(&error)))?;
         live.instance.set_blobs(modules);
@@ -307,14 +309,9 @@ impl Actor {
 }
 
 /// The image that head and segments are.
-pub(crate) fn image(engine: &engine::Engine, head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
-    let mut pages = assemble(head, segments).map_err(|error| corrupt(&error))?;
-    let EngineState { globals, host, differences } = head.globals.read().map_err(|error| corrupt(&error))?;
-    if !differences {
-        for (number, page) in &mut pages {
-            *page = engine.difference(*number, page);
-        }
-    }
+pub(crate) fn image(head: &Head, segments: &[Bytes]) -> Result<engine::Image, Fault> {
+    let pages = assemble(head, segments).map_err(|error| corrupt(&error))?;
+    let EngineState { globals, host } = head.globals.read().map_err(|error| corrupt(&error))?;
     let memory_pages = head.memory_pages.saturating_mul(dormouse_lifecycle::PAGES_PER_MEMORY_PAGE);
     Ok(engine::Image { memory_pages, globals, host, pages })
 }

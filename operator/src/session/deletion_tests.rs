@@ -85,6 +85,7 @@ async fn context(server: Arc<Server>) -> Context {
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
         recorder: Recorder::new(client.clone(), "test".into()),
         metrics: OperatorMetrics::register(&Metrics::new()).unwrap(),
+        revisions: std::sync::Arc::default(),
         caches: Caches {
             sessions: Writer::default().as_reader(),
             pools: Writer::default().as_reader(),

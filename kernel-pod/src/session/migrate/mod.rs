@@ -12,17 +12,16 @@ use std::time::Duration;
 use dormouse_engine::{EngineError, Instance, Settings};
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_protocol::history::{JournalBody, JournalEntry, Migration, NotCarried};
-use dormouse_protocol::kernel::{JournalCall, StoredCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
-use super::state::Pending;
 use super::{Fault, Reply, budget, gone};
 use crate::contents::Contents;
 use crate::modules::{Modules, PACKAGE_PREFIX};
-use crate::pod::Pod;
+use crate::record::Pending;
+use crate::stored;
 use plan::{Plan, plan};
 use replay::{Replay, files, globals};
 
@@ -48,80 +47,70 @@ struct Replayed {
 impl Actor {
     /// Answers a request to migrate.
     pub(super) async fn answer_migrate(&mut self, dry_run: bool, reply: Reply<Migration>) {
-        let result = self.migrate(dry_run).await;
+        let (control, cut) = (Arc::clone(&self.handle.control), CancellationToken::new());
+        control.set_abortable(Some(cut.clone()));
+        let result = self.migrate(dry_run, &cut).await;
+        control.set_abortable(None);
         let answer = self.settle_answer(result);
         let _ = reply.send(answer);
     }
 
-    /// Moves the session to the current engine; with `dry_run`, only tells what would come of it. An error of the answer leaves the session as it is.
-    async fn migrate(&mut self, dry_run: bool) -> Result<Result<Migration, ApiError>, Fault> {
+    /// Moves the session to the current engine, unless `cut` is cancelled; with `dry_run`, only tells what would come of it.
+    async fn migrate(&mut self, dry_run: bool, cut: &CancellationToken) -> Result<Migration, Fault> {
         self.ensure_live().await?;
-        let Some(live) = &self.live else { return Ok(Err(gone("the session has no instance"))) };
-        let (from, to) = (live.instance.engine().digest().to_string(), self.pod.engines.current().digest().to_string());
+        let live = self.phase.live().ok_or_else(|| Fault::Refused(no_instance()))?;
+        let (from, to) = (live.instance.engine().digest().to_string(), self.host.engines.current().digest().to_string());
         if live.state.running.is_some() {
             let message = "a cell of the session awaits something: wait for it, or interrupt it";
-            return Ok(Err(ApiError::new(ErrorCode::SessionBusy, message)));
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         }
         let mut report = Migration { from: from.clone(), to: to.clone(), dry_run, ..Migration::default() };
         if from == to {
-            return Ok(Ok(report));
+            return Ok(report);
         }
-        if live.dirty || live.owned.head.is_none() {
+        if live.is_dirty() || live.owned.head.is_none() {
             self.commit().await?;
         }
-        let entries = match self.whole_journal().await {
-            Ok(entries) => entries,
-            Err(error) => return Ok(Err(error)),
-        };
+        let entries = self.whole_journal().await.map_err(Fault::Refused)?;
         if !dry_run {
             let label = format!("engine-{}", from.get(..LABEL_DIGITS).unwrap_or_default());
-            if let Err(error) = self.make_checkpoint(label.clone(), None).await? {
-                return Ok(Err(error));
-            }
+            self.make_checkpoint(label.clone(), None).await?;
             report.checkpoint = Some(label);
         }
         let plan = plan(&entries);
         report.notes.clone_from(&plan.notes);
-        let contents = match self.replays_contents().await {
-            Ok(contents) => contents,
-            Err(error) => return Ok(Err(error)),
-        };
-        let replayed = match self.replay_and_compare(plan, &contents, &mut report).await {
+        let contents = self.replays_contents().await.map_err(Fault::Refused)?;
+        let replayed = match self.replay_and_compare(plan, &contents, &mut report, cut).await {
             Ok(replayed) => replayed,
             Err(error) => {
                 contents.discard().await;
-                return Ok(Err(error));
+                return Err(Fault::Refused(error));
             }
         };
         if dry_run {
             replayed.contents.discard().await;
-            return Ok(Ok(report));
+            return Ok(report);
         }
         self.take_over(replayed).await;
         self.note_migration(from, to);
         self.commit().await?;
         report.migrated = true;
-        Ok(Ok(report))
+        Ok(report)
     }
 
     fn note_migration(&mut self, from: String, to: String) {
-        if let Some(live) = &mut self.live {
+        if let Some(live) = self.phase.live_mut() {
             live.note(JournalBody::Migrated { from, to });
         }
     }
 
     async fn whole_journal(&self) -> Result<Vec<JournalEntry>, ApiError> {
-        let pod = Pod::of(Arc::clone(&self.pod));
-        let session = StoredCall {
-            namespace: self.assignment.namespace.clone(),
-            name: self.assignment.name.clone(),
-            uid: self.assignment.uid.clone(),
-            anchor: self.anchor(),
-        };
+        let storage = &self.host.storage;
         let mut entries: Vec<JournalEntry> = Vec::new();
         loop {
             let after = entries.last().map_or(0, |last| last.seq);
-            let page = pod.stored_journal(&JournalCall { session: session.clone(), after, limit: JOURNAL_PAGE }).await?;
+            let Some(stored) = stored::read(storage, &self.key(), u64::MAX, self.anchor()).await? else { return Ok(entries) };
+            let page = stored::journal(storage, stored, after, JOURNAL_PAGE).await?;
             if let Some(damage) = page.damage {
                 return Err(ApiError::new(ErrorCode::SnapshotCorrupt, format!("the journal cannot be read as a whole: {damage}")));
             }
@@ -135,36 +124,37 @@ impl Actor {
 
     /// What the replay's instance has outside its heap.
     async fn replays_contents(&self) -> Result<Arc<Contents>, ApiError> {
-        let Some(live) = &self.live else { return Err(gone("the session has no instance")) };
+        let Some(live) = self.phase.live() else { return Err(no_instance()) };
         let head = live.owned.head.as_deref();
-        let contents = Arc::new(Contents::empty(Arc::clone(&self.pod), self.key(), self.assignment.epoch, head));
+        let contents = Arc::new(Contents::empty(self.host.backing(), self.key(), self.assignment.epoch, head));
         // Its cells find the packages that they found, and no others.
         contents.carry(&live.contents, PACKAGE_PREFIX).await;
         Ok(contents)
     }
 
     /// Replays and compares, unless somebody interrupts that or it takes too long. The session itself is as it was until it has ended.
-    async fn replay_and_compare(&mut self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
-        let handle = self.handle.clone();
-        let cut = CancellationToken::new();
-        handle.control.set_abortable(Some(cut.clone()));
+    async fn replay_and_compare(
+        &mut self,
+        plan: Plan,
+        contents: &Arc<Contents>,
+        report: &mut Migration,
+        cut: &CancellationToken,
+    ) -> Result<Replayed, ApiError> {
         let work = async {
             let mut replayed = self.replay(plan, contents, report).await?;
             self.compare(&mut replayed, report).await?;
             Ok(replayed)
         };
-        let replayed = tokio::select! {
+        tokio::select! {
             replayed = tokio::time::timeout(MIGRATION_TIMEOUT, work) => replayed.unwrap_or_else(|_| Err(took_too_long())),
             () = cut.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the migration was interrupted; the session goes on under its engine")),
-        };
-        handle.control.set_abortable(None);
-        replayed
+        }
     }
 
     /// Runs the cells of the plan in a new instance.
     async fn replay(&self, plan: Plan, contents: &Arc<Contents>, report: &mut Migration) -> Result<Replayed, ApiError> {
         let settings = budget::settings(&self.assignment.spec)?;
-        let mut instance = self.pod.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
+        let mut instance = self.host.engines.current().create(&settings).map_err(|error| spent(0, &error))?;
         instance.set_blobs(Some(Arc::new(Modules::closed(Arc::clone(contents)))));
         let mut replay = Replay::new(instance, budget::budget(&self.assignment.spec, None));
         if let Some(bootstrap) = self.assignment.spec.bootstrap.as_ref().filter(|bootstrap| !bootstrap.code.trim().is_empty()) {
@@ -197,7 +187,7 @@ impl Actor {
 
     /// Says which globals and contexts are missing or other ones. A context is carried as it is.
     async fn compare(&mut self, replayed: &mut Replayed, report: &mut Migration) -> Result<(), ApiError> {
-        let Some(live) = &mut self.live else { return Err(gone("the session has no instance")) };
+        let Some(live) = self.phase.live_mut() else { return Err(no_instance()) };
         let budget = replayed.replay.budget;
         let before = copy(&mut live.instance, &replayed.settings)?;
         let before = globals(before, &budget).await.map_err(|error| spent(0, &error))?;
@@ -221,7 +211,7 @@ impl Actor {
     /// Puts the replayed instance in the place of the one that was.
     async fn take_over(&mut self, replayed: Replayed) {
         let modules = self.modules(&replayed.contents);
-        let Some(live) = &mut self.live else { return };
+        let Some(live) = self.phase.live_mut() else { return };
         let Replayed { replay, contents, settings } = replayed;
         contents.carry(&live.contents, CONTEXT_PREFIX).await;
         let now = live.clock.now_ms();
@@ -234,7 +224,7 @@ impl Actor {
         live.instance.set_blobs(Some(modules));
         live.contents = contents;
         live.settings = settings;
-        (live.dirty, live.moved) = (true, true);
+        live.moved = true;
         live.in_flight = super::ops::InFlight::resume(&live.state, live.clock, None);
     }
 }
@@ -255,6 +245,10 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
         Some(_) => None,
     };
     before.iter().filter_map(other).collect()
+}
+
+fn no_instance() -> ApiError {
+    gone("the session has no instance")
 }
 
 fn took_too_long() -> ApiError {

@@ -1,4 +1,8 @@
 //! What of a session is not in its heap: it rides in the head, so that any process can go on where this one stopped.
+//!
+//! It must not know who reads or writes it.
+
+mod operations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +15,7 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
 
-use super::operations::Operations;
+pub(crate) use operations::Operations;
 
 /// Version of this record.
 const STATE_VERSION: u32 = 1;

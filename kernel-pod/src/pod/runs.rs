@@ -6,11 +6,11 @@ use dormouse_protocol::ApiError;
 use dormouse_protocol::kernel::{CancelRunCall, EvalCall, RunsCall};
 use dormouse_protocol::run::{Run, RunList, WAIT_SECONDS_MAX};
 
-use crate::claim::key_fits;
-use crate::pod::Pod;
+use super::Pod;
+use super::claimed::key_fits;
+use crate::record::SessionState;
 use crate::session::Message;
 use crate::session::runs::{RunViews, views};
-use crate::session::state::SessionState;
 
 impl Pod {
     /// Accepts a cell as a run; answers once that is committed.
@@ -30,7 +30,7 @@ impl Pod {
     pub async fn cancel_run(&self, call: CancelRunCall) -> Result<Run, ApiError> {
         let assignment = call.assignment.clone();
         self.admit(&assignment)?;
-        let handle = self.shared.registry.get_or_start(&self.shared, &assignment);
+        let handle = self.start(&assignment);
         let _cancelling = handle.control.cancel(&call.run);
         self.ask(&assignment, |reply| Message::CancelRun(Box::new(call), reply)).await
     }
@@ -52,7 +52,7 @@ impl Pod {
             let _ = tokio::time::timeout(wait, seen.wait_for(ended)).await;
             let views = seen.borrow().clone();
             if let Some(views) = views {
-                let now = self.shared.environment.clock.now().to_string();
+                let now = self.host().environment.clock.now().to_string();
                 let alive = |run: &Run| Run { heartbeat_at: (!run.state.is_end()).then(|| now.clone()), ..run.clone() };
                 return Ok(RunList { items: wanted(call, views.iter()).map(alive).collect(), continue_token: None });
             }

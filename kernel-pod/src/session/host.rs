@@ -1,0 +1,77 @@
+//! What a session may ask of the process that it runs in, and nothing else: it knows neither the pod nor who else runs there.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dormouse_engine::Engines;
+use dormouse_lifecycle::SessionKey;
+use dormouse_protocol::ApiError;
+use dormouse_protocol::kernel::Assignment;
+
+use super::{Handle, Message};
+use crate::cache::Cache;
+use crate::contents::Backing;
+use crate::environment::Environment;
+use crate::metrics::Metrics;
+use crate::report::Reports;
+use crate::scheduler::Scheduler;
+use crate::slots::{Slot, Slots};
+use crate::storage::Storage;
+use crate::tools::Tools;
+
+/// What the sessions of a process share.
+pub(crate) struct Host {
+    /// The random name of the process.
+    pub boot: String,
+    /// The tenant whose sessions run here.
+    pub namespace: String,
+    /// Before every key in the store: empty, or ending in `/`.
+    pub store_prefix: String,
+    /// Clock and threads.
+    pub environment: Environment,
+    /// The engines, by digest.
+    pub engines: Engines,
+    /// Who of them runs next.
+    pub scheduler: Scheduler,
+    /// The store.
+    pub storage: Arc<Storage>,
+    /// The way to brokers.
+    pub tools: Arc<dyn Tools>,
+    /// Copies of those that sleep.
+    pub cache: Cache,
+    /// Who holds an instance.
+    pub slots: Arc<Slots>,
+    /// What the operator is told.
+    pub reports: Arc<Reports>,
+    /// What `/metrics` is told.
+    pub metrics: Metrics,
+}
+
+impl Host {
+    /// Where a session of the process's tenant is stored.
+    pub(crate) fn session_key(&self, uid: &str, name: &str) -> SessionKey {
+        SessionKey { store_prefix: self.store_prefix.clone(), tenant: self.namespace.clone(), uid: uid.to_owned(), name: name.to_owned() }
+    }
+
+    /// Where contents outside a heap are.
+    pub(crate) fn backing(&self) -> Backing {
+        Backing { storage: Arc::clone(&self.storage), threads: self.environment.threads }
+    }
+}
+
+/// Whoever starts sessions: what a session needs of it that concerns others.
+#[async_trait]
+pub(crate) trait Supervisor: Send + Sync {
+    /// A slot for the session, if need be that of the one which has been idle the longest.
+    ///
+    /// # Errors
+    /// Every slot is held by a session that has work.
+    async fn slot(&self, uid: &str) -> Result<Slot, ApiError>;
+
+    /// The task of a session takes nothing more: the next request begins another one.
+    fn ended(&self, uid: &str, task: &Handle);
+
+    /// A request that came to a task at its end, for the task that begins under this assignment. Where there is no room for it, whoever waits is told
+    /// that the task has ended.
+    fn pass_on(self: Arc<Self>, assignment: &Assignment, message: Message);
+}
