@@ -169,7 +169,10 @@ impl Actor {
             if job.kept {
                 match self.begin_run(&job).await {
                     Ok(true) => {}
-                    Ok(false) => continue,
+                    Ok(false) => {
+                        self.answer_over(job);
+                        continue;
+                    }
                     Err(fault) => {
                         self.on_result(Err(fault));
                         continue;

@@ -104,6 +104,14 @@ impl Actor {
         Ok(true)
     }
 
+    /// Tells those who wait for a run that does not begin how it has ended.
+    pub(super) fn answer_over(&self, job: EvalJob) {
+        let key = job.request.idempotency_key.clone().unwrap_or_default();
+        let known = self.phase.live().and_then(|live| live.state.ends.find(&key));
+        let cancelled = || Err(ApiError::new(ErrorCode::Interrupted, CANCELLED));
+        job.answer(known.map_or_else(cancelled, |known| ended::answer(&known, &key)));
+    }
+
     async fn commit_runs(&mut self) -> Result<(), Fault> {
         if let Some(live) = self.phase.live_mut() {
             live.moved = true;
