@@ -25,7 +25,7 @@ pub struct ServerArgs {
     /// Namespace of the sessions.
     #[arg(long, short, global = true, env = "DORMOUSE_NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Bearer token: a Kubernetes token in a cluster, none for `dormouse dev`.
+    /// Bearer token: an API key or a Kubernetes token in a cluster, none for `dormouse dev`.
     #[arg(long, global = true, env = "DORMOUSE_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 }
@@ -65,4 +65,10 @@ pub enum Command {
     Files(verbs::files::Args),
     /// Make a session that begins as what another one is, or was.
     Fork(verbs::history::ForkArgs),
+    /// List cells that were left to run by themselves, wait for one, or end one.
+    Runs(verbs::runs::Args),
+    /// Make, list and revoke API keys of the namespace.
+    Keys(verbs::keys::Args),
+    /// Speak the Model Context Protocol on standard input and output.
+    Mcp,
 }

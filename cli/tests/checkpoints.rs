@@ -1,4 +1,4 @@
-//! The commands that `docs/checkpoints.md` and `docs/files.md` show print what they say.
+//! The commands that `docs/checkpoints.md`, `docs/files.md` and `docs/clients.md` show print what they say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -8,7 +8,7 @@ use support::Dev;
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
 
 /// Pages, each with the commands that it has at least.
-const PAGES: [(&str, usize); 2] = [("checkpoints.md", 12), ("files.md", 7)];
+const PAGES: [(&str, usize); 3] = [("checkpoints.md", 12), ("files.md", 7), ("clients.md", 5)];
 
 /// What stands before a command's input, as in bash.
 const INPUT: &str = " <<< ";

@@ -115,7 +115,7 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Sessi
 }
 
 /// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.
-async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
+pub(crate) async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, KernelError>>,
 {

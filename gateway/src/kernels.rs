@@ -8,19 +8,24 @@ use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
+    eval::WOKE_HEADER,
     file::{FileCall, FileEntry, FileList},
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
-        Anchor, Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, ReportLine,
-        RestoreCall, SessionReport, StoredCall, StoredStatus,
+        Anchor, Assignment, CancelRunCall, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo,
+        ReportLine, RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
     },
+    run::{Run, RunList},
 };
 use dormouse_service::{
     tls::{Identity, PeerClient, Process},
     wire::SendError,
 };
 use futures::{Stream, StreamExt as _, stream::BoxStream};
-use reqwest::{Method, RequestBuilder, Response, header::ACCEPT};
+use reqwest::{
+    Method, RequestBuilder, Response,
+    header::{ACCEPT, HeaderValue},
+};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -102,6 +107,8 @@ pub type Lines = BoxStream<'static, Result<Piece, KernelError>>;
 
 /// The answer to a cell, an `EvalResult` in JSON.
 pub struct Answer {
+    /// How it was served, as the pod says it.
+    pub woke: Option<HeaderValue>,
     /// All of it, or its first bytes.
     pub start: Bytes,
     /// What follows, of a long one.
@@ -159,20 +166,37 @@ impl Kernels {
     pub async fn eval(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Answer, KernelError> {
         let request = send_with(self.request(pod, Method::POST, "/v1/eval"), call, unwritten);
         let mut response = checked(self.client.send(request).await?).await?;
+        let woke = response.headers().get(WOKE_HEADER).cloned();
         let mut start = BytesMut::new();
         while let Some(chunk) = response.chunk().await? {
             start.extend_from_slice(&chunk);
             if start.len() > ANSWER_KEPT_BYTES_MAX {
-                return Ok(Answer { start: start.freeze(), rest: Some(response.bytes_stream().boxed()) });
+                return Ok(Answer { woke, start: start.freeze(), rest: Some(response.bytes_stream().boxed()) });
             }
         }
-        Ok(Answer { start: start.freeze(), rest: None })
+        Ok(Answer { woke, start: start.freeze(), rest: None })
     }
 
     /// Runs a cell and streams its events; the last line is `final`.
     pub async fn eval_events(&self, pod: &KernelPod, call: &EvalCall, unwritten: Option<Unwritten>) -> Result<Lines, KernelError> {
         let request = send_with(self.request(pod, Method::POST, "/v1/eval").header(ACCEPT, NDJSON), call, unwritten);
         Ok(lines(checked(self.client.send(request).await?).await?))
+    }
+
+    /// Accepts a cell as a run.
+    pub async fn accept_run(&self, pod: &KernelPod, call: &EvalCall) -> Result<Run, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/runs/accept", call)).await?).await
+    }
+
+    /// Ends a run.
+    pub async fn cancel_run(&self, pod: &KernelPod, call: &CancelRunCall) -> Result<Run, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/runs/cancel", call)).await?).await
+    }
+
+    /// Runs of a session. Any pod of its namespace can tell; the one that has it waits as long as the call says.
+    pub async fn runs(&self, pod: &KernelPod, call: &RunsCall) -> Result<RunList, KernelError> {
+        let timeout = ORDER_TIMEOUT + Duration::from_millis(call.wait_ms);
+        json(self.client.send(self.order(pod, "/v1/runs/look", call).timeout(timeout)).await?).await
     }
 
     /// The session's events.

@@ -7,31 +7,37 @@
 
 use std::{sync::Arc, time::Duration};
 
+use auth::keys::{KeyStore, Keys};
 use axum::middleware::from_fn_with_state;
 use dormouse_service::{
     Clock, Ids, Metrics,
     memory::{self, Memory},
     public::{self, Limits},
+    tls::DoorCertificate,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub mod access;
 pub mod auth;
 mod claim;
 pub mod desires;
 pub mod directory;
+mod doors;
 pub mod files;
 pub mod history;
 pub mod journey;
 pub mod kernels;
 mod local;
 mod metrics;
+pub mod origins;
 mod placement;
 mod problem;
 pub mod router;
 pub mod routes;
 #[cfg(feature = "kubernetes")]
 pub mod run;
+pub mod runs;
 pub mod service;
 mod single_flight;
 pub mod state;
@@ -55,6 +61,9 @@ pub struct Gateway {
     limits: Limits,
     is_local: bool,
     memory: Memory,
+    keys: Option<Arc<dyn KeyStore>>,
+    certificate: Option<DoorCertificate>,
+    origins: origins::Origins,
 }
 
 impl Gateway {
@@ -70,13 +79,47 @@ impl Gateway {
         let metrics = metrics::GatewayMetrics::register(&registry);
         let router = router::Router::new(directory, kernels, metrics.clone());
         let limits = Limits { drain_timeout: DRAIN_TIMEOUT, ..Limits::default() };
-        Self { router, authenticator, registry, metrics, limits, is_local: false, memory: Memory::unlimited() }
+        Self {
+            router,
+            authenticator,
+            registry,
+            metrics,
+            limits,
+            is_local: false,
+            memory: Memory::unlimited(),
+            keys: None,
+            certificate: None,
+            origins: origins::Origins::default(),
+        }
     }
 
     /// Answers only requests to loopback hosts that no page of another origin sent.
     #[must_use]
     pub fn local(mut self) -> Self {
         self.is_local = true;
+        self
+    }
+
+    /// Takes API keys that `store` has, beside the credentials that it takes anyway.
+    #[must_use]
+    pub fn with_keys(mut self, store: Arc<dyn KeyStore>) -> Self {
+        let directory = Arc::clone(self.router.directory());
+        self.authenticator = Arc::new(Keys::new(Arc::clone(&store), directory, self.authenticator));
+        self.keys = Some(store);
+        self
+    }
+
+    /// Lets web pages of these origins call.
+    #[must_use]
+    pub fn with_origins(mut self, origins: origins::Origins) -> Self {
+        self.origins = origins;
+        self
+    }
+
+    /// Speaks TLS to clients, and nothing else.
+    #[must_use]
+    pub fn with_certificate(mut self, certificate: DoorCertificate) -> Self {
+        self.certificate = Some(certificate);
         self
     }
 
@@ -120,6 +163,9 @@ impl Gateway {
             metrics: self.metrics.clone(),
             shutdown,
             is_local: self.is_local,
+            keys: self.keys.clone(),
+            origins: self.origins.clone(),
+            sockets: doors::ws::Sockets::default(),
         };
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
     }
@@ -132,7 +178,7 @@ impl Gateway {
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
         let desires = tokio::spawn(self.background_wakes(shutdown.clone()));
-        public::serve(listener, self.routes(shutdown.clone()), self.limits, shutdown).await;
+        public::serve_with(listener, self.routes(shutdown.clone()), self.limits, self.certificate.clone(), shutdown).await;
         desires.abort();
     }
 }

@@ -51,6 +51,10 @@ impl IntoResponse for Problem {
     }
 }
 
+/// Marks an answer that is no success and has its body already, in another protocol's form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whole;
+
 /// What a failure of the directory means to a client that asked about `key`.
 #[must_use]
 pub fn of_directory(error: DirectoryError, key: &Key) -> ApiError {
@@ -133,6 +137,9 @@ pub async fn with_request_id(mut request: Request, next: Next) -> Response {
 fn problem_in(response: &Response) -> Option<ApiError> {
     if let Some(Problem(error)) = response.extensions().get::<Problem>() {
         return Some(error.clone());
+    }
+    if response.extensions().get::<Whole>().is_some() {
+        return None;
     }
     match response.status() {
         StatusCode::NOT_FOUND => {

@@ -1,18 +1,23 @@
 //! The gateway's process in a cluster: flags in, everything wired, served until told to stop.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use dormouse_service::{
     AdminArgs, Readiness, TlsArgs,
     admin::AdminServer,
     memory::{Memory, MemoryArgs},
-    tls::{PeerClient, TlsFiles},
+    tls::{DoorCertificate, PeerClient, TlsFiles},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Directory, Gateway, Kernels, auth::kubernetes::KubernetesAuthenticator, directory::kubernetes::KubernetesDirectory};
+use crate::{
+    Directory, Gateway, Kernels,
+    auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator},
+    directory::kubernetes::KubernetesDirectory,
+    origins::Origins,
+};
 
 /// How often readiness is looked at while something is missing, and how often a missing certificate.
 const READY_POLL: Duration = Duration::from_millis(250);
@@ -32,6 +37,15 @@ pub struct Args {
     /// How much memory there is.
     #[command(flatten)]
     pub memory: MemoryArgs,
+    /// Folder with tls.crt and tls.key of the HTTP API, read again when they change; without it the API is plain HTTP.
+    #[arg(long, env = "DORMOUSE_DOOR_TLS_DIR", value_name = "FOLDER")]
+    pub door_tls_dir: Option<PathBuf>,
+    /// Namespace of the gateway's own, where API keys are kept; without it there are none.
+    #[arg(long, env = "DORMOUSE_KEYS_NAMESPACE", value_name = "NAMESPACE")]
+    pub keys_namespace: Option<String>,
+    /// Origins of web pages that may call, such as https://app.example; several with commas between them. None by default.
+    #[arg(long, env = "DORMOUSE_ALLOWED_ORIGINS", value_name = "ORIGINS", value_delimiter = ',')]
+    pub allowed_origins: Vec<String>,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -54,9 +68,18 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let watching = CancellationToken::new();
     let directory = KubernetesDirectory::start(client.clone(), &watching);
     let kernels = Kernels::new(PeerClient::new(tls)?);
-    let authenticator = Arc::new(KubernetesAuthenticator::new(client, args.token_audience));
-    let gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
-    let gateway = gateway.within(Memory::of_process(&args.memory));
+    let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
+    let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
+    gateway = gateway.within(Memory::of_process(&args.memory));
+    if let Some(namespace) = &args.keys_namespace {
+        gateway = gateway.with_keys(Arc::new(KeyObjects::new(client, namespace)));
+    }
+    let origins = args.allowed_origins.iter().map(String::as_str).filter(|origin| !origin.is_empty());
+    gateway = gateway.with_origins(Origins::new(origins).context("--allowed-origins")?);
+    if let Some(folder) = &args.door_tls_dir {
+        let certificate = DoorCertificate::load(folder).with_context(|| format!("--door-tls-dir {}", folder.display()))?;
+        gateway = gateway.with_certificate(certificate);
+    }
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     tokio::spawn(shutdown.clone().run_until_cancelled_owned(async move {
         loop {

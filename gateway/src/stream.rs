@@ -26,6 +26,8 @@ use crate::{
 
 /// Lines that a slow client may be behind before its pod has to wait.
 pub const LINES_QUEUED_MAX: usize = 64;
+/// A stream in which nothing happens says so this often: what lies between client and gateway need not take it for dead.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes of an event before its payload.
 const HEAD_BYTES_MAX: usize = 4 << 10;
 /// While a followed session has no process, the directory is looked at this often at least.
@@ -65,6 +67,16 @@ impl Queue {
     fn new() -> (Self, Frames) {
         let (frames, receiver) = mpsc::channel(LINES_QUEUED_MAX);
         (Self { frames, room: Arc::new(Semaphore::new(QUEUED_BYTES_MAX)) }, receiver)
+    }
+
+    /// Sends if there is room; leaves it if there is none.
+    fn try_send(&self, bytes: Bytes) -> Result<(), Closed> {
+        let Ok(room) = u32::try_from(bytes.len()) else { return Ok(()) };
+        let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(room) else { return Ok(()) };
+        match self.frames.try_send(Frame { bytes, _room: room }) {
+            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Closed),
+        }
     }
 
     async fn send(&self, bytes: Bytes) -> Result<(), Closed> {
@@ -119,10 +131,13 @@ async fn skip(lines: &mut Lines) -> Result<(), KernelError> {
 }
 
 /// The client's end: what it has seen, and how it wants to see it.
+#[derive(Clone)]
 struct Client {
     queue: Queue,
     framing: Framing,
     last_seq: u64,
+    /// The id of the session whose events it sees.
+    session: String,
 }
 
 /// The client has gone, or the gateway stops.
@@ -132,6 +147,26 @@ impl Client {
     async fn send(&mut self, seq: u64, line: &[u8]) -> Result<(), Closed> {
         self.last_seq = self.last_seq.max(seq);
         self.queue.send(frame(self.framing, seq, line)).await
+    }
+
+    /// Waits for what comes next, and lets the client know that somebody does.
+    async fn beating<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Closed> {
+        let mut next = std::pin::pin!(next);
+        loop {
+            tokio::select! {
+                biased;
+                came = &mut next => return Ok(came),
+                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => self.beat()?,
+            }
+        }
+    }
+
+    /// A heartbeat is no entry of the log and repeats the last `seq`. A client that does not read needs none.
+    fn beat(&self) -> Result<(), Closed> {
+        let (session_id, seq) = (self.session.clone(), self.last_seq);
+        let event = Event { protocol_version: PROTOCOL_VERSION, session_id, seq, body: EventBody::Heartbeat {} };
+        let line = serde_json::to_vec(&event).map_err(|_| Closed)?;
+        self.queue.try_send(frame(self.framing, seq, &line))
     }
 
     /// Sends a line whose first bytes have come; the others follow. A client that has seen half a line sees no other one.
@@ -149,9 +184,9 @@ impl Client {
     }
 
     /// Tells why a stream ends early. Carries the last `seq` again, so that a client that goes on after it misses nothing.
-    async fn send_error(&mut self, session: &str, error: &ApiError) {
+    async fn send_error(&mut self, error: &ApiError) {
         let body = EventBody::Error { code: error.code, message: error.message.clone() };
-        let event = Event { protocol_version: PROTOCOL_VERSION, session_id: session.to_owned(), seq: self.last_seq, body };
+        let event = Event { protocol_version: PROTOCOL_VERSION, session_id: self.session.clone(), seq: self.last_seq, body };
         if let Ok(line) = serde_json::to_vec(&event) {
             // A client that has gone needs no reason.
             let _ = self.send(self.last_seq, &line).await;
@@ -188,7 +223,8 @@ pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: Str
     let cell = Cell { router: router.clone(), key: key.clone(), eval, request_id };
     let (lines, route) = cell.open(&mut journey).await?;
     let (queue, receiver) = Queue::new();
-    let client = Client { queue, framing: Framing::Ndjson, last_seq: 0 };
+    let session = session_id(&route.record.uid);
+    let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session };
     tokio::spawn(cell.pump(journey, client, lines, route));
     Ok(receiver)
 }
@@ -221,9 +257,10 @@ impl Cell {
                 self.router.failed(&mut journey, &route, broke).await?;
                 self.open(&mut journey).await
             };
-            match again.await {
-                Ok(opened) => (lines, route) = opened,
-                Err(error) => return client.send_error(&session_id(&route.record.uid), &error).await,
+            match client.beating(again).await {
+                Ok(Ok(opened)) => (lines, route) = opened,
+                Ok(Err(error)) => return client.send_error(&error).await,
+                Err(Closed) => return,
             }
         }
     }
@@ -242,7 +279,7 @@ impl From<Closed> for Broke {
 
 /// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.
 async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
-    while let Some(piece) = lines.next().await {
+    while let Some(piece) = client.beating(lines.next()).await? {
         let line = match piece.map_err(Broke::Kernel)? {
             Piece::Line(line) => line,
             Piece::Begin(begin) => {
@@ -292,11 +329,12 @@ pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: Cancel
     });
     let (lines, route) = sent.await?;
     let (queue, receiver) = Queue::new();
+    let session = session_id(&route.record.uid);
     let follower = Follower {
         router: router.clone(),
         key: key.clone(),
         uid: route.record.uid.clone(),
-        client: Client { queue, framing: wanted.framing, last_seq: wanted.after },
+        client: Client { queue, framing: wanted.framing, last_seq: wanted.after, session },
         follow: wanted.follow,
     };
     tokio::spawn(async move { shutdown.run_until_cancelled(follower.pump(lines, route.placement.epoch)).await });
@@ -332,20 +370,22 @@ impl Follower {
             if ended_well && !self.follow {
                 return;
             }
+            let mut client = self.client.clone();
             let reopened = tokio::select! {
                 biased;
                 () = gone.closed() => return,
-                reopened = self.reopen(epoch) => reopened,
+                reopened = client.beating(self.reopen(epoch)) => reopened,
             };
+            let Ok(reopened) = reopened else { return };
             match reopened {
                 Ok(opened) => (lines, epoch) = opened,
-                Err(error) => return self.client.send_error(&session_id(&self.uid), &error).await,
+                Err(error) => return self.client.send_error(&error).await,
             }
         }
     }
 
     async fn forward(&mut self, lines: &mut Lines) -> Result<(), Broke> {
-        while let Some(piece) = lines.next().await {
+        while let Some(piece) = self.client.beating(lines.next()).await? {
             let line = match piece.map_err(Broke::Kernel)? {
                 Piece::Line(line) => line,
                 Piece::Begin(begin) => {
@@ -402,7 +442,7 @@ mod tests {
 
     fn client() -> (Client, Frames) {
         let (queue, receiver) = Queue::new();
-        (Client { queue, framing: Framing::Ndjson, last_seq: 0 }, receiver)
+        (Client { queue, framing: Framing::Ndjson, last_seq: 0, session: "s_1".to_owned() }, receiver)
     }
 
     fn lines(lines: &[&'static str]) -> Lines {
@@ -434,6 +474,33 @@ mod tests {
         assert!(matches!(broke, Err(Broke::Kernel(KernelError::Refused(refusal))) if refusal.code == ErrorCode::SessionGone));
         drop(client);
         assert!(frames.recv().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_in_which_nothing_happens_says_so_at_most_every_15_seconds() {
+        let (mut client, mut frames) = client();
+        let began = tokio::time::Instant::now();
+        let events = [r#"{"seq":7,"type":"log","payload":{}}"#, r#"{"seq":8,"type":"final","payload":{"ok":true}}"#];
+        let slow = futures::stream::iter(events).then(|line| async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok(Piece::Line(Bytes::from_static(line.as_bytes())))
+        });
+        let forwarding = tokio::spawn(async move { forward(&mut slow.boxed(), &mut client).await.is_ok() });
+        let (mut last, mut beats, mut kinds) = (began, 0, Vec::new());
+        while let Some(frame) = frames.recv().await {
+            let now = tokio::time::Instant::now();
+            assert!(now - last <= Duration::from_secs(15), "{:?}", now - last);
+            last = now;
+            let head = Head::read(&frame.bytes).unwrap();
+            if head.type_ == "heartbeat" {
+                beats += 1;
+                assert_eq!(head.seq, if kinds.is_empty() { 0 } else { 7 }, "it repeats the last position");
+            } else {
+                kinds.push(head.type_);
+            }
+        }
+        assert!(forwarding.await.unwrap() && beats >= 8, "{beats}");
+        assert_eq!(kinds, ["log", "final"]);
     }
 
     fn long(seq: u64, end: bool) -> Lines {

@@ -9,7 +9,7 @@ use std::{path::Path, sync::Arc};
 use dormouse_crds::session::{KernelSessionSpec, Placement, Source};
 use dormouse_gateway::{
     Directory,
-    auth::{Access, AuthError, Authenticator as _, Caller, Verb, kubernetes::KubernetesAuthenticator},
+    auth::{Access, AuthError, Authenticator as _, Caller, Part, Verb, kubernetes::KubernetesAuthenticator},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
 };
 use dormouse_testkit::{apiserver::ApiServer, soak};
@@ -194,11 +194,13 @@ async fn rights_are_the_clusters(server: &ApiServer, authenticator: &KubernetesA
     for bad in [None, Some(""), Some("nonsense"), Some(elsewhere.as_str())] {
         assert!(matches!(authenticator.authenticate(bad).await, Err(AuthError::Unauthenticated)), "{bad:?}");
     }
-    let access = |namespace: &str, verb, eval| Access { namespace: namespace.into(), name: Some("a".into()), verb, eval };
-    assert!(authenticator.authorize(&caller, &access("team", Verb::Create, true)).await.is_ok());
-    for denied in [access("team", Verb::Get, false), access("team", Verb::Create, false), access("other", Verb::Create, true)] {
+    let access = |namespace: &str, verb, part| Access { namespace: namespace.into(), name: Some("a".into()), verb, part };
+    assert!(authenticator.authorize(&caller, &access("team", Verb::Create, Part::Eval)).await.is_ok());
+    for denied in
+        [access("team", Verb::Get, Part::Session), access("team", Verb::Create, Part::Session), access("other", Verb::Create, Part::Eval)]
+    {
         assert!(matches!(authenticator.authorize(&caller, &denied).await, Err(AuthError::Forbidden { .. })), "{denied:?}");
     }
     let nobody = Caller { user: "system:anonymous".into(), ..Caller::default() };
-    assert!(authenticator.authorize(&nobody, &access("team", Verb::Create, true)).await.is_err());
+    assert!(authenticator.authorize(&nobody, &access("team", Verb::Create, Part::Eval)).await.is_err());
 }

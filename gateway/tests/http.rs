@@ -92,12 +92,7 @@ async fn a_local_gateway_is_no_web_pages() {
 #[tokio::test]
 async fn documented_paths_that_are_not_built_say_so() {
     let (_folder, client) = client().await;
-    for (method, path) in [
-        ("GET", "/v1/namespaces/default/sessions/a/ws"),
-        ("POST", "/v1/namespaces/default/sessions/a/approvals/1"),
-        ("GET", "/v1/namespaces/default/usage"),
-        ("POST", "/sessions"),
-    ] {
+    for (method, path) in [("POST", "/v1/namespaces/default/sessions/a/approvals/1"), ("GET", "/v1/namespaces/default/usage")] {
         let (status, body) = client.json(method, path, json!({})).await;
         assert_eq!((status, body["error"]["code"].as_str()), (501, Some("NotSupported")), "{method} {path}: {body}");
     }
@@ -217,4 +212,88 @@ async fn a_refusal_tells_nothing_about_what_exists() {
         let (there, missing) = answers.split_at(answers.len() / 2);
         assert_eq!(there, missing);
     }
+}
+
+#[tokio::test]
+async fn pages_of_named_origins_may_call_and_no_others() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let origins = dormouse_gateway::origins::Origins::new(["https://app.example"]).unwrap();
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default())).with_origins(origins);
+    let client = serve_routes(gateway).await;
+    let ask = async |method: &str, path: &str, headers: &[(&'static str, &'static str)]| {
+        let request = headers.iter().fold(client.request(method, path), |request, (name, value)| request.header(*name, *value));
+        request.send().await.unwrap()
+    };
+    let preflight = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
+    let answer = ask("OPTIONS", SESSIONS, &preflight).await;
+    assert_eq!((answer.status().as_u16(), answer.headers()["access-control-allow-origin"].to_str().unwrap()), (204, "https://app.example"));
+    assert!(answer.headers()["access-control-allow-headers"].to_str().unwrap().contains("authorization"));
+    assert!(!answer.headers().contains_key("access-control-allow-credentials"));
+    let answer = ask("GET", SESSIONS, &[("origin", "https://app.example")]).await;
+    assert_eq!((answer.status().as_u16(), answer.headers()["access-control-allow-origin"].to_str().unwrap()), (200, "https://app.example"));
+    for foreign in ["https://evil.example", "null"] {
+        let answer = ask("GET", SESSIONS, &[("origin", foreign)]).await;
+        assert!(!answer.headers().contains_key("access-control-allow-origin"), "{foreign}");
+        let answer = ask("OPTIONS", SESSIONS, &[("origin", foreign), ("access-control-request-method", "POST")]).await;
+        assert_eq!(answer.status(), 405, "{foreign}");
+        let answer = ask("GET", "/ws?id=a", &[("origin", foreign), ("upgrade", "websocket"), ("connection", "upgrade")]).await;
+        assert_eq!(answer.status(), 403, "{foreign}");
+    }
+}
+
+/// Keeps the lines of the access log of its thread.
+#[derive(Clone, Default)]
+struct Kept(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl tracing::field::Visit for Kept {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.lock().unwrap().push(format!("{field}={value:?}"));
+    }
+}
+
+impl tracing::Subscriber for Kept {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == dormouse_gateway::access::TARGET
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn every_request_has_a_line_in_the_access_log_and_no_body_has() {
+    let kept = Kept::default();
+    let _guard = tracing::subscriber::set_default(kept.clone());
+    let (_folder, client) = client().await;
+    let path = format!("{SESSIONS}/a");
+    client.json("POST", SESSIONS, json!({"name": "a", "labels": {"secret": "in-the-body"}})).await;
+    client.request("DELETE", &format!("{path}?x=in-the-query")).header("x-request-id", "r-1").send().await.unwrap();
+    let lines = kept.0.lock().unwrap().join(" ");
+    for part in [
+        "user=\"local\"",
+        "method=POST",
+        "status=201",
+        "method=DELETE",
+        &format!("object=\"{path}\""),
+        "request_id=\"r-1\"",
+        "audit=\"delete\"",
+        "ms=",
+    ] {
+        assert!(lines.contains(part), "{part}: {lines}");
+    }
+    assert!(!lines.contains("in-the-body") && !lines.contains("in-the-query"), "{lines}");
 }

@@ -1,6 +1,7 @@
 //! A kernel pod as a whole: what its sessions share, and what it can be asked.
 
 mod claimed;
+mod runs;
 mod stored;
 
 use std::sync::Arc;

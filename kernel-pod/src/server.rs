@@ -9,13 +9,14 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
-use dormouse_protocol::eval::EvalResult;
+use dormouse_protocol::eval::{EvalResult, WOKE_HEADER};
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
-    Assignment, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall, SessionReport,
-    StoredCall, StoredStatus,
+    Assignment, CancelRunCall, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall,
+    RunsCall, SessionReport, StoredCall, StoredStatus,
 };
+use dormouse_protocol::run::{Run, RunList};
 use dormouse_protocol::session::session_id;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::error::ApiResult;
@@ -71,6 +72,9 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
         .route("/v1/migrate", post(migrate))
+        .route("/v1/runs/accept", post(accept_run))
+        .route("/v1/runs/cancel", post(cancel_run))
+        .route("/v1/runs/look", post(runs))
         .route("/v1/files/list", post(files::list))
         .route("/v1/files/read", post(files::read))
         .route("/v1/files/write", post(files::write))
@@ -104,7 +108,8 @@ async fn eval(State(app): State<App>, headers: HeaderMap, Claimed(call, claim): 
     let wants_events = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains(NDJSON));
     tracing::debug!(request_id = %call.request_id, session = %call.assignment.name, "eval");
     if !wants_events {
-        return Ok(Json(app.pod.eval_claimed(call, claim).await?).into_response());
+        let result = app.pod.eval_claimed(call, claim).await?;
+        return Ok(([(WOKE_HEADER, result.stats.served.to_string())], Json(result)).into_response());
     }
     let id = session_id(&call.assignment.uid);
     let mut running = app.pod.eval_streaming(call, claim).await?;
@@ -170,6 +175,18 @@ async fn restore(State(app): State<App>, ApiJson(call): ApiJson<RestoreCall>) ->
 
 async fn migrate(State(app): State<App>, ApiJson(call): ApiJson<MigrateCall>) -> ApiResult<Json<Migration>> {
     Ok(Json(app.pod.migrate(call.assignment, call.dry_run).await?))
+}
+
+async fn accept_run(State(app): State<App>, ApiJson(call): ApiJson<EvalCall>) -> ApiResult<Json<Run>> {
+    Ok(Json(app.pod.accept_run(call).await?))
+}
+
+async fn cancel_run(State(app): State<App>, ApiJson(call): ApiJson<CancelRunCall>) -> ApiResult<Json<Run>> {
+    Ok(Json(app.pod.cancel_run(call).await?))
+}
+
+async fn runs(State(app): State<App>, ApiJson(call): ApiJson<RunsCall>) -> ApiResult<Json<RunList>> {
+    Ok(Json(app.pod.runs(&call).await?))
 }
 
 async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<CheckpointList>> {

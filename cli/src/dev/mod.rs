@@ -24,7 +24,7 @@ use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
     Directory, Gateway, Kernels,
-    auth::loopback::Loopback,
+    auth::{keys::file::KeyFile, loopback::Loopback},
     directory::folder::{FolderDirectory, StaticPod},
 };
 use dormouse_kernel::{Pod, PodConfig};
@@ -47,6 +47,8 @@ const STORE_PREFIX: &str = "";
 const SYSTEM: &str = "dormouse-system";
 /// Where the gateway listens, and where the client's verbs look for it.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7777";
+/// Where API keys are kept, without their secrets.
+const KEYS_FILE: &str = "keys.json";
 /// Live sessions that fit.
 const SLOTS: u32 = 10_000;
 /// Bytes for copies of sleeping sessions.
@@ -142,7 +144,8 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
             inner.run_until_cancelled(collected).await;
         }
     });
-    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).local();
+    let keys = Arc::new(KeyFile::open(&args.data.join(KEYS_FILE)).context("cannot read the API keys")?);
+    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).with_keys(keys).local();
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
     sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;

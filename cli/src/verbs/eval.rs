@@ -26,6 +26,9 @@ pub struct Args {
     /// A retry with the same key gets the first answer and runs nothing.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Do not wait: print the run that the cell becomes. `dormouse runs wait` waits for its end.
+    #[arg(long)]
+    background: bool,
     /// How to print the answer.
     #[arg(long, short, value_enum, default_value_t)]
     output: Output,
@@ -44,6 +47,11 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         filename: None,
     };
     cell::ensure(client, &args.session).await?;
+    if args.background {
+        let accepted = client.eval_later(&args.session, &request).await?;
+        screen.line(Tone::Plain, &accepted.run)?;
+        return Ok(true);
+    }
     match args.output {
         Output::Text => cell::run(client, &args.session, &request, screen).await,
         Output::Json => {

@@ -6,7 +6,10 @@ pub mod eval;
 pub mod file;
 pub mod files;
 pub mod history;
+pub mod keys;
 pub mod logs;
+pub mod mcp;
+pub mod runs;
 pub mod sessions;
 
 /// The session that verbs use when none is named.

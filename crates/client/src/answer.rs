@@ -16,6 +16,17 @@ pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result
     serde_json::from_slice(&body).map_err(|error| Error::Garbled { status, reason: error.to_string() })
 }
 
+/// Sends, and reads an answer of JSON that says itself whether it is a success; `None` for one without content.
+pub(crate) async fn any(request: RequestBuilder) -> Result<Option<Vec<u8>>, Error> {
+    let response = request.send().await?;
+    let is_json =
+        response.headers().get(reqwest::header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if is_json {
+        return read(response).await.map(Some);
+    }
+    checked(response).await.map(|_| None)
+}
+
 /// Sends, and reads an answer without content.
 pub(crate) async fn empty(request: RequestBuilder) -> Result<(), Error> {
     successful(request).await.map(drop)
@@ -37,7 +48,10 @@ pub(crate) async fn bytes(request: RequestBuilder) -> Result<impl Stream<Item = 
 }
 
 async fn successful(request: RequestBuilder) -> Result<Response, Error> {
-    let response = request.send().await?;
+    checked(request.send().await?).await
+}
+
+async fn checked(response: Response) -> Result<Response, Error> {
     if response.status().is_success() {
         return Ok(response);
     }

@@ -19,6 +19,8 @@ use dormouse_protocol::{
     history::{
         Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession,
     },
+    key::{CreateKey, KeyList, NewKey},
+    run::{Run, RunList, RunState},
     session::{CreateSession, Session, SessionList},
 };
 use futures::Stream;
@@ -26,7 +28,7 @@ use reqwest::{
     Method, RequestBuilder, Url,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use error::Error;
 
@@ -48,6 +50,20 @@ pub struct Patch {
     /// Of the labels; `None` removes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// What is answered to a cell that nobody waits for.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    /// The run's id.
+    pub run: String,
+    /// Where it is.
+    pub state: RunState,
+    /// Its path on the server.
+    pub url: String,
+    /// The key under which the cell is recorded.
+    pub idempotency_key: String,
 }
 
 /// A namespace of a gateway. Clones share connections.
@@ -309,6 +325,82 @@ impl Client {
     pub async fn remove_file(&self, name: &str, path: &str, recursive: bool) -> Result<(), Error> {
         let query = [("recursive", if recursive { "true" } else { "false" })];
         answer::empty(self.file(Method::DELETE, name, path)?.query(&query)).await
+    }
+
+    /// Leaves a cell to run by itself; `wait_for_run` tells what has become of it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn eval_later(&self, name: &str, cell: &EvalRequest) -> Result<Accepted, Error> {
+        answer::json(self.request(Method::POST, &[name, "eval"])?.header("prefer", "respond-async").json(cell)).await
+    }
+
+    /// The runs of a session, newest first: one page of at most 64.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn runs(&self, name: &str) -> Result<RunList, Error> {
+        answer::json(self.request(Method::GET, &[name, "runs"])?).await
+    }
+
+    /// A run, when it has ended or so many seconds have passed.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn wait_for_run(&self, name: &str, run: &str, wait_seconds: u64) -> Result<Run, Error> {
+        answer::json(self.request(Method::GET, &[name, "runs", run])?.query(&[("waitSeconds", wait_seconds)])).await
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn cancel_run(&self, name: &str, run: &str) -> Result<Run, Error> {
+        answer::json(self.request(Method::POST, &[name, "runs", run, "cancel"])?).await
+    }
+
+    /// Makes an API key for the namespace. Its secret is in this answer and nowhere else.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn create_key(&self, key: &CreateKey) -> Result<NewKey, Error> {
+        answer::json(self.http.post(self.keys(&[])?).json(key)).await
+    }
+
+    /// The API keys of the namespace.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn list_keys(&self) -> Result<KeyList, Error> {
+        answer::json(self.http.get(self.keys(&[])?)).await
+    }
+
+    /// Revokes an API key.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn revoke_key(&self, name: &str) -> Result<(), Error> {
+        answer::empty(self.http.delete(self.keys(&[name])?)).await
+    }
+
+    /// Passes a message of the Model Context Protocol on, and gives what is answered; nothing to a notification. `revision` is the one that the
+    /// client and the server have agreed on.
+    ///
+    /// # Errors
+    /// The gateway cannot be reached, or refuses the client.
+    pub async fn mcp(&self, message: Vec<u8>, revision: Option<&str>) -> Result<Option<Vec<u8>>, Error> {
+        let mut request = self.http.post(below(&self.server, &["mcp"])?).body(message);
+        request = request.header("content-type", "application/json").header(ACCEPT, "application/json, text/event-stream");
+        request = request.header("dormouse-namespace", &self.namespace);
+        if let Some(revision) = revision {
+            request = request.header("mcp-protocol-version", revision);
+        }
+        answer::any(request).await
+    }
+
+    fn keys(&self, path: &[&str]) -> Result<Url, Error> {
+        let segments: Vec<&str> = ["v1", "namespaces", &self.namespace, "keys"].into_iter().chain(path.iter().copied()).collect();
+        below(&self.server, &segments)
     }
 
     fn file(&self, method: Method, name: &str, path: &str) -> Result<RequestBuilder, Error> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Json, segment::sha256_hex};
 
-/// Ends that are kept; the oldest goes first.
+/// Ends that are kept, of runs and of other cells each; the oldest goes first.
 pub const ENDS_MAX: usize = 32;
 
 /// Bytes of JSON of an end that is kept whole. Of a larger one its digest is kept.
@@ -31,6 +31,9 @@ struct End {
     key: String,
     cell: u64,
     end: Stored,
+    /// Whether it is the end of a run: others do not push it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    run: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +73,15 @@ pub enum Kept<'a> {
 impl Ends {
     /// Records how the cell of this number ended that ran under `key`. A key has one end: a later one is not taken.
     pub fn record(&mut self, key: &str, cell: u64, end: Json) {
+        self.keep(key, cell, end, false);
+    }
+
+    /// The same of a run's cell.
+    pub fn record_run(&mut self, key: &str, cell: u64, end: Json) {
+        self.keep(key, cell, end, true);
+    }
+
+    fn keep(&mut self, key: &str, cell: u64, end: Json, run: bool) {
         if self.find(key).is_some() {
             return;
         }
@@ -79,9 +91,12 @@ impl Ends {
         } else {
             Stored::Digest(Digest { bytes: bytes as u64, sha256: sha256_hex(end.text().as_bytes()) })
         };
-        self.ends.push_back(End { key: digits(key), cell, end });
-        while self.ends.len() > ENDS_MAX {
-            self.ends.pop_front();
+        self.ends.push_back(End { key: digits(key), cell, end, run });
+        let alike = self.ends.iter().filter(|end| end.run == run).count();
+        if alike > ENDS_MAX
+            && let Some(oldest) = self.ends.iter().position(|end| end.run == run)
+        {
+            self.ends.remove(oldest);
         }
     }
 
@@ -148,6 +163,16 @@ mod tests {
         assert_eq!(ends.find("key-1"), None);
         assert_eq!(ends.find("key-2"), Some(Known { cell: 2, end: Kept::Whole(&json!(2).into()) }));
         assert_eq!(ends.find("key-33").map(|known| known.cell), Some(33));
+    }
+
+    #[test]
+    fn other_cells_do_not_push_out_the_end_of_a_run() {
+        let mut ends = Ends::default();
+        ends.record_run("run", 1, json!(1).into());
+        for cell in 0..=ENDS_MAX as u64 {
+            ends.record(&format!("key-{cell}"), cell, json!(cell).into());
+        }
+        assert!(ends.find("run").is_some() && ends.find("key-0").is_none());
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub mod orphans;
 pub mod placement;
 pub mod prepare;
 pub mod recover;
+pub mod runs;
 pub mod segment;
 pub mod stride;
 pub mod sweep;

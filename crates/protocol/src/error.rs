@@ -67,6 +67,10 @@ pub enum ErrorCode {
     SnapshotCorrupt,
     /// There is no such file.
     FileNotFound,
+    /// There is no such run, or it ended so long ago that it is forgotten.
+    RunNotFound,
+    /// The events that were asked for are no longer retained.
+    EventsExpired,
     /// What is there is not what `If-Match` or `If-None-Match` demands.
     PreconditionFailed,
     /// The range lies outside of the content.
@@ -89,10 +93,10 @@ impl ErrorCode {
             Self::InvalidRequest | Self::SyntaxError | Self::ToolArgsInvalid => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden | Self::ToolDenied | Self::EgressDenied => 403,
-            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound => 404,
+            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound | Self::RunNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict => 409,
-            Self::SessionGone => 410,
+            Self::SessionGone | Self::EventsExpired => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
             Self::SizeAdmissionError | Self::OutputLimitError => 413,

@@ -95,6 +95,44 @@ pub enum Woke {
     Storage,
 }
 
+/// Where the heap came from that a request was served with, as the header of its answer says it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Served {
+    /// Whether, and from where.
+    pub from: WokeFrom,
+    /// Milliseconds that waking took.
+    pub ms: f64,
+}
+
+/// As [`Woke`], and more exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WokeFrom {
+    /// It was live, or new.
+    #[default]
+    No,
+    /// From the pod's own copy.
+    Memory,
+    /// The head from object storage, all else from the pod's disk.
+    Disk,
+    /// From object storage.
+    Storage,
+}
+
+impl std::fmt::Display for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let from = match self.from {
+            WokeFrom::No => "no",
+            WokeFrom::Memory => "memory",
+            WokeFrom::Disk => "disk",
+            WokeFrom::Storage => "storage",
+        };
+        write!(f, "{from}; dur={:.3}", self.ms)
+    }
+}
+
+/// Header of an answer that says how it was served, as [`Served`] is written.
+pub const WOKE_HEADER: &str = "dormouse-woke";
+
 /// What a cell cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -113,6 +151,9 @@ pub struct EvalStats {
     pub tool_calls: u32,
     /// Whether the session had to be woken.
     pub woke: Woke,
+    /// The same for the header.
+    #[serde(skip)]
+    pub served: Served,
 }
 
 /// The answer of a cell. A script's own failure is `ok: false`, not an HTTP error.

@@ -19,6 +19,9 @@
 //! | `POST /v1/files/read` | [`crate::file::FileCall`] | the content, 200, 206 or 304 | gateway |
 //! | `POST /v1/files/write` | bytes of a [`crate::file::FileCall`] (u32 LE), it, the content | [`crate::file::FileEntry`] once it is committed; 201 for a new file | gateway |
 //! | `POST /v1/files/remove` | [`crate::file::FileCall`] | 204 once it is committed | gateway |
+//! | `POST /v1/runs/accept` | [`EvalCall`] | [`crate::run::Run`] once it is committed that the cell will run | gateway |
+//! | `POST /v1/runs/cancel` | [`CancelRunCall`] | [`crate::run::Run`] once its end is committed | gateway |
+//! | `POST /v1/runs/look` | [`RunsCall`] | [`crate::run::RunList`]; any pod of the namespace answers, the session's own knows more | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
@@ -205,6 +208,30 @@ pub struct EvalCall {
     /// The client's request id, for logs.
     #[serde(default)]
     pub request_id: String,
+}
+
+/// Body of `POST /v1/runs/cancel`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelRunCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// The run.
+    pub run: String,
+}
+
+/// Body of `POST /v1/runs/look`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunsCall {
+    /// The session.
+    pub session: StoredCall,
+    /// Only this run; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// How long to wait for the end of that run, in milliseconds. A pod that does not run the session answers at once.
+    #[serde(default)]
+    pub wait_ms: u64,
 }
 
 /// Body of `POST /v1/events`.

@@ -12,6 +12,8 @@ pub mod event;
 pub mod file;
 pub mod history;
 pub mod kernel;
+pub mod key;
+pub mod run;
 pub mod session;
 
 pub use error::{ApiError, ErrorBody, ErrorCode};

@@ -21,15 +21,21 @@ use axum::{Router, body::Body};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     time::{Instant, Sleep, sleep_until},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
+
+use crate::tls::DoorCertificate;
 
 /// How long to wait after a failed accept: the process is out of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -74,6 +80,17 @@ impl Default for Limits {
 
 /// Serves a router to anybody until `shutdown` is cancelled, then lets the requests in flight end.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
+    serve_with(listener, router, limits, None, shutdown).await;
+}
+
+/// The same behind TLS, if there is a certificate.
+pub async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    certificate: Option<DoorCertificate>,
+    shutdown: CancellationToken,
+) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Room::default());
     loop {
@@ -83,8 +100,12 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
         };
         match accepted {
             Ok((stream, _)) => {
-                if let Some(seat) = room.enter(limits) {
-                    tokio::spawn(connection(stream, router.clone(), limits, seat, graceful.watcher()));
+                let Some(seat) = room.enter(limits) else { continue };
+                let (router, watcher) = (router.clone(), graceful.watcher());
+                let _ = stream.set_nodelay(true);
+                match certificate.as_ref().map(DoorCertificate::config) {
+                    None => drop(tokio::spawn(connection(stream, router, limits, seat, watcher))),
+                    Some(config) => drop(tokio::spawn(secured(stream, config, router, limits, seat, watcher))),
                 }
             }
             Err(error) => {
@@ -99,8 +120,23 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, seat: Seat, watcher: hyper_util::server::graceful::Watcher) {
-    let _ = stream.set_nodelay(true);
+/// A connection that speaks TLS. Its handshake is a time without a request.
+async fn secured(stream: TcpStream, config: Arc<rustls::ServerConfig>, router: Router, limits: Limits, seat: Seat, watcher: Watcher) {
+    let accepted = tokio::select! {
+        accepted = TlsAcceptor::from(config).accept(stream) => accepted,
+        () = seat.evicted.cancelled() => return,
+        () = seat.activity.idle_for(limits.idle_timeout) => return,
+    };
+    match accepted {
+        Ok(stream) => connection(stream, router, limits, seat, watcher).await,
+        Err(error) => tracing::debug!(%error, "a client and the door did not agree on TLS"),
+    }
+}
+
+async fn connection<S>(stream: S, router: Router, limits: Limits, seat: Seat, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = {
         let activity = Arc::clone(&seat.activity);
         hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
@@ -115,7 +151,7 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, seat: Sea
     };
     let builder = builder();
     let stream = Draining { stream, write_timeout: limits.write_timeout, stalled: None };
-    let served = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+    let served = watcher.watch(builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned());
     tokio::select! {
         served = served => if let Err(error) = served {
             tracing::debug!(%error, "connection ended");
@@ -290,13 +326,13 @@ impl hyper::body::Body for Answer {
 }
 
 /// A connection whose client must read what waits for it.
-struct Draining {
-    stream: TcpStream,
+struct Draining<S> {
+    stream: S,
     write_timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Draining {
+impl<S> Draining<S> {
     fn watched<T>(&mut self, cx: &mut Context<'_>, polled: Poll<std::io::Result<T>>) -> Poll<std::io::Result<T>> {
         if polled.is_ready() {
             self.stalled = None;
@@ -309,13 +345,13 @@ impl Draining {
     }
 }
 
-impl AsyncRead for Draining {
+impl<S: AsyncRead + Unpin> AsyncRead for Draining<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Draining {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Draining<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watched(cx, polled)

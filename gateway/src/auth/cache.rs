@@ -23,6 +23,10 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         entries.get(key).filter(|(until, _)| Instant::now() < *until).map(|(_, value)| value.clone())
     }
 
+    pub(super) fn remove(&self, key: &K) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
     /// Makes room by dropping what has ended, then everything: a full cache of live entries is rare, and asking again is cheap.
     pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
         let now = Instant::now();

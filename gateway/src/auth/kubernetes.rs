@@ -77,6 +77,7 @@ impl KubernetesAuthenticator {
             uid: user.uid.unwrap_or_default(),
             groups: user.groups.unwrap_or_default(),
             extra: user.extra.unwrap_or_default().into_iter().collect(),
+            grant: None,
         }))
     }
 
@@ -85,7 +86,7 @@ impl KubernetesAuthenticator {
             group: Some(dormouse_crds::GROUP.to_owned()),
             version: Some(dormouse_crds::VERSION.to_owned()),
             resource: Some("kernelsessions".to_owned()),
-            subresource: access.eval.then(|| "eval".to_owned()),
+            subresource: access.part.resource().split_once('/').map(|(_, part)| part.to_owned()),
             namespace: Some(access.namespace.clone()),
             name: access.name.clone(),
             verb: Some(access.verb.as_str().to_owned()),
@@ -147,8 +148,8 @@ impl Authenticator for KubernetesAuthenticator {
             }
             self.refused_accesses.put(key, (), ACCESS_REFUSED_TTL);
         }
-        let resource = if access.eval { "kernelsessions/eval" } else { "kernelsessions" };
-        Err(AuthError::Forbidden { user: caller.user.clone(), verb: access.verb.as_str(), resource, namespace: access.namespace.clone() })
+        let (resource, namespace) = (access.part.resource(), access.namespace.clone());
+        Err(AuthError::Forbidden { user: caller.user.clone(), verb: access.verb.as_str(), resource, namespace })
     }
 }
 

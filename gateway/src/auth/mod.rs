@@ -5,6 +5,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 
 #[cfg(feature = "kubernetes")]
 mod cache;
+pub mod keys;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod loopback;
@@ -23,6 +24,32 @@ pub struct Caller {
     pub groups: Vec<String>,
     /// Further facts that the authorizer may look at.
     pub extra: Vec<(String, Vec<String>)>,
+    /// What an API key allows, when it is the credential.
+    pub grant: Option<keys::Grant>,
+}
+
+/// What of a session something is done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Part {
+    /// The object.
+    #[default]
+    Session,
+    /// What is in it: running code, and reading what it wrote.
+    Eval,
+    /// The namespace's API keys.
+    Keys,
+}
+
+impl Part {
+    /// As Kubernetes calls it.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Session => "kernelsessions",
+            Self::Eval => "kernelsessions/eval",
+            Self::Keys => "kernelsessions/keys",
+        }
+    }
 }
 
 /// What a caller wants to do to an object.
@@ -63,15 +90,15 @@ pub struct Access {
     pub name: Option<String>,
     /// What.
     pub verb: Verb,
-    /// Whether it is about `kernelsessions/eval`: running code, or reading what it wrote.
-    pub eval: bool,
+    /// To which part.
+    pub part: Part,
 }
 
 /// Why a caller may not.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// No credentials, or bad ones.
-    #[error("no valid credentials: send `Authorization: Bearer <Kubernetes token for this audience>`")]
+    #[error("no valid credentials: send `Authorization: Bearer <API key, or Kubernetes token for this audience>`")]
     Unauthenticated,
     /// Not the token that a gateway on loopback demands.
     #[error("this gateway demands a token: send `Authorization: Bearer <what is in the file of --token-file>`")]

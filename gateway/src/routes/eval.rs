@@ -8,7 +8,7 @@ use axum::{
 };
 use dormouse_protocol::{
     ErrorBody,
-    eval::{EvalRequest, EvalResult},
+    eval::{EvalRequest, EvalResult, WOKE_HEADER},
     kernel::EvalCall,
 };
 use futures::StreamExt as _;
@@ -18,6 +18,7 @@ use super::{
     App,
     body::{Body, SessionPath},
     keyed::Keyed,
+    runs,
 };
 use crate::{
     auth::{Caller, Verb},
@@ -28,9 +29,11 @@ use crate::{
     stream::{self, Frames},
 };
 
-/// Runs a cell. A script's own failure is `200 {ok: false}`. With `Accept: application/x-ndjson` the same comes as events that end in `final`.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/eval", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = EvalRequest,
+/// Runs a cell. A script's own failure is `200 {ok: false}`. With `Accept: application/x-ndjson` the same comes as events that end in `final`; with
+/// `Prefer: respond-async` the cell becomes a run, which goes on without anybody who waits.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/eval", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("Prefer" = Option<String>, Header, description = "`respond-async`: do not wait")), request_body = EvalRequest,
     responses(
+        (status = 202, description = "it is stored that the cell will run", body = Object),
         (status = 200, description = "the cell ended", content((EvalResult = "application/json"), (dormouse_protocol::event::Event = "application/x-ndjson"))),
         (status = "4XX", description = "refused", body = ErrorBody),
         (status = "5XX", description = "failed", body = ErrorBody)))]
@@ -45,6 +48,9 @@ pub(crate) async fn eval(
     app.allow_eval(&caller, Verb::Create, &key).await?;
     let keyed = Keyed::of(eval.idempotency_key.take(), app.router.ids())?;
     eval.idempotency_key = Some(keyed.key.clone());
+    if runs::responds_async(&headers) {
+        return runs::accepted(&app, &key, &eval, &keyed, &request_id).await;
+    }
     if accepts(&headers, NDJSON) {
         let frames = stream::eval(&app.router, &key, eval, request_id).await.map_err(|error| keyed.names(error))?;
         return Ok(keyed.tells(streamed(frames, NDJSON)));
@@ -60,7 +66,11 @@ pub(crate) async fn eval(
         None => HttpBody::from(result.start),
         Some(rest) => HttpBody::from_stream(futures::stream::iter([Ok(result.start)]).chain(rest)),
     };
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
+    if let Some(woke) = result.woke {
+        response.headers_mut().insert(WOKE_HEADER, woke);
+    }
+    Ok(response)
 }
 
 /// Whether the client asked for `media_type`.

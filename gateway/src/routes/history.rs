@@ -1,5 +1,7 @@
 //! Checkpoints, forks and the journal of a session.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json,
     extract::State,
@@ -129,7 +131,7 @@ pub(crate) async fn fork(
     SessionPath(key): SessionPath,
     Body(body): Body<ForkSession>,
 ) -> Result<Response, Problem> {
-    app.allow(&caller, Verb::Create, &key.namespace, None, false).await?;
+    app.allow_create(&caller, &key.namespace, &BTreeMap::new()).await?;
     // The child holds what the parent's cells made: for those who may run cells there.
     app.allow_eval(&caller, Verb::Create, &key).await?;
     let session = history::fork(&app.router, &key, body).await?;

@@ -1,23 +1,29 @@
 //! The HTTP API: thin handlers that parse, check rights, call [`crate::service`] or [`crate::stream`], and shape the answer.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use axum::{
     Router as AxumRouter,
     extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, Request, State},
-    http::{header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{any, get, post},
+    routing::{any, delete, get, post},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    auth::{Access, Authenticator, Caller, Verb},
-    directory::Key,
+    access::{self, Who},
+    auth::{Access, Authenticator, Caller, Part, Verb, keys::KeyStore},
+    directory::{Key, selects},
+    doors::{
+        jupyter, mcp, streaming,
+        ws::{self, Sockets},
+    },
     local,
     metrics::GatewayMetrics,
+    origins::{self, Origins},
     problem::{Problem, RequestId, with_request_id},
     router::Router,
 };
@@ -28,11 +34,14 @@ mod events;
 mod files;
 mod history;
 mod keyed;
+mod keys;
 mod openapi;
 mod reads;
+mod runs;
 mod sessions;
 
 pub use body::BODY_BYTES_MAX;
+pub(crate) use body::{Body, Params};
 pub use openapi::openapi;
 
 /// What every handler has.
@@ -45,21 +54,38 @@ pub(crate) struct App {
     pub(crate) shutdown: CancellationToken,
     /// Only what comes from this machine and from no web page is answered.
     pub(crate) is_local: bool,
+    /// Where API keys are kept, if anywhere.
+    pub(crate) keys: Option<Arc<dyn KeyStore>>,
+    pub(crate) sockets: Sockets,
+    /// Web pages that may call.
+    pub(crate) origins: Origins,
 }
 
 impl App {
     /// Whether the caller may do `verb` to the session, or to all of a namespace.
-    async fn allow(&self, caller: &Caller, verb: Verb, namespace: &str, name: Option<&str>, eval: bool) -> Result<(), Problem> {
-        let access = Access { namespace: namespace.to_owned(), name: name.map(str::to_owned), verb, eval };
+    pub(crate) async fn allow(&self, caller: &Caller, verb: Verb, namespace: &str, name: Option<&str>, part: Part) -> Result<(), Problem> {
+        let access = Access { namespace: namespace.to_owned(), name: name.map(str::to_owned), verb, part };
         self.authenticator.authorize(caller, &access).await.map_err(|error| Problem(error.into()))
     }
 
-    async fn allow_session(&self, caller: &Caller, verb: Verb, key: &Key) -> Result<(), Problem> {
-        self.allow(caller, verb, &key.namespace, Some(&key.name), false).await
+    /// Whether the caller may make a session with these labels. The holder of a selective key makes only what the key fits.
+    pub(crate) async fn allow_create(&self, caller: &Caller, namespace: &str, labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+        self.allow(caller, Verb::Create, namespace, None, Part::Session).await?;
+        match &caller.grant {
+            Some(grant) if !selects(&grant.selector, labels) => {
+                let message = format!("this API key makes sessions with the labels `{}` only: send them", grant.selector);
+                Err(ApiError::new(ErrorCode::Forbidden, message).into())
+            }
+            _ => Ok(()),
+        }
     }
 
-    async fn allow_eval(&self, caller: &Caller, verb: Verb, key: &Key) -> Result<(), Problem> {
-        self.allow(caller, verb, &key.namespace, Some(&key.name), true).await
+    pub(crate) async fn allow_session(&self, caller: &Caller, verb: Verb, key: &Key) -> Result<(), Problem> {
+        self.allow(caller, verb, &key.namespace, Some(&key.name), Part::Session).await
+    }
+
+    pub(crate) async fn allow_eval(&self, caller: &Caller, verb: Verb, key: &Key) -> Result<(), Problem> {
+        self.allow(caller, verb, &key.namespace, Some(&key.name), Part::Eval).await
     }
 }
 
@@ -67,14 +93,41 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = header.and_then(|value| {
-            let (scheme, credential) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim())
-        });
-        app.authenticator.authenticate(bearer).await.map_err(|error| Problem(error.into()))
+        let caller = app.authenticator.authenticate(bearer(&parts.headers)).await.map_err(|error| Problem(error.into()))?;
+        if let Some(who) = parts.extensions.get::<Who>() {
+            let _ = who.0.set(caller.user.clone());
+        }
+        Ok(caller)
     }
 }
+
+/// The credential of a request.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let Some(said) = headers.get(header::AUTHORIZATION) else { return bearer_of_socket(headers) };
+    let (scheme, credential) = said.to_str().ok()?.split_once(' ')?;
+    // Jupyter's clients call it a token.
+    (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")).then(|| credential.trim())
+}
+
+/// The credential of a WebSocket that a browser opens: it lets a page set nothing but subprotocols.
+fn bearer_of_socket(headers: &HeaderMap) -> Option<&str> {
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    offered.flat_map(|value| value.split(',')).find_map(|protocol| protocol.trim().strip_prefix(BEARER_PROTOCOL))
+}
+
+/// Before a credential among a WebSocket's subprotocols.
+const BEARER_PROTOCOL: &str = "dormouse.bearer.";
+
+/// The namespace of a request whose path names none: what its header says, else its key's, else the usual one.
+pub(crate) fn namespace_of(headers: &HeaderMap, caller: &Caller) -> String {
+    let said = headers.get(NAMESPACE_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    said.or_else(|| caller.grant.as_ref().map(|grant| grant.namespace.clone())).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+/// Header that names the namespace where the path does not.
+const NAMESPACE_HEADER: &str = "dormouse-namespace";
+/// The namespace where nothing else says one.
+const DEFAULT_NAMESPACE: &str = "default";
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestId {
     type Rejection = std::convert::Infallible;
@@ -88,9 +141,9 @@ const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
 /// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/ws", "/approvals", "/approvals/{id}"];
+const SESSION_NOT_BUILT: &[&str] = &["/approvals", "/approvals/{id}"];
 /// Documented paths elsewhere that are not built.
-const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage", "/sessions", "/sessions/{id}", "/sessions/{id}/stream", "/ws", "/mcp"];
+const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage"];
 
 /// All routes.
 pub(crate) fn routes(app: App) -> AxumRouter {
@@ -109,8 +162,27 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/migrate"), post(history::migrate))
         .route(&below("/fork"), post(history::fork))
         .route(&below("/journal"), get(history::journal))
+        .route(&below("/runs"), get(runs::list))
+        .route(&below("/runs/{id}"), get(runs::get))
+        .route(&below("/runs/{id}/cancel"), post(runs::cancel))
         .route(&below("/files"), get(files::list))
         .route(&below("/files/{*path}"), get(files::read).put(files::write).delete(files::remove))
+        .route("/v1/namespaces/{namespace}/keys", get(keys::list).post(keys::create))
+        .route("/v1/namespaces/{namespace}/keys/{name}", delete(keys::revoke))
+        .route(&below("/ws"), get(ws::session))
+        .route("/ws", get(ws::named))
+        .route("/api", get(jupyter::version))
+        .route("/api/kernelspecs", get(jupyter::specs))
+        .route("/api/kernelspecs/{name}", get(jupyter::one_spec))
+        .route("/api/kernels", get(jupyter::list).post(jupyter::start))
+        .route("/api/kernels/{id}", get(jupyter::get).delete(jupyter::stop))
+        .route("/api/kernels/{id}/interrupt", post(jupyter::interrupt))
+        .route("/api/kernels/{id}/restart", post(jupyter::restart))
+        .route("/api/kernels/{id}/channels", get(jupyter::channels::connect))
+        .route("/mcp", post(mcp::serve))
+        .route("/sessions", get(streaming::list).post(streaming::start))
+        .route("/sessions/{id}", get(streaming::get).delete(streaming::delete))
+        .route("/sessions/{id}/stream", get(streaming::stream))
         .route("/openapi.json", get(openapi::serve));
     for path in SESSION_NOT_BUILT {
         routes = routes.route(&below(path), any(not_built));
@@ -118,10 +190,12 @@ pub(crate) fn routes(app: App) -> AxumRouter {
     for path in NOT_BUILT {
         routes = routes.route(path, any(not_built));
     }
+    routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
     if app.is_local {
         routes = routes.layer(from_fn(local::only));
     }
     routes
+        .layer(from_fn(access::logged))
         .layer(from_fn_with_state(app.metrics.clone(), counted))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(with_request_id))

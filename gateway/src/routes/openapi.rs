@@ -3,7 +3,8 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{eval, events, files, history, sessions};
+use super::{eval, events, files, history, keys, runs, sessions};
+use crate::doors::streaming;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -29,9 +30,25 @@ use super::{eval, events, files, history, sessions};
         files::list,
         files::read,
         files::write,
-        files::remove
+        files::remove,
+        runs::list,
+        runs::get,
+        runs::cancel,
+        keys::create,
+        keys::list,
+        keys::revoke,
+        streaming::start,
+        streaming::list,
+        streaming::get,
+        streaming::delete,
+        streaming::stream
     ),
-    tags((name = "sessions", description = "Sessions and their cells.")),
+    tags(
+        (name = "sessions", description = "Sessions and their cells."),
+        (name = "runs", description = "Cells that nobody has to wait for."),
+        (name = "keys", description = "API keys."),
+        (name = "streaming", description = "The streaming protocol's own paths.")
+    ),
     modifiers(&Bearer)
 )]
 struct Document;

@@ -20,7 +20,7 @@ use super::{
     reads::Reported,
 };
 use crate::{
-    auth::{Caller, Verb},
+    auth::{Caller, Part, Verb},
     directory::Key,
     problem::Problem,
     service::{self, Created, Existing},
@@ -62,7 +62,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Problem> {
-    app.allow(&caller, Verb::Create, &namespace, None, false).await?;
+    app.allow_create(&caller, &namespace, &body.labels).await?;
     if let Some(source) = &body.spec.source {
         // A fork holds what its parent's cells made.
         app.allow_eval(&caller, Verb::Create, &Key::new(&namespace, &source.session)).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn create(
     let existing = if refuse { Existing::Refuse } else { Existing::Return };
     if let (Existing::Return, Some(name)) = (existing, &body.name) {
         // The answer may be an existing session: whoever may only create must not learn of it.
-        let may_read = app.allow(&caller, Verb::Get, &namespace, Some(name), false).await.is_ok();
+        let may_read = app.allow(&caller, Verb::Get, &namespace, Some(name), Part::Session).await.is_ok();
         if !may_read {
             return create_new(&app, &namespace, body, Existing::Refuse).await;
         }
@@ -95,8 +95,10 @@ pub(crate) async fn list(
     Namespace(namespace): Namespace,
     Params(params): Params<ListParams>,
 ) -> Result<Reported<SessionList>, Problem> {
-    app.allow(&caller, Verb::List, &namespace, None, false).await?;
-    let selector = params.label_selector.unwrap_or_default();
+    app.allow(&caller, Verb::List, &namespace, None, Part::Session).await?;
+    let own = caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
+    // A key sees what its selector fits, whatever else is asked for.
+    let selector = [own, params.label_selector.as_deref().unwrap_or_default()].join(",");
     Ok(Reported(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector)?))
 }
 

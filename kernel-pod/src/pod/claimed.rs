@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dormouse_protocol::eval::{EvalResult, Woke};
+use dormouse_protocol::eval::{EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
@@ -53,11 +53,7 @@ impl Pod {
     }
 
     async fn send_eval(&self, call: EvalCall, waiter: Waiter, claim: Option<&Claim>) -> Result<(), ApiError> {
-        let key_bytes = call.eval.idempotency_key.as_ref().map_or(0, String::len);
-        if key_bytes > IDEMPOTENCY_KEY_BYTES_MAX {
-            let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
-        }
+        key_fits(&call.eval)?;
         self.shared.room().await?;
         let assignment = call.assignment.clone();
         let job = EvalJob {
@@ -66,7 +62,9 @@ impl Pod {
             waiters: vec![waiter],
             attempts: 0,
             woke: Woke::No,
+            served: Served::default(),
             arrived: Instant::now(),
+            kept: false,
         };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await
     }
@@ -87,6 +85,16 @@ impl Pod {
         });
         handle.send(message).map_err(|_| gone("the session left this pod"))
     }
+}
+
+/// Refuses an idempotency key that is too long.
+pub(super) fn key_fits(eval: &EvalRequest) -> Result<(), ApiError> {
+    let key_bytes = eval.idempotency_key.as_ref().map_or(0, String::len);
+    if key_bytes <= IDEMPOTENCY_KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("idempotencyKey has {key_bytes} bytes; at most {IDEMPOTENCY_KEY_BYTES_MAX} are allowed");
+    Err(ApiError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// Waits until what is only claimed is confirmed.

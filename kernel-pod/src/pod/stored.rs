@@ -56,7 +56,7 @@ impl Pod {
     }
 
     /// What is stored of a session of this namespace, and where.
-    async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
+    pub(super) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
         let key = self.readable(call)?;
         let storage = &self.host().storage;
         storage.ready().await?;
@@ -77,7 +77,7 @@ impl Pod {
 
 /// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
 fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
-    if record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
+    if record.runs.open().next().is_some() || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
         return Some(head.time.clone());
     }
     let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;

@@ -10,6 +10,7 @@ use dormouse_cells::Declared;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_lifecycle::Json;
 use dormouse_lifecycle::ends::Ends;
+use dormouse_lifecycle::runs::Runs;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,9 @@ pub(crate) struct SessionState {
     /// How cells ended, by idempotency key: a retry never runs one again.
     #[serde(default, skip_serializing_if = "Ends::is_empty")]
     pub ends: Ends,
+    /// Cells that run whether or not somebody waits.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub runs: Runs,
     /// Requests that were carried out and are no cells.
     #[serde(default, skip_serializing_if = "Operations::is_empty")]
     pub operations: Operations,
@@ -159,6 +163,7 @@ impl SessionState {
             pending: BTreeMap::new(),
             running: None,
             ends: Ends::default(),
+            runs: Runs::default(),
             operations: Operations::default(),
             last_active: None,
         }
@@ -209,6 +214,7 @@ impl SessionState {
         self.page = None;
         self.running = None;
         self.ends.clear();
+        self.runs.clear();
         self.operations = Operations::default();
         self
     }
@@ -223,6 +229,7 @@ impl SessionState {
                 self.event_seq = self.event_seq.max(now.event_seq);
                 // A late retry of a cell that was left behind must not run it in the state that is gone back to.
                 self.ends.clone_from(&now.ends);
+                self.runs.clone_from(&now.runs);
                 self.operations.clone_from(&now.operations);
             }
             None => {
@@ -247,6 +254,11 @@ impl SessionState {
             Pending::Timer { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
         });
         waiting.min().unwrap_or_else(|| self.calls.saturating_add(1))
+    }
+
+    /// Since when a process is needed for what was accepted and has not ended.
+    pub(crate) fn run_due(&self) -> Option<jiff::Timestamp> {
+        self.runs.open().find_map(|run| run.created_at.parse().ok())
     }
 
     /// When the first timer is due, in milliseconds since the Unix epoch.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use dormouse_crds::session::OperatingMode;
 use dormouse_protocol::ApiError;
+use dormouse_protocol::eval::WokeFrom;
 use dormouse_protocol::kernel::{Anchor, Assignment, SessionReport};
 use dormouse_protocol::session::State;
 use tokio::sync::mpsc;
@@ -46,6 +47,8 @@ pub(crate) struct Actor {
     pub(super) deferred: VecDeque<Message>,
     /// Whether a message comes before an operation that has settled, if both are there.
     pub(super) messages_first: bool,
+    /// Where the heap came from at the last wake.
+    pub(super) woke_from: WokeFrom,
     /// When it was looked last whether those are still there who wait.
     pub(super) looked_at_queue: Option<Instant>,
     /// What is known of the session while it has no instance: what was reported last.
@@ -90,6 +93,7 @@ impl Actor {
             current: None,
             deferred: VecDeque::new(),
             messages_first: false,
+            woke_from: WokeFrom::No,
             looked_at_queue: None,
             reported: None,
             published: None,

@@ -80,6 +80,7 @@ impl Actor {
         self.host.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
         let mut state = then.rewound().numbered_after(now.as_ref());
+        state.runs.cancel_open(&self.host.environment.clock.now().to_string());
         state.operations.note(operation, next_sequence(&owned));
         self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.go_live(instance, settings, owned, state, slot, None);

@@ -10,8 +10,6 @@ use dormouse_protocol::kernel::Assignment;
 use tokio::sync::Semaphore;
 
 use super::{Handle, Message};
-use tokio::sync::Semaphore;
-
 use crate::cache::Cache;
 use crate::contents::Backing;
 use crate::environment::Environment;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use dormouse_protocol::ApiError;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::{ApiError, eval::Woke};
+use dormouse_protocol::eval::{Served, Woke};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -23,7 +24,12 @@ impl Actor {
         }
         match message {
             Message::Eval(job) => self.on_eval(*job),
-            message @ (Message::Wake(..) | Message::Checkpoint(..) | Message::Migrate(..) | Message::Files(..)) => {
+            message @ (Message::Wake(..)
+            | Message::Checkpoint(..)
+            | Message::Migrate(..)
+            | Message::AcceptRun(..)
+            | Message::CancelRun(..)
+            | Message::Files(..)) => {
                 self.deferred.push_back(message);
                 self.begin_deferred().await;
             }
@@ -102,6 +108,16 @@ impl Actor {
                 let _ = reply.send(answer);
             }
             Message::Migrate(_, dry_run, reply) => self.answer_migrate(dry_run, reply).await,
+            Message::AcceptRun(call, reply) => {
+                let result = self.accept_run(*call).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
+            Message::CancelRun(call, reply) => {
+                let result = self.cancel_run(&call.run).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
             Message::Files(_, ask, reply) => self.answer_files(*ask, reply).await,
             other => other.refuse(ApiError::new(ErrorCode::Internal, "this request does not wait for a session")),
         }
@@ -125,6 +141,7 @@ impl Actor {
     /// Begins the evals that wait, one after the other, until one of them awaits the world.
     pub(super) async fn begin_queued(&mut self) {
         while !self.phase.is_leaving() && !self.queue.is_empty() {
+            let began = Instant::now();
             let woke = match self.ensure_live().await {
                 Ok(woke) => woke,
                 Err(fault) => {
@@ -147,6 +164,20 @@ impl Actor {
             }
             if woke != Woke::No {
                 job.woke = woke;
+                job.served = Served { from: self.woke_from, ms: began.elapsed().as_secs_f64() * 1000.0 };
+            }
+            if job.kept {
+                match self.begin_run(&job).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.answer_over(job);
+                        continue;
+                    }
+                    Err(fault) => {
+                        self.on_result(Err(fault));
+                        continue;
+                    }
+                }
             }
             let result = self.run_cell(job).await;
             self.on_result(result);
@@ -160,7 +191,7 @@ impl Actor {
             let asked = job.request.timeout_ms.unwrap_or(u64::MAX);
             Duration::from_millis(self.assignment.spec.limits.eval_timeout_ms.min(asked))
         };
-        let waited = self.queue.iter().map(|job| job.arrived + limit(job)).min()?;
+        let waited = self.queue.iter().filter(|job| !job.kept).map(|job| job.arrived + limit(job)).min()?;
         let looked = self.looked_at_queue.map(|at| at + LEFT_CHECK_INTERVAL);
         Some(looked.map_or(waited, |looked| looked.max(waited)))
     }
@@ -179,7 +210,7 @@ impl Actor {
         let now = Instant::now();
         let limit_ms = self.assignment.spec.limits.eval_timeout_ms;
         let (over, rest) = std::mem::take(&mut self.queue).into_iter().partition::<Vec<_>, _>(|job| {
-            now >= job.arrived + Duration::from_millis(limit_ms.min(job.request.timeout_ms.unwrap_or(u64::MAX)))
+            !job.kept && now >= job.arrived + Duration::from_millis(limit_ms.min(job.request.timeout_ms.unwrap_or(u64::MAX)))
         });
         self.queue = rest.into();
         for job in over {

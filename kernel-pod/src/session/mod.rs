@@ -25,21 +25,25 @@ mod phase;
 mod rest;
 mod retries;
 mod run;
+pub(crate) mod runs;
 mod setback;
 mod sleep;
 mod tell;
 mod unresolved;
 mod wake;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_engine::InterruptHandle;
-use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Woke};
+use dormouse_lifecycle::runs::run_id;
+use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, CheckpointCall, RestoreCall, SessionReport};
+use dormouse_protocol::kernel::{Assignment, CancelRunCall, CheckpointCall, EvalCall, RestoreCall, SessionReport};
+use dormouse_protocol::run::Run;
 use dormouse_protocol::{ApiError, ErrorCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +78,10 @@ pub(crate) enum Message {
     Restore(Box<RestoreCall>, Reply<SessionReport>),
     /// Move to the current engine, or only tell what would come of it.
     Migrate(Box<Assignment>, bool, Reply<Migration>),
+    /// Accept a cell as a run.
+    AcceptRun(Box<EvalCall>, Reply<Run>),
+    /// End a run.
+    CancelRun(Box<CancelRunCall>, Reply<Run>),
     /// Something about its files.
     Files(Box<Assignment>, Box<files::Ask>, Reply<files::Answer>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
@@ -93,6 +101,8 @@ impl Message {
             Self::Eval(job) => Some(&job.assignment),
             Self::Wake(assignment, _) | Self::Hibernate(assignment, _) | Self::Interrupt(assignment, _) => Some(assignment),
             Self::Checkpoint(call, _) => Some(&call.assignment),
+            Self::AcceptRun(call, _) => Some(&call.assignment),
+            Self::CancelRun(call, _) => Some(&call.assignment),
             Self::Restore(call, _) => Some(&call.assignment),
             Self::Migrate(assignment, ..) | Self::Files(assignment, ..) => Some(assignment),
             Self::Forget(..) | Self::Evict(_) | Self::Drain(_) => None,
@@ -105,6 +115,7 @@ impl Message {
             Self::Eval(job) => job.answer(Err(error)),
             Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, reply) => drop(reply.send(Err(error))),
             Self::Checkpoint(_, reply) => drop(reply.send(Err(error))),
+            Self::AcceptRun(_, reply) | Self::CancelRun(_, reply) => drop(reply.send(Err(error))),
             Self::Migrate(_, _, reply) => drop(reply.send(Err(error))),
             Self::Files(_, _, reply) => drop(reply.send(Err(error))),
             Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
@@ -125,8 +136,12 @@ pub(crate) struct EvalJob {
     pub attempts: u32,
     /// Where the heap came from.
     pub woke: Woke,
+    /// The same with how long it took.
+    pub served: Served,
     /// When it came.
     pub arrived: Instant,
+    /// Whether it is a run's: it goes on without anybody who waits.
+    pub kept: bool,
 }
 
 /// Someone who waits for a cell.
@@ -140,7 +155,12 @@ pub(crate) struct Waiter {
 impl EvalJob {
     /// Whether everyone who waited has left. One that was restored with its session had nobody here.
     pub(crate) fn is_left(&self) -> bool {
-        !self.waiters.is_empty() && self.waiters.iter().all(|waiter| waiter.reply.is_closed())
+        !self.kept && !self.waiters.is_empty() && self.waiters.iter().all(|waiter| waiter.reply.is_closed())
+    }
+
+    /// Whether it is the cell under this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.request.idempotency_key.as_deref() == Some(key)
     }
 
     /// Tells everyone who waits.
@@ -155,20 +175,62 @@ impl EvalJob {
 pub(crate) struct Control {
     /// The event log.
     pub events: EventLog,
+    /// Its runs, once this process has seen the session.
+    pub runs: watch::Sender<Option<runs::RunViews>>,
     /// The claim under which the task was started, and its epoch.
     claim: Option<(Claim, u64)>,
-    executing: Mutex<Option<InterruptHandle>>,
+    executing: Mutex<Executing>,
     /// Work of the session's task that can be cut off, other than a turn.
     abortable: Mutex<Option<CancellationToken>>,
 }
 
+/// What runs at this moment.
+#[derive(Default)]
+struct Executing {
+    /// The code, and the idempotency key of its cell.
+    code: Option<(InterruptHandle, Option<String>)>,
+    /// Runs that somebody is about to end, by id: their code ends as soon as it begins.
+    cancelling: BTreeSet<String>,
+}
+
+/// Somebody is about to end a run.
+pub(crate) struct Cancelling {
+    control: Arc<Control>,
+    run: String,
+}
+
+impl Drop for Cancelling {
+    fn drop(&mut self) {
+        self.control.lock().cancelling.remove(&self.run);
+    }
+}
+
 impl Control {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<InterruptHandle>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Executing> {
         self.executing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_executing(&self, handle: Option<InterruptHandle>) {
-        *self.lock() = handle;
+    fn set_executing(&self, handle: Option<InterruptHandle>, key: Option<String>) {
+        let mut executing = self.lock();
+        if let (Some(handle), Some(key)) = (&handle, &key)
+            && !executing.cancelling.is_empty()
+            && executing.cancelling.contains(&run_id(key))
+        {
+            handle.interrupt();
+        }
+        executing.code = handle.map(|handle| (handle, key));
+    }
+
+    /// Ends the code of the run of this id, now or as soon as it begins, for as long as the answer lives.
+    pub(crate) fn cancel(self: &Arc<Self>, id: &str) -> Cancelling {
+        let mut executing = self.lock();
+        executing.cancelling.insert(id.to_owned());
+        if let Some((handle, Some(key))) = &executing.code
+            && run_id(key) == id
+        {
+            handle.interrupt();
+        }
+        Cancelling { control: Arc::clone(self), run: id.to_owned() }
     }
 
     /// Notes that status has an assignment of this epoch to this process: whoever claimed it was right, whichever gateway wrote it. A
@@ -192,7 +254,7 @@ impl Control {
             token.cancel();
             return true;
         }
-        self.lock().as_ref().inspect(|handle| handle.interrupt()).is_some()
+        self.lock().code.as_ref().inspect(|(handle, _)| handle.interrupt()).is_some()
     }
 }
 
@@ -218,7 +280,13 @@ impl Handle {
         let (mailbox, inbox) = mpsc::channel(MAILBOX_MESSAGES_MAX);
         let events = EventLog::new(dormouse_protocol::session::session_id(&assignment.uid));
         let claimed = claim.clone().map(|claim| (claim, assignment.epoch));
-        let control = Arc::new(Control { events, claim: claimed, executing: Mutex::new(None), abortable: Mutex::new(None) });
+        let control = Arc::new(Control {
+            events,
+            claim: claimed,
+            runs: watch::Sender::new(None),
+            executing: Mutex::default(),
+            abortable: Mutex::new(None),
+        });
         let handle = Self { mailbox, control };
         let scheduler = host.scheduler.clone();
         tokio::spawn(scheduler.run(actor::Actor::new(host, supervisor, assignment, handle.clone(), inbox, claim).run()));

@@ -14,7 +14,7 @@ use super::actor::Actor;
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
 use super::phase::{Cause, Live};
-use super::{EvalJob, Fault, budget, cells, ended, journal, setback};
+use super::{EvalJob, Fault, budget, cells, journal, setback};
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
 use crate::scheduler;
@@ -211,7 +211,8 @@ impl Actor {
         let Some(live) = self.phase.live_mut() else { return Ok(Turn::default()) };
         live.slot.set_idle(None);
         live.instance.set_outlet(Some(outlet));
-        self.handle.control.set_executing(Some(live.instance.interrupt_handle()));
+        let key = live.state.running.as_ref().and_then(|running| running.request.idempotency_key.clone());
+        self.handle.control.set_executing(Some(live.instance.interrupt_handle()), key);
         let result = match &work {
             Work::Cell(source) => live.instance.eval(source, &budget).await,
             Work::Deliver(op, result) => live.instance.deliver(*op, result, &budget).await,
@@ -219,7 +220,7 @@ impl Actor {
             Work::Serve(request) => live.instance.serve(request, &budget).await,
         };
         live.instance.set_outlet(None);
-        self.handle.control.set_executing(None);
+        self.handle.control.set_executing(None, None);
         // The turn may have ended while somebody asked for that.
         live.missed_interrupt = live.instance.missed_interrupt();
         result.map_err(|error| match error {
@@ -284,6 +285,7 @@ impl Actor {
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.host.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
         self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        self.show_runs();
         // Before the answer: who has it may count on the session's being idle.
         self.offer_slot();
         if let Some(job) = self.current.take() {
@@ -327,6 +329,7 @@ impl Actor {
     /// Closes the running cell. `None` when it was the bootstrap code.
     pub(super) fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
         let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
+        let served = self.current.as_ref().map(|job| job.served).unwrap_or_default();
         let Some(live) = self.phase.live_mut() else { return Ok(None) };
         let Some(mut running) = live.state.running.take() else { return Ok(None) };
         if running.cell == BOOTSTRAP_CELL {
@@ -347,6 +350,7 @@ impl Actor {
             committed_bytes: running.committed_bytes,
             tool_calls: running.tool_calls,
             woke,
+            served,
         };
         let result = EvalResult {
             ok: end.ok,
@@ -363,10 +367,9 @@ impl Actor {
             stats,
         };
         live.note(journal::ended(&result));
-        if let Some(key) = &result.idempotency_key {
-            live.state.ends.record(key, result.cell, ended::stored(&result));
-        }
-        live.state.last_active = Some(live.clock.now().to_string());
+        let now = live.clock.now().to_string();
+        live.state.record_end(&result, &now);
+        live.state.last_active = Some(now);
         live.finishing = Some(running);
         Ok(Some(result))
     }

@@ -40,6 +40,7 @@ impl Actor {
         }
         if self.published != Some(report.state) {
             self.published = Some(report.state);
+            self.show_runs();
             self.publish(EventBody::State { state: report.state });
         }
         self.reported = Some(report.clone());
@@ -108,7 +109,8 @@ impl Actor {
     }
 
     fn live_report(&self, live: &Live) -> SessionReport {
-        let next_wake = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let timer = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let next_wake = timer.into_iter().chain(live.state.run_due()).min();
         SessionReport {
             heap_bytes: live.instance.heap_bytes(),
             snapshot: live.owned.head.as_deref().map(stored::snapshot),

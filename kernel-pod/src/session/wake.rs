@@ -6,7 +6,7 @@ use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle::head::HeadError;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
-use dormouse_protocol::eval::Woke;
+use dormouse_protocol::eval::{Served, Woke, WokeFrom};
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -94,6 +94,7 @@ impl Actor {
             match Box::pin(engines::restore(&self.host, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
                     self.host.metrics.woke(WakeSource::Cache);
+                    self.woke_from = WokeFrom::Memory;
                     self.go_live(instance, settings, copy.owned, copy.state, slot, setback.op.take());
                     if let Some(live) = self.phase.live_mut() {
                         live.journal = copy.journal;
@@ -174,6 +175,7 @@ impl Actor {
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
             };
             self.host.metrics.woke(source);
+            self.woke_from = if source == WakeSource::Disk { WokeFrom::Disk } else { WokeFrom::Storage };
             self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.go_live(instance, settings, owned, state, slot, setback.op.take());
             if let Some(live) = self.phase.live_mut() {
@@ -206,7 +208,9 @@ impl Actor {
                 waiters: Vec::new(),
                 attempts: 0,
                 woke: Woke::Storage,
+                served: Served::default(),
                 arrived: Instant::now(),
+                kept: false,
             });
         }
         let clock = self.host.environment.clock;
@@ -238,6 +242,8 @@ impl Actor {
             clock,
             rests: false,
         });
+        self.queue_runs();
+        self.show_runs();
     }
 
     /// What an instance asks for what lies outside its heap.

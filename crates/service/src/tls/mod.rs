@@ -4,11 +4,13 @@
 //! its sender, [`PeerClient`] connects to an address and demands an identity there.
 
 mod client;
+mod door;
 mod files;
 mod identity;
 mod server;
 
 pub use client::PeerClient;
+pub use door::DoorCertificate;
 pub use files::{TlsError, TlsFiles};
 pub use identity::{Identity, IdentityError, PeerIdentity, Process};
 pub use server::{Server, require};

@@ -1,0 +1,222 @@
+//! What one caller may do to sessions, in the words of the API: each verb checks the right, then does it.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    eval::{EvalRequest, EvalResult},
+    file::{FileEntry, FileList, Preconditions},
+    history::{Checkpoint, ForkSession},
+    kernel::EvalCall,
+    run::{Run, RunList},
+    session::{CreateSession, Session, SessionList},
+};
+use futures::StreamExt as _;
+
+use crate::{
+    auth::{Caller, Part, Verb},
+    directory::Key,
+    files, history,
+    journey::{Asleep, Journey},
+    metrics::Source,
+    routes::App,
+    runs,
+    service::{self, Created, Existing, check_name},
+    stream::{self, Frames, Framing, Wanted},
+};
+
+/// Largest answer of a cell that a door reads as a whole, in bytes.
+pub(crate) const RESULT_BYTES_MAX: usize = 32 << 20;
+/// Largest file that a door reads as a whole, in bytes.
+pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// One caller, with a request.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) app: App,
+    pub(crate) caller: Caller,
+    pub(crate) request_id: String,
+    /// The namespace of sessions that are named without one.
+    pub(crate) namespace: String,
+}
+
+impl Desk {
+    /// The session of this name in the desk's namespace.
+    pub(crate) fn key(&self, name: &str) -> Result<Key, ApiError> {
+        check_name(&self.namespace, "namespace")?;
+        for label in name.split('.') {
+            check_name(label, "session")?;
+        }
+        Ok(Key::new(&self.namespace, name))
+    }
+
+    async fn may(&self, verb: Verb, key: &Key, part: Part) -> Result<(), ApiError> {
+        self.app.allow(&self.caller, verb, &key.namespace, Some(&key.name), part).await.map_err(|problem| problem.0)
+    }
+
+    /// Makes a session, or answers with the one that has the name.
+    pub(crate) async fn create(&self, body: CreateSession, existing: Existing) -> Result<Session, ApiError> {
+        self.app.allow_create(&self.caller, &self.namespace, &body.labels).await.map_err(|problem| problem.0)?;
+        if let Some(source) = &body.spec.source {
+            self.may(Verb::Create, &Key::new(&self.namespace, &source.session), Part::Eval).await?;
+        }
+        let may_read = match &body.name {
+            Some(name) => self.may(Verb::Get, &Key::new(&self.namespace, name), Part::Session).await.is_ok(),
+            None => true,
+        };
+        let existing = if may_read { existing } else { Existing::Refuse };
+        match service::create(&self.app.router, &self.namespace, body, existing).await? {
+            Created::New(session) | Created::Old(session) => Ok(session),
+        }
+    }
+
+    /// Reads a session.
+    pub(crate) async fn get(&self, key: &Key) -> Result<Session, ApiError> {
+        self.may(Verb::Get, key, Part::Session).await?;
+        service::get(&self.app.router, key).await
+    }
+
+    /// A page of the sessions of the namespace.
+    pub(crate) async fn list(&self, limit: Option<usize>, after: Option<&str>, selector: &str) -> Result<SessionList, ApiError> {
+        check_name(&self.namespace, "namespace")?;
+        self.app.allow(&self.caller, Verb::List, &self.namespace, None, Part::Session).await.map_err(|problem| problem.0)?;
+        let own = self.caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
+        service::list(&self.app.router, &self.namespace, limit, after, &[own, selector].join(","))
+    }
+
+    /// Begins to delete a session.
+    pub(crate) async fn delete(&self, key: &Key) -> Result<(), ApiError> {
+        self.may(Verb::Delete, key, Part::Session).await?;
+        service::delete(&self.app.router, key).await
+    }
+
+    /// Puts a session to sleep.
+    pub(crate) async fn hibernate(&self, key: &Key) -> Result<Session, ApiError> {
+        self.may(Verb::Update, key, Part::Session).await?;
+        service::hibernate(&self.app.router, key).await
+    }
+
+    /// Ends the running cell.
+    pub(crate) async fn interrupt(&self, key: &Key) -> Result<(), ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        service::interrupt(&self.app.router, key).await
+    }
+
+    /// Runs a cell and waits for its answer.
+    pub(crate) async fn eval(&self, key: &Key, eval: EvalRequest) -> Result<EvalResult, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        let (router, eval) = (&self.app.router, &with_key(eval));
+        let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+        let sent = router.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
+            let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone() };
+            router.kernels().eval(&pod, &call, unwritten).await
+        });
+        let (answer, _) = sent.await?;
+        let mut body = BytesMut::from(answer.start);
+        if let Some(mut rest) = answer.rest {
+            while let Some(chunk) = rest.next().await {
+                let chunk =
+                    chunk.map_err(|_| ApiError::new(ErrorCode::SessionGone, "the answer was cut off: send the cell again with its key"))?;
+                if body.len() + chunk.len() > RESULT_BYTES_MAX {
+                    let message = format!("the answer has more than {RESULT_BYTES_MAX} bytes: put what is large into a file");
+                    return Err(ApiError::new(ErrorCode::OutputLimitError, message));
+                }
+                body.extend_from_slice(&chunk);
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| ApiError::new(ErrorCode::Internal, format!("a kernel pod's answer: {error}")))
+    }
+
+    /// Runs a cell and streams its events, a JSON object a line, up to `final`.
+    pub(crate) async fn eval_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        stream::eval(&self.app.router, key, with_key(eval), self.request_id.clone()).await
+    }
+
+    /// Streams a session's events from behind `after`, a JSON object a line.
+    pub(crate) async fn events(&self, key: &Key, after: u64, follow: bool) -> Result<Frames, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        let wanted = Wanted { after, follow, framing: Framing::Ndjson };
+        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
+    }
+
+    /// Accepts a cell as a run.
+    pub(crate) async fn accept_run(&self, key: &Key, eval: EvalRequest) -> Result<Run, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        runs::accept(&self.app.router, key, &with_key(eval), &self.request_id).await
+    }
+
+    /// A run, when it has ended or `wait` is over.
+    pub(crate) async fn run(&self, key: &Key, id: &str, wait: Duration) -> Result<Run, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        runs::get(&self.app.router, key, id, wait).await
+    }
+
+    /// The runs of a session.
+    pub(crate) async fn runs(&self, key: &Key) -> Result<RunList, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        runs::list(&self.app.router, key, None, None).await
+    }
+
+    /// Ends a run.
+    pub(crate) async fn cancel_run(&self, key: &Key, id: &str) -> Result<Run, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        runs::cancel(&self.app.router, key, id).await
+    }
+
+    /// Puts the present state aside under a label.
+    pub(crate) async fn checkpoint(&self, key: &Key, label: &str) -> Result<Checkpoint, ApiError> {
+        self.may(Verb::Update, key, Part::Session).await?;
+        history::checkpoint(&self.app.router, key, label, &uuid::Uuid::new_v4().to_string()).await
+    }
+
+    /// Goes back to a checkpoint.
+    pub(crate) async fn restore(&self, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
+        self.may(Verb::Update, key, Part::Session).await?;
+        history::restore(&self.app.router, key, checkpoint, &uuid::Uuid::new_v4().to_string()).await
+    }
+
+    /// Makes a session that begins as what this one is, or was.
+    pub(crate) async fn fork(&self, key: &Key, body: ForkSession) -> Result<Session, ApiError> {
+        let labels = std::collections::BTreeMap::new();
+        self.app.allow_create(&self.caller, &key.namespace, &labels).await.map_err(|problem| problem.0)?;
+        self.may(Verb::Create, key, Part::Eval).await?;
+        history::fork(&self.app.router, key, body).await
+    }
+
+    /// Lists files.
+    pub(crate) async fn files(&self, key: &Key, directory: &str, recursive: bool) -> Result<FileList, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        files::list(&self.app.router, key, directory, recursive).await
+    }
+
+    /// Reads a file of at most [`FILE_BYTES_MAX`].
+    pub(crate) async fn read_file(&self, key: &Key, path: &str) -> Result<Bytes, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        let mut found = files::read(&self.app.router, key, path, &Preconditions::default()).await?;
+        let mut content = BytesMut::new();
+        let cut_off = |_| ApiError::new(ErrorCode::SessionGone, "the file was cut off: read it again");
+        while let Some(chunk) = found.chunk().await.map_err(cut_off)? {
+            if content.len() + chunk.len() > FILE_BYTES_MAX {
+                let message = format!("the file has more than {FILE_BYTES_MAX} bytes: read it over HTTP, or in parts by a cell");
+                return Err(ApiError::new(ErrorCode::SizeAdmissionError, message));
+            }
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content.freeze())
+    }
+
+    /// Writes a file.
+    pub(crate) async fn write_file(&self, key: &Key, path: &str, content: Bytes) -> Result<FileEntry, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        let content = futures::stream::iter([Ok(content)]).boxed();
+        Ok(files::write(&self.app.router, key, path, Preconditions::default(), content).await?.0)
+    }
+}
+
+/// The cell under a key: the gateway may have to send it again.
+fn with_key(mut eval: EvalRequest) -> EvalRequest {
+    eval.idempotency_key.get_or_insert_with(|| uuid::Uuid::new_v4().to_string());
+    eval
+}

@@ -1,0 +1,289 @@
+//! The channels of a kernel over one WebSocket. Cells run one after the other; the rest is answered at once.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{
+        FromRequestParts as _, Path, Request as HttpRequest, State,
+        ws::{Message, WebSocket, WebSocketUpgrade},
+    },
+    response::{IntoResponse as _, Response},
+};
+use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    desk, find,
+    messages::{Request, completion, kernel_info, path_at},
+};
+use crate::{
+    auth::Caller,
+    directory::Key,
+    doors::{desk::Desk, lines::Events},
+    problem::{Problem, RequestId},
+    routes::{App, BODY_BYTES_MAX},
+};
+
+/// Cells of one notebook that may wait.
+const CELLS_QUEUED_MAX: usize = 256;
+/// Messages that wait for a slow client.
+const MESSAGES_QUEUED_MAX: usize = 64;
+/// A socket on which nothing happens is pinged this often.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a client may read nothing of what waits for it.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a completion may take, behind a cell that runs for one.
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest idempotency key that a message's id makes, in bytes.
+const KEY_BYTES_MAX: usize = 128;
+
+/// `GET /api/kernels/{id}/channels`.
+pub(crate) async fn connect(
+    State(app): State<App>,
+    caller: Caller,
+    RequestId(request_id): RequestId,
+    Path(id): Path<String>,
+    request: HttpRequest,
+) -> Result<Response, Problem> {
+    let desk = desk(app, caller, request_id, request.headers());
+    let key = find(&desk, &id)?;
+    // Whoever may not see it learns nothing of it.
+    desk.get(&key).await?;
+    let (mut parts, _) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &desk.app).await.map_err(|rejection| {
+        Problem(ApiError::new(ErrorCode::InvalidRequest, format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}")))
+    })?;
+    let room = desk.app.sockets.enter()?;
+    let upgrade = upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX);
+    let serve = move |socket| async move {
+        let _room = room;
+        serve(socket, Kernel { desk, key }).await;
+    };
+    Ok(upgrade.on_upgrade(serve).into_response())
+}
+
+type Out = mpsc::Sender<Message>;
+
+#[derive(Clone)]
+struct Kernel {
+    desk: Desk,
+    key: Key,
+}
+
+async fn serve(socket: WebSocket, kernel: Kernel) {
+    let (mut sink, mut incoming) = socket.split();
+    let (out, mut outgoing) = mpsc::channel::<Message>(MESSAGES_QUEUED_MAX);
+    let (cells, mut queue) = mpsc::channel::<Request>(CELLS_QUEUED_MAX);
+    let running = tokio::spawn({
+        let (kernel, out) = (kernel.clone(), out.clone());
+        async move {
+            let mut count = 0;
+            while let Some(request) = queue.recv().await {
+                if kernel.execute(&request, &mut count, &out).await.is_none() {
+                    return;
+                }
+            }
+        }
+    });
+    let writing = tokio::spawn(async move {
+        loop {
+            let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(_) => Message::Ping(Default::default()),
+            };
+            if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) {
+                break;
+            }
+        }
+    });
+    loop {
+        let came = tokio::select! {
+            came = incoming.next() => came,
+            () = kernel.desk.app.shutdown.cancelled() => break,
+            () = out.closed() => break,
+        };
+        let text = match came {
+            Some(Ok(Message::Text(text))) => text,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+            Some(Ok(Message::Binary(_) | Message::Close(_)) | Err(_)) | None => break,
+        };
+        let Ok(request) = serde_json::from_str::<Request>(&text) else { continue };
+        let sent = match request.header.msg_type.as_str() {
+            "execute_request" => cells.send(request).await.ok(),
+            _ => kernel.answer(&request, &out).await,
+        };
+        if sent.is_none() {
+            break;
+        }
+    }
+    drop((out, cells));
+    // What has begun goes on in the session, under its message's key.
+    running.abort();
+    let _ = writing.await;
+}
+
+async fn send(out: &Out, message: Value) -> Option<()> {
+    out.send(Message::Text(message.to_string().into())).await.ok()
+}
+
+async fn state(out: &Out, request: &Request, state: &str) -> Option<()> {
+    send(out, request.publish("status", json!({ "execution_state": state }))).await
+}
+
+impl Kernel {
+    /// What is no cell. `None`: the client has left.
+    async fn answer(&self, request: &Request, out: &Out) -> Option<()> {
+        state(out, request, "busy").await?;
+        let content = match request.header.msg_type.as_str() {
+            "kernel_info_request" => kernel_info(),
+            "complete_request" => self.complete(request).await,
+            "inspect_request" => self.inspect(request).await,
+            "is_complete_request" => json!({ "status": "unknown" }),
+            "comm_info_request" => json!({ "status": "ok", "comms": {} }),
+            "history_request" => json!({ "status": "ok", "history": [] }),
+            "interrupt_request" => done(self.desk.interrupt(&self.key).await),
+            "shutdown_request" => {
+                let mut slept = done(self.desk.hibernate(&self.key).await.map(drop));
+                slept["restart"] = json!(request.flag("restart"));
+                slept
+            }
+            other => failed(&ApiError::new(ErrorCode::NotSupported, format!("this kernel does not know `{other}`"))),
+        };
+        send(out, request.reply(content)).await?;
+        state(out, request, "idle").await
+    }
+
+    /// Runs a cell. `None`: the client has left.
+    async fn execute(&self, request: &Request, count: &mut u64, out: &Out) -> Option<()> {
+        state(out, request, "busy").await?;
+        *count += 1;
+        let code = request.text("code");
+        if !request.flag("silent") {
+            send(out, request.publish("execute_input", json!({ "code": code, "execution_count": count }))).await?;
+        }
+        // A notebook that connects again and sends the same message gets the same answer, and nothing runs twice.
+        let key = format!("jupyter-{}", request.header.msg_id);
+        let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
+        let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
+        let end = match self.desk.eval_events(&self.key, eval).await {
+            Ok(frames) => self.stream(request, Events::new(frames), out).await?,
+            Err(error) => Err(error),
+        };
+        let reply = match end {
+            Ok(end) => self.ended(request, &end, count, out).await?,
+            Err(error) => {
+                let content = json!({ "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] });
+                send(out, request.publish("error", content)).await?;
+                failed(&error)
+            }
+        };
+        let mut reply = reply;
+        reply["execution_count"] = json!(count);
+        send(out, request.reply(reply)).await?;
+        state(out, request, "idle").await
+    }
+
+    /// Publishes what a cell writes; gives its end.
+    async fn stream(&self, request: &Request, mut events: Events, out: &Out) -> Option<Result<Value, ApiError>> {
+        while let Some(line) = events.next().await {
+            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
+            let payload = event.get("payload").cloned().unwrap_or_default();
+            let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+                "final" => return Some(Ok(payload)),
+                "error" => return Some(Err(serde_json::from_value(payload_error(&payload)).unwrap_or_else(|_| cut_off()))),
+                "log" => {
+                    let name = if matches!(text("level").as_str(), "warn" | "error") { "stderr" } else { "stdout" };
+                    send(out, request.publish("stream", json!({ "name": name, "text": format!("{}\n", text("text")) }))).await?;
+                }
+                "display" => {
+                    let data = json!({ text("mimeType"): text("data") });
+                    send(out, request.publish("display_data", json!({ "data": data, "metadata": {}, "transient": {} }))).await?;
+                }
+                _ => {}
+            }
+        }
+        Some(Err(cut_off()))
+    }
+
+    /// Publishes how a cell ended; gives the reply to its sender.
+    async fn ended(&self, request: &Request, end: &Value, count: &mut u64, out: &Out) -> Option<Value> {
+        *count = end.get("cell").and_then(Value::as_u64).unwrap_or(*count);
+        let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(error) = end.get("error").filter(|error| !error.is_null()) {
+            let headline = format!("{}: {}", text(error, "name"), text(error, "message"));
+            let traceback: Vec<String> = [headline].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
+            let content = json!({ "ename": text(error, "name"), "evalue": text(error, "message"), "traceback": traceback });
+            send(out, request.publish("error", content.clone())).await?;
+            let mut reply = content;
+            reply["status"] = json!("error");
+            return Some(reply);
+        }
+        if text(end, "valueType") != "undefined" && !request.flag("silent") {
+            let mut data = json!({ "text/plain": text(end, "preview") });
+            if let Some(value) = end.get("value").filter(|value| value.is_object() || value.is_array()) {
+                data["application/json"] = value.clone();
+            }
+            let content = json!({ "data": data, "metadata": {}, "execution_count": count });
+            send(out, request.publish("execute_result", content)).await?;
+        }
+        Some(json!({ "status": "ok", "payload": [], "user_expressions": {} }))
+    }
+
+    async fn complete(&self, request: &Request) -> Value {
+        let cursor = cursor(request);
+        let Some((begin, object, name)) = path_at(request.text("code"), cursor) else { return matches(cursor, cursor, json!([])) };
+        let found = self.asked(completion(&object, &name)).await.unwrap_or_else(|| json!([]));
+        matches(begin, cursor, found)
+    }
+
+    async fn inspect(&self, request: &Request) -> Value {
+        let nothing = json!({ "status": "ok", "found": false, "data": {}, "metadata": {} });
+        // The whole name at the cursor, wherever in it the cursor is.
+        let code = request.text("code");
+        let more = code.chars().skip(cursor(request)).take_while(|it| it.is_alphanumeric() || matches!(it, '_' | '$')).count();
+        let Some((_, object, name)) = path_at(code, cursor(request) + more).filter(|(_, _, name)| !name.is_empty()) else { return nothing };
+        let path = if object.is_empty() { name } else { format!("{object}.{name}") };
+        let asked = format!(
+            "(() => {{ try {{ return require('util').inspect({path}, {{ depth: 2 }}).slice(0, 10000) }} catch {{ return null }} }})()"
+        );
+        match self.asked(asked).await {
+            Some(Value::String(text)) => json!({ "status": "ok", "found": true, "data": { "text/plain": text }, "metadata": {} }),
+            _ => nothing,
+        }
+    }
+
+    /// The value of a small cell, if it has one soon.
+    async fn asked(&self, code: String) -> Option<Value> {
+        let eval = EvalRequest { code, filename: Some("completion".to_owned()), ..EvalRequest::default() };
+        tokio::time::timeout(COMPLETION_TIMEOUT, self.desk.eval(&self.key, eval)).await.ok()?.ok()?.value
+    }
+}
+
+fn cursor(request: &Request) -> usize {
+    let given = request.content.get("cursor_pos").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
+    given.unwrap_or_else(|| request.text("code").chars().count())
+}
+
+fn matches(begin: usize, end: usize, found: Value) -> Value {
+    json!({ "status": "ok", "matches": found, "cursor_start": begin, "cursor_end": end, "metadata": {} })
+}
+
+fn done(result: Result<(), ApiError>) -> Value {
+    result.map_or_else(|error| failed(&error), |()| json!({ "status": "ok" }))
+}
+
+fn failed(error: &ApiError) -> Value {
+    json!({ "status": "error", "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] })
+}
+
+fn payload_error(payload: &Value) -> Value {
+    json!({ "code": payload.get("code"), "message": payload.get("message"), "retryable": false })
+}
+
+fn cut_off() -> ApiError {
+    ApiError::new(ErrorCode::SessionGone, "the events ended early: run the cell again")
+}

@@ -1,0 +1,120 @@
+//! Messages of Jupyter's protocol, version 5.3, in the JSON form that WebSockets carry.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A message of a client.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Request {
+    pub(super) header: Header,
+    #[serde(default)]
+    pub(super) channel: String,
+    #[serde(default)]
+    pub(super) content: Value,
+}
+
+/// Its head, as it is repeated in every answer.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Header {
+    pub(super) msg_id: String,
+    pub(super) msg_type: String,
+    #[serde(default)]
+    session: String,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+}
+
+impl Request {
+    fn parent(&self) -> Value {
+        let mut parent = self.header.rest.clone();
+        parent.insert("msg_id".to_owned(), json!(self.header.msg_id));
+        parent.insert("msg_type".to_owned(), json!(self.header.msg_type));
+        parent.insert("session".to_owned(), json!(self.header.session));
+        Value::Object(parent)
+    }
+
+    /// A text of the content.
+    pub(super) fn text(&self, field: &str) -> &str {
+        self.content.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A flag of the content.
+    pub(super) fn flag(&self, field: &str) -> bool {
+        self.content.get(field).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// What everybody sees.
+    pub(super) fn publish(&self, msg_type: &str, content: Value) -> Value {
+        self.message("iopub", msg_type, content)
+    }
+
+    /// What the sender gets, on its channel.
+    pub(super) fn reply(&self, content: Value) -> Value {
+        let msg_type = self.header.msg_type.replace("_request", "_reply");
+        self.message(&self.channel, &msg_type, content)
+    }
+
+    fn message(&self, channel: &str, msg_type: &str, content: Value) -> Value {
+        let id = uuid::Uuid::new_v4().to_string();
+        json!({
+            "channel": channel,
+            "header": {
+                "msg_id": id, "msg_type": msg_type, "username": "dormouse", "session": self.header.session, "version": "5.3",
+                "date": jiff::Timestamp::now().to_string(),
+            },
+            "msg_id": id, "msg_type": msg_type, "parent_header": self.parent(), "metadata": {}, "content": content, "buffers": [],
+        })
+    }
+}
+
+/// What the kernel is.
+pub(super) fn kernel_info() -> Value {
+    json!({
+        "status": "ok", "protocol_version": "5.3", "implementation": "dormouse", "implementation_version": env!("CARGO_PKG_VERSION"),
+        "banner": "Dormouse: a TypeScript session that lives for ever", "help_links": [], "supported_features": [],
+        "language_info": {
+            "name": "typescript", "version": "5", "mimetype": "application/typescript", "file_extension": ".ts", "codemirror_mode": "javascript",
+            "pygments_lexer": "typescript",
+        },
+    })
+}
+
+/// The path of names that ends at `cursor`, in characters: where it begins, what is before its last dot, and what follows that.
+pub(super) fn path_at(code: &str, cursor: usize) -> Option<(usize, String, String)> {
+    let before: Vec<char> = code.chars().take(cursor).collect();
+    let is_part = |it: &char| it.is_alphanumeric() || matches!(it, '_' | '$' | '.');
+    let begin = before.len() - before.iter().rev().take_while(|it| is_part(it)).count();
+    let path: String = before.get(begin..)?.iter().collect();
+    let (object, name) = path.rsplit_once('.').map_or(("", path.as_str()), |(object, name)| (object, name));
+    let is_name = |part: &str| !part.is_empty() && !part.starts_with(|first: char| first.is_ascii_digit());
+    let fits = object.is_empty() || object.split('.').all(is_name);
+    fits.then(|| (before.len() - name.chars().count(), object.to_owned(), name.to_owned()))
+}
+
+/// A cell that lists the names of `object`, or the globals, that begin with `name`. It calls nothing of the user's.
+pub(super) fn completion(object: &str, name: &str) -> String {
+    let of = if object.is_empty() { "globalThis" } else { object };
+    let prefix = json!(name);
+    format!(
+        "(() => {{ const found = new Set(); try {{ for (let at = Object({of}), depth = 0; at !== null && depth < 8; at = Object.getPrototypeOf(at), depth++) \
+         for (const name of Object.getOwnPropertyNames(at)) if (name.startsWith({prefix}) && /^[\\p{{L}}_$][\\p{{L}}\\p{{N}}_$]*$/u.test(name)) found.add(name) }} \
+         catch {{}} return [...found].sort().slice(0, 500) }})()"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_the_cursor_is_completed() {
+        let path = |object: &str, name: &str, begin| Some((begin, object.to_owned(), name.to_owned()));
+        assert_eq!(path_at("let x = foo.ba", 14), path("foo", "ba", 12));
+        assert_eq!(path_at("foo.bar.", 8), path("foo.bar", "", 8));
+        assert_eq!(path_at("cons", 4), path("", "cons", 0));
+        assert_eq!(path_at("äö.länge", 8), path("äö", "länge", 3));
+        assert_eq!(path_at("1.x", 3), None, "a number is no name");
+        assert_eq!(path_at("f().x", 5), None);
+        assert_eq!(path_at("", 0), path("", "", 0));
+    }
+}

@@ -1,0 +1,11 @@
+//! Doors: ways in for clients of other protocols, over the same sessions.
+//!
+//! Each door translates. What it does, it does at a [`desk`]: with its caller's rights, by the verbs that the HTTP routes call. A door never reaches
+//! past the desk, and keeps nothing that a crash would lose.
+
+pub(crate) mod desk;
+pub(crate) mod jupyter;
+pub(crate) mod lines;
+pub(crate) mod mcp;
+pub(crate) mod streaming;
+pub(crate) mod ws;

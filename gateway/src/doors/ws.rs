@@ -1,0 +1,404 @@
+//! Sessions over a WebSocket: JSON text frames `{t, id?, …}`, each answered by `{t: "T-result", id, …}`. With the subprotocol `dormouse.v1` the events
+//! of a cell come between the two, as `{t: "event", id, event}`.
+//!
+//! Cells of one socket run one after the other; everything else is answered at once. A socket holds nothing that its session needs: a client that
+//! connects again, through any gateway, goes on where it was.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{
+        FromRequestParts as _, Path, Query, Request, State,
+        ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade},
+    },
+    response::{IntoResponse as _, Response},
+};
+use dormouse_crds::session::{Determinism, KernelSessionSpec};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    eval::{EvalRequest, Language},
+    session::CreateSession,
+};
+use futures::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::{desk::Desk, lines::Events};
+use crate::{
+    auth::Caller,
+    directory::Key,
+    problem::{Problem, RequestId},
+    routes::{App, BODY_BYTES_MAX, bearer, namespace_of},
+    service::Existing,
+};
+
+/// Sockets at once.
+pub(crate) const SOCKETS_MAX: usize = 16_384;
+/// Cells of one socket that may wait. One more is answered with `SessionBusy`.
+const CELLS_QUEUED_MAX: usize = 64;
+/// Frames that wait for a slow client before its session has to.
+const FRAMES_QUEUED_MAX: usize = 16;
+/// A socket on which nothing happens is pinged this often.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a client may read nothing of what waits for it.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a socket goes on without its credentials being looked at again.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
+/// The subprotocol with events.
+const EVENTS_PROTOCOL: &str = "dormouse.v1";
+/// Closed because the gateway stops.
+const GOING_AWAY: u16 = 1001;
+/// Closed because its credentials are not good any more.
+const POLICY: u16 = 1008;
+
+/// Room for sockets. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Sockets(Arc<Semaphore>);
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SOCKETS_MAX)))
+    }
+}
+
+impl Sockets {
+    /// Room for one more, for as long as the answer lives.
+    pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
+            let message = format!("this gateway has {SOCKETS_MAX} sockets already: try again later");
+            ApiError::new(ErrorCode::CapacityExhausted, message)
+        })
+    }
+}
+
+/// Query of `/ws`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Named {
+    id: String,
+}
+
+/// `GET /v1/namespaces/{namespace}/sessions/{name}/ws`.
+pub(crate) async fn session(
+    State(app): State<App>,
+    caller: Caller,
+    RequestId(request_id): RequestId,
+    Path((namespace, name)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    connect(Desk { app, caller, request_id, namespace }, &name, request).await
+}
+
+/// `GET /ws?id=NAME`.
+pub(crate) async fn named(
+    State(app): State<App>,
+    caller: Caller,
+    RequestId(request_id): RequestId,
+    Query(Named { id }): Query<Named>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let namespace = namespace_of(request.headers(), &caller);
+    connect(Desk { app, caller, request_id, namespace }, &id, request).await
+}
+
+async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, Problem> {
+    let key = desk.key(name)?;
+    let token = bearer(request.headers()).map(str::to_owned);
+    let (mut parts, _) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &desk.app).await.map_err(|rejection| {
+        let message = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}");
+        Problem(ApiError::new(ErrorCode::InvalidRequest, message))
+    })?;
+    let room = desk.app.sockets.enter()?;
+    let upgrade = upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX).protocols([EVENTS_PROTOCOL]);
+    let response = upgrade.on_upgrade(move |socket| async move {
+        let _room = room;
+        let streams = socket.protocol().is_some_and(|protocol| protocol == EVENTS_PROTOCOL);
+        serve(socket, Door { desk, key, token, streams }).await;
+    });
+    Ok(response.into_response())
+}
+
+/// A connected client.
+#[derive(Clone)]
+struct Door {
+    desk: Desk,
+    key: Key,
+    token: Option<String>,
+    streams: bool,
+}
+
+/// A frame of a client.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Frame {
+    t: String,
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    config: Option<Config>,
+    #[serde(alias = "src")]
+    code: Option<String>,
+    timeout_ms: Option<u64>,
+    idempotency_key: Option<String>,
+    filename: Option<String>,
+    language: Option<Language>,
+}
+
+/// What a session is made with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Config {
+    /// Milliseconds since 1970, or RFC 3339: where a deterministic clock begins.
+    clock: Option<Value>,
+    rng_seed: Option<u64>,
+    /// Console output is always captured.
+    #[serde(rename = "capture")]
+    _capture: Option<Value>,
+    cell_budget_ticks: Option<u64>,
+    fetch: Option<Value>,
+    /// The name of a ToolBroker.
+    tools: Option<Value>,
+    modules: Option<Vec<String>>,
+}
+
+async fn serve(socket: WebSocket, door: Door) {
+    let (mut sink, mut incoming) = socket.split();
+    let (out, mut outgoing) = mpsc::channel::<Message>(FRAMES_QUEUED_MAX);
+    let (cells, mut queue) = mpsc::channel::<Frame>(CELLS_QUEUED_MAX);
+    let running = tokio::spawn({
+        let (door, out) = (door.clone(), out.clone());
+        async move {
+            while let Some(frame) = queue.recv().await {
+                let answer = door.cell(frame, &out).await;
+                if out.send(text(&answer)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let writing = tokio::spawn(async move {
+        loop {
+            let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(_) => Message::Ping(Default::default()),
+            };
+            let last = matches!(message, Message::Close(_));
+            if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {
+                break;
+            }
+        }
+    });
+    let mut reviewed = tokio::time::Instant::now();
+    let close = loop {
+        let came = tokio::select! {
+            came = incoming.next() => came,
+            () = door.desk.app.shutdown.cancelled() => break Some((GOING_AWAY, "the gateway stops: connect again")),
+            () = out.closed() => break None,
+            () = tokio::time::sleep_until(reviewed + REVIEW_INTERVAL) => {
+                reviewed = tokio::time::Instant::now();
+                if door.desk.app.authenticator.authenticate(door.token.as_deref()).await.is_err() {
+                    break Some((POLICY, "the credentials are not good any more"));
+                }
+                continue;
+            }
+        };
+        let frame = match came {
+            Some(Ok(Message::Text(frame))) => frame,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+            Some(Ok(Message::Binary(_))) => break Some((1003, "frames are JSON in text")),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
+        };
+        let answer = match serde_json::from_str::<Frame>(&frame) {
+            Ok(frame) if frame.t == "eval" => match cells.try_send(frame) {
+                Ok(()) => continue,
+                Err(mpsc::error::TrySendError::Full(frame) | mpsc::error::TrySendError::Closed(frame)) => {
+                    let message = format!("{CELLS_QUEUED_MAX} cells of this socket wait: send it again later");
+                    failed(&frame, &ApiError::new(ErrorCode::SessionBusy, message))
+                }
+            },
+            Ok(frame) => door.answer(frame).await,
+            Err(error) => {
+                let error = ApiError::new(ErrorCode::InvalidRequest, format!("a frame is a JSON object with a field `t`: {error}"));
+                json!({ "t": "error", "ok": false, "error": error })
+            }
+        };
+        if out.send(text(&answer)).await.is_err() {
+            break None;
+        }
+    };
+    if let Some((code, reason)) = close {
+        let _ = out.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    }
+    drop((out, cells));
+    // A cell that has begun goes on in its session; nobody waits for it here any more.
+    running.abort();
+    let _ = writing.await;
+}
+
+fn text(answer: &Value) -> Message {
+    Message::Text(answer.to_string().into())
+}
+
+fn answered(frame: &Frame, body: Value) -> Value {
+    let mut answer = json!({ "t": format!("{}-result", frame.t), "id": frame.id, "ok": true });
+    if let (Some(answer), Value::Object(body)) = (answer.as_object_mut(), body) {
+        answer.extend(body);
+    }
+    answer
+}
+
+fn failed(frame: &Frame, error: &ApiError) -> Value {
+    json!({ "t": format!("{}-result", frame.t), "id": frame.id, "ok": false, "error": error })
+}
+
+impl Door {
+    /// What is no cell.
+    async fn answer(&self, frame: Frame) -> Value {
+        let done = match frame.t.as_str() {
+            "ping" => Ok(json!({})),
+            "create" => self.create(&frame).await,
+            "gen" => self.generation().await,
+            "interrupt" => self.desk.interrupt(&self.key).await.map(|()| json!({})),
+            "evict" => self.desk.hibernate(&self.key).await.map(|session| json!({ "state": session.state })),
+            "reset" | "hostcall" | "hostcall-result" => Err(ApiError::new(
+                ErrorCode::NotSupported,
+                format!("`{}` is documented but not built yet: there is nothing to do but to wait for a later version", frame.t),
+            )),
+            other => {
+                let message = format!("there is no frame `{other}`: send create, eval, ping, gen, interrupt or evict");
+                Err(ApiError::new(ErrorCode::InvalidRequest, message))
+            }
+        };
+        done.map_or_else(|error| failed(&frame, &error), |body| answered(&frame, body))
+    }
+
+    async fn create(&self, frame: &Frame) -> Result<Value, ApiError> {
+        let spec = frame.config.as_ref().map_or_else(|| Ok(KernelSessionSpec::default()), spec)?;
+        let body = CreateSession { name: Some(self.key.name.clone()), spec, ..CreateSession::default() };
+        let session = self.desk.create(body, Existing::Return).await?;
+        Ok(json!({ "sessionId": session.id, "name": session.name, "state": session.state }))
+    }
+
+    /// Never wakes.
+    async fn generation(&self) -> Result<Value, ApiError> {
+        let session = self.desk.get(&self.key).await?;
+        Ok(json!({ "generation": session.status.last_epoch.unwrap_or(0), "state": session.state }))
+    }
+
+    async fn cell(&self, frame: Frame, out: &mpsc::Sender<Message>) -> Value {
+        let Some(code) = frame.code.clone() else {
+            return failed(&frame, &ApiError::new(ErrorCode::InvalidRequest, "an eval has `code`"));
+        };
+        let eval = EvalRequest {
+            code,
+            language: frame.language.unwrap_or_default(),
+            timeout_ms: frame.timeout_ms,
+            idempotency_key: frame.idempotency_key.clone(),
+            filename: frame.filename.clone(),
+        };
+        if !self.streams {
+            let result = self.desk.eval(&self.key, eval).await;
+            return result
+                .map_or_else(|error| failed(&frame, &error), |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));
+        }
+        match self.desk.eval_events(&self.key, eval).await {
+            Ok(frames) => self.streamed(&frame, Events::new(frames), out).await,
+            Err(error) => failed(&frame, &error),
+        }
+    }
+
+    /// Passes the events of a cell on; its last one is the answer.
+    async fn streamed(&self, frame: &Frame, mut events: Events, out: &mpsc::Sender<Message>) -> Value {
+        while let Some(line) = events.next().await {
+            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
+            match event.get("type").and_then(Value::as_str) {
+                Some("final") => return answered(frame, event.get("payload").cloned().unwrap_or_default()),
+                Some("error") => {
+                    return json!({ "t": "eval-result", "id": frame.id, "ok": false, "error": event.get("payload") });
+                }
+                _ => {}
+            }
+            if out.send(text(&json!({ "t": "event", "id": frame.id, "event": event }))).await.is_err() {
+                break;
+            }
+        }
+        failed(frame, &ApiError::new(ErrorCode::SessionGone, "the events ended early: send the cell again with its idempotencyKey"))
+    }
+}
+
+/// The spec that a `config` means. It goes through the spec's own reader, so what is refused there is refused here.
+fn spec(config: &Config) -> Result<KernelSessionSpec, ApiError> {
+    let invalid = |path: &str, message: &str| {
+        ApiError::new(ErrorCode::InvalidRequest, format!("config.{path}: {message}")).with_detail("path", format!("config.{path}"))
+    };
+    let mut spec = KernelSessionSpec::default();
+    if let Some(ticks) = config.cell_budget_ticks {
+        spec.limits.eval_ticks = ticks;
+    }
+    let epoch = match &config.clock {
+        None => None,
+        Some(Value::String(time)) => Some(time.clone()),
+        Some(Value::Number(ms)) => {
+            let time = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+            Some(time.ok_or_else(|| invalid("clock", "write milliseconds since 1970, or RFC 3339"))?.to_string())
+        }
+        Some(_) => return Err(invalid("clock", "write milliseconds since 1970, or RFC 3339")),
+    };
+    if config.rng_seed.is_some() || epoch.is_some() {
+        let epoch = epoch.unwrap_or_else(|| "2026-01-01T00:00:00Z".to_owned());
+        spec.determinism = Some(Determinism { seed: config.rng_seed.unwrap_or(0), epoch });
+    }
+    let mut more = serde_json::Map::new();
+    match &config.fetch {
+        None | Some(Value::Null | Value::Bool(false)) => {}
+        Some(Value::Bool(true)) => drop(more.insert("egress".to_owned(), json!({ "allow": [{ "host": "*" }] }))),
+        Some(Value::Array(hosts)) => {
+            let allow: Vec<_> = hosts.iter().map(|host| json!({ "host": host })).collect();
+            more.insert("egress".to_owned(), json!({ "allow": allow }));
+        }
+        Some(_) => return Err(invalid("fetch", "write true, false, or a list of hosts")),
+    }
+    match &config.tools {
+        None | Some(Value::Null | Value::Bool(false)) => {}
+        Some(Value::String(broker)) => drop(more.insert("toolBrokerRef".to_owned(), json!({ "name": broker }))),
+        Some(_) => return Err(invalid("tools", "write the name of a ToolBroker; tools of the client's own are not built yet")),
+    }
+    if let Some(modules) = &config.modules {
+        more.insert("modules".to_owned(), json!({ "allow": modules }));
+    }
+    let mut whole = serde_json::to_value(&spec).map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
+    crate::directory::merge_patch(&mut whole, &Value::Object(more));
+    serde_path_to_error::deserialize(whole).map_err(|error| invalid(&error.path().to_string(), &error.inner().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(config: Value) -> Result<KernelSessionSpec, ApiError> {
+        spec(&serde_json::from_value(config).unwrap())
+    }
+
+    #[test]
+    fn a_config_becomes_a_spec() {
+        let spec = of(json!({
+            "clock": 1_767_225_600_000_u64, "rngSeed": 7, "capture": true, "cellBudgetTicks": 1200, "fetch": ["api.example"], "tools": "tools",
+            "modules": ["lodash"]
+        }))
+        .unwrap();
+        assert_eq!(spec.determinism, Some(Determinism { seed: 7, epoch: "2026-01-01T00:00:00Z".to_owned() }));
+        assert_eq!(spec.limits.eval_ticks, 1200);
+        assert_eq!(spec.egress.unwrap().allow.len(), 1);
+        assert_eq!(spec.tool_broker_ref.unwrap().name, "tools");
+        assert_eq!(spec.modules.unwrap().allow, ["lodash"]);
+        assert_eq!(of(json!({ "fetch": false })).unwrap().egress, None);
+        for (bad, path) in
+            [(json!({ "fetch": 7 }), "config.fetch"), (json!({ "tools": ["a"] }), "config.tools"), (json!({ "clock": {} }), "config.clock")]
+        {
+            assert_eq!(of(bad).unwrap_err().details.unwrap()["path"], path);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! API keys.
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, Path, State},
+    http::{StatusCode, request::Parts},
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    key::{CreateKey, KeyList, NewKey},
+};
+
+use super::{
+    App,
+    body::{Body, Namespace},
+};
+use crate::{
+    auth::{
+        Access, Caller, Part, Verb,
+        keys::{self, KeyStore, access_of},
+    },
+    problem::Problem,
+    service::check_name,
+};
+
+/// Namespace and name of the key in the path.
+pub(crate) struct KeyPath(String, String);
+
+impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((namespace, name)) = found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
+        check_name(&namespace, "namespace")?;
+        check_name(&name, "name")?;
+        Ok(Self(namespace, name))
+    }
+}
+
+async fn allowed<'a>(app: &'a App, caller: &Caller, verb: Verb, namespace: &str) -> Result<&'a dyn KeyStore, Problem> {
+    let access = Access { namespace: namespace.to_owned(), name: None, verb, part: Part::Keys };
+    app.authenticator.authorize(caller, &access).await.map_err(|error| Problem(error.into()))?;
+    app.keys.as_deref().ok_or_else(|| Problem(ApiError::new(ErrorCode::NotSupported, "this gateway keeps no API keys")))
+}
+
+/// Makes a key. Nobody can give what they may not do themselves. The answer is the only place where the key is ever shown.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/keys", tag = "keys", params(("namespace" = String, Path,)), request_body = CreateKey,
+    responses((status = 201, body = NewKey), (status = 409, description = "the name is taken", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Namespace(namespace): Namespace,
+    Body(body): Body<CreateKey>,
+) -> Result<(StatusCode, Json<NewKey>), Problem> {
+    let store = allowed(&app, &caller, Verb::Create, &namespace).await?;
+    for verb in &body.verbs {
+        app.authenticator.authorize(&caller, &access_of(*verb, &namespace)).await.map_err(|error| Problem(error.into()))?;
+    }
+    let made = keys::create(store, &namespace, body, &caller, app.router.clock()).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Lists the keys of a namespace, without their secrets.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/keys", tag = "keys", params(("namespace" = String, Path,)),
+    responses((status = 200, body = KeyList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller, Namespace(namespace): Namespace) -> Result<Json<KeyList>, Problem> {
+    let store = allowed(&app, &caller, Verb::List, &namespace).await?;
+    Ok(Json(keys::list(store, &namespace).await?))
+}
+
+/// Revokes a key. Within 30 seconds no gateway takes it any more.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/keys/{name}", tag = "keys", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 204, description = "it is revoked"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn revoke(State(app): State<App>, caller: Caller, KeyPath(namespace, name): KeyPath) -> Result<StatusCode, Problem> {
+    let store = allowed(&app, &caller, Verb::Delete, &namespace).await?;
+    keys::revoke(store, &namespace, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,129 @@
+//! Runs.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, Path, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    eval::EvalRequest,
+    run::{Run, RunList, WAIT_SECONDS_MAX},
+};
+use serde::Deserialize;
+
+use super::{
+    App,
+    body::{Params, SessionPath},
+    keyed::Keyed,
+};
+use crate::{
+    auth::{Caller, Verb},
+    directory::Key,
+    problem::Problem,
+    runs,
+    service::check_name,
+};
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const RESPOND_ASYNC: &str = "respond-async";
+
+/// Query of a list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParams {
+    /// Runs on a page: 1 to 64.
+    limit: Option<usize>,
+    /// The `continue` of the page before.
+    #[serde(rename = "continue")]
+    #[param(rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// Query of one run.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WaitParams {
+    /// How long to wait for its end: 0 to 60.
+    wait_seconds: u64,
+}
+
+/// The session and the run in the path.
+pub(crate) struct RunPath(Key, String);
+
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
+        let Path((namespace, name, run)) =
+            found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
+        check_name(&namespace, "namespace")?;
+        for label in name.split('.') {
+            check_name(label, "name")?;
+        }
+        Ok(Self(Key { namespace, name }, run))
+    }
+}
+
+/// Whether the client does not want to wait (RFC 7240).
+pub(super) fn responds_async(headers: &HeaderMap) -> bool {
+    let preferred = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    preferred.flat_map(|value| value.split([',', ';'])).any(|part| part.trim().eq_ignore_ascii_case(RESPOND_ASYNC))
+}
+
+/// The answer of an eval that nobody waits for.
+pub(super) async fn accepted(app: &App, key: &Key, eval: &EvalRequest, keyed: &Keyed, request_id: &str) -> Result<Response, Problem> {
+    let run = runs::accept(&app.router, key, eval, request_id).await.map_err(|error| keyed.names(error))?;
+    let headers = [(header::LOCATION, run.url.clone()), (HeaderName::from_static("preference-applied"), RESPOND_ASYNC.to_owned())];
+    let body = serde_json::json!({ "run": run.id, "state": run.state, "url": run.url, "idempotencyKey": run.idempotency_key });
+    let mut response = (StatusCode::ACCEPTED, headers, Json(body)).into_response();
+    if !run.state.is_end() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    Ok(response)
+}
+
+/// Lists the runs of a session, newest first: those that have not ended, and the last 32 that have. Does not wake it.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ListParams),
+    responses((status = 200, body = RunList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Params(params): Params<ListParams>,
+) -> Result<Json<RunList>, Problem> {
+    // They tell what cells answered: for those who may run cells.
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    Ok(Json(runs::list(&app.router, &key, params.limit, params.continue_token.as_deref()).await?))
+}
+
+/// Reads a run, when it has ended or the wait is over. Does not wake its session.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,), WaitParams),
+    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    RunPath(key, id): RunPath,
+    Params(params): Params<WaitParams>,
+) -> Result<Json<Run>, Problem> {
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    if params.wait_seconds > WAIT_SECONDS_MAX {
+        let message = format!("waitSeconds: write 0 to {WAIT_SECONDS_MAX}, and ask again when that is over");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", "waitSeconds").into());
+    }
+    Ok(Json(runs::get(&app.router, &key, &id, Duration::from_secs(params.wait_seconds)).await?))
+}
+
+/// Ends a run with `Interrupted`; answers when that is stored. One that has ended stays as it is.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}/cancel", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)),
+    responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn cancel(State(app): State<App>, caller: Caller, RunPath(key, id): RunPath) -> Result<Json<Run>, Problem> {
+    app.allow_eval(&caller, Verb::Create, &key).await?;
+    Ok(Json(runs::cancel(&app.router, &key, &id).await?))
+}

@@ -1,0 +1,279 @@
+//! Runs: cells that were accepted for whoever asks later. The acceptance is committed before it is told, so what was accepted and has not ended is
+//! found by whoever has the session next, and goes on there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dormouse_lifecycle::Json;
+use dormouse_lifecycle::ends::Kept;
+use dormouse_lifecycle::runs::{self, Begin, End, Outcome, run_id};
+use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, EvalStats, Served, Woke};
+use dormouse_protocol::kernel::{Assignment, EvalCall};
+use dormouse_protocol::run::{DroppedResult, Run, RunState};
+use dormouse_protocol::session::State;
+use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
+
+use super::actor::Actor;
+use super::{EvalJob, Fault, QUEUED_EVALS_MAX, ended, gone};
+use crate::record::SessionState;
+
+/// What a run hears that was ended by request before its cell began.
+const CANCELLED: &str = "the run was cancelled before its cell began";
+
+/// What a run hears whose cell was begun as often as it is.
+const EXHAUSTED: &str = "the cell was begun three times, and each time its process or its storage was lost before anything of it was stored; it is \
+                         not begun again. If it was the cell that ended them, mend it; else send it again under another idempotency key";
+
+/// The runs of a session as its process sees them.
+pub(crate) type RunViews = Arc<Vec<Run>>;
+
+impl Actor {
+    /// Accepts a cell as a run; answers once that is committed. A key that is known, of a run or of any cell, is not begun again.
+    pub(super) async fn accept_run(&mut self, call: EvalCall) -> Result<Run, Fault> {
+        self.ensure_live().await?;
+        let Some(live) = self.phase.live_mut() else { return Err(Fault::Refused(gone("the session has no instance"))) };
+        let Some(key) = call.eval.idempotency_key.clone() else {
+            return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, "a run has an idempotency key")));
+        };
+        if live.state.runs.under(&key).is_some() {
+            return self.view_of(&run_id(&key)).map_err(Fault::Refused);
+        }
+        let (request, now) = (Json::of(&call.eval), live.clock.now().to_string());
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))),
+        };
+        let known = live.state.ends.find(&key).map(|known| (known.cell, outcome_of(&known.end)));
+        let under_way = self.current.iter().chain(self.queue.iter()).any(|job| job.has(&key));
+        if known.is_none() && !under_way && self.queue.len() >= QUEUED_EVALS_MAX {
+            let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
+        }
+        if let Err(refused) = live.state.runs.accept(&key, request, &now) {
+            let code = match refused {
+                runs::Refused::TooMany => ErrorCode::SessionBusy,
+                runs::Refused::TooLarge => ErrorCode::SizeAdmissionError,
+            };
+            return Err(Fault::Refused(ApiError::new(code, refused.to_string())));
+        }
+        if let Some((cell, outcome)) = known {
+            live.state.runs.end(&key, End { time: now.clone(), outcome, cell });
+        } else if under_way && live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
+            live.state.runs.begin(&key, &now);
+        }
+        live.moved = true;
+        self.commit().await?;
+        if under_way {
+            self.current.iter_mut().chain(self.queue.iter_mut()).filter(|job| job.has(&key)).for_each(|job| job.kept = true);
+        } else if known.is_none() {
+            self.queue.push_back(EvalJob::of_run(call.eval, call.assignment));
+        }
+        self.show_runs();
+        self.view_of(&run_id(&key)).map_err(Fault::Refused)
+    }
+
+    /// Brings what was accepted and has not ended into the queue of a session that was laid back, before what came here.
+    pub(super) fn queue_runs(&mut self) {
+        let Some(live) = self.phase.live() else { return };
+        for run in live.state.runs.open().rev() {
+            if let Some(job) = self.current.iter_mut().chain(self.queue.iter_mut()).find(|job| job.has(&run.key)) {
+                job.kept = true;
+                continue;
+            }
+            let Some(request) = run.request.as_ref().and_then(|request| request.read::<EvalRequest>().ok()) else { continue };
+            self.queue.push_front(EvalJob::of_run(request, self.assignment.clone()));
+        }
+    }
+
+    /// Notes that the cell of a run begins, before anything of it runs. False: it does not.
+    pub(super) async fn begin_run(&mut self, job: &EvalJob) -> Result<bool, Fault> {
+        let Some(live) = self.phase.live_mut() else { return Ok(false) };
+        let Some(key) = job.request.idempotency_key.clone() else { return Ok(true) };
+        let now = live.clock.now().to_string();
+        match live.state.runs.begin(&key, &now) {
+            Begin::Over => return Ok(false),
+            Begin::Go => {}
+            Begin::Exhausted => {
+                self.end_unbegun(&key, ErrorCode::Internal, EXHAUSTED);
+                self.commit_runs().await?;
+                return Ok(false);
+            }
+        }
+        self.commit_runs().await?;
+        Ok(true)
+    }
+
+    /// Tells those who wait for a run that does not begin how it has ended.
+    pub(super) fn answer_over(&self, job: EvalJob) {
+        let key = job.request.idempotency_key.clone().unwrap_or_default();
+        let live = self.phase.live();
+        let known = live.and_then(|live| live.state.ends.find(&key));
+        let is_durable = |sequence| live.is_some_and(|live| live.has_stored(sequence));
+        let cancelled = || Err(ApiError::new(ErrorCode::Interrupted, CANCELLED));
+        let answer = known.map_or_else(cancelled, |known| ended::answer(&known, &key, is_durable));
+        job.answer(answer);
+    }
+
+    async fn commit_runs(&mut self) -> Result<(), Fault> {
+        if let Some(live) = self.phase.live_mut() {
+            live.moved = true;
+        }
+        self.commit().await?;
+        self.show_runs();
+        Ok(())
+    }
+
+    /// Ends a run; answers with its end once that is committed. One that has ended stays as it is.
+    pub(super) async fn cancel_run(&mut self, id: &str) -> Result<Run, Fault> {
+        self.ensure_live().await?;
+        let Some(live) = self.phase.live() else { return Err(Fault::Refused(gone("the session has no instance"))) };
+        let Some(run) = live.state.runs.find(id) else { return Err(Fault::Refused(not_found(id))) };
+        if run.end.is_some() {
+            return self.view_of(id).map_err(Fault::Refused);
+        }
+        let key = run.key.clone();
+        if live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
+            self.interrupt_awaiting().await;
+        } else {
+            let (ended, rest) = std::mem::take(&mut self.queue).into_iter().partition::<Vec<_>, _>(|job| job.has(&key));
+            self.queue = rest.into();
+            let result = self.end_unbegun(&key, ErrorCode::Interrupted, CANCELLED);
+            self.commit_runs().await?;
+            for job in ended {
+                job.answer(result.clone().ok_or_else(|| gone("the session has no instance")));
+            }
+        }
+        self.view_of(id).map_err(Fault::Refused)
+    }
+
+    /// Records the end of a run whose cell does not begin, or not again.
+    fn end_unbegun(&mut self, key: &str, code: ErrorCode, message: &str) -> Option<EvalResult> {
+        let live = self.phase.live_mut()?;
+        let error = CellError { code, name: code.to_string(), message: message.to_owned(), stack: String::new(), line: 0, column: 0 };
+        let result = EvalResult {
+            ok: false,
+            value: None,
+            value_type: "undefined".to_owned(),
+            preview: String::new(),
+            display: Vec::new(),
+            console: Vec::new(),
+            error: Some(error),
+            cell: 0,
+            sequence: live.owned.head.as_ref().map_or(0, |head| head.sequence),
+            durable: true,
+            idempotency_key: Some(key.to_owned()),
+            stats: EvalStats::default(),
+        };
+        let now = live.clock.now().to_string();
+        live.state.record_end(&result, &now);
+        Some(result)
+    }
+
+    /// Lets others see the runs as they are now.
+    pub(super) fn show_runs(&self) {
+        let Some(live) = self.phase.live() else { return };
+        if live.state.runs.is_empty() && self.handle.control.runs.borrow().is_none() {
+            return;
+        }
+        let waits = self.published == Some(State::WaitingForTool);
+        self.handle.control.runs.send_replace(Some(Arc::new(views(&live.state, waits, |sequence| live.has_stored(sequence)))));
+    }
+
+    fn view_of(&self, id: &str) -> Result<Run, ApiError> {
+        let Some(live) = self.phase.live() else { return Err(gone("the session has no instance")) };
+        let waits = self.published == Some(State::WaitingForTool);
+        views(&live.state, waits, |sequence| live.has_stored(sequence)).into_iter().find(|run| run.id == id).ok_or_else(|| not_found(id))
+    }
+}
+
+impl EvalJob {
+    /// The cell of a run: nobody needs to wait for it.
+    fn of_run(request: EvalRequest, assignment: Assignment) -> Self {
+        Self {
+            request,
+            assignment,
+            waiters: Vec::new(),
+            attempts: 0,
+            woke: Woke::No,
+            served: Served::default(),
+            arrived: Instant::now(),
+            kept: true,
+        }
+    }
+}
+
+impl SessionState {
+    /// Takes down how a cell ended: under its key, and of its run, if it is one.
+    pub(crate) fn record_end(&mut self, result: &EvalResult, now: &str) {
+        let Some(key) = &result.idempotency_key else { return };
+        let end = ended::stored(result);
+        if self.runs.under(key).is_none() {
+            return self.ends.record(key, result.cell, end);
+        }
+        self.ends.record_run(key, result.cell, end);
+        let outcome = match &result.error {
+            _ if result.ok => Outcome::Succeeded,
+            Some(error) if error.code == ErrorCode::Interrupted => Outcome::Cancelled,
+            _ => Outcome::Failed,
+        };
+        self.runs.end(key, End { time: now.to_owned(), outcome, cell: result.cell });
+    }
+}
+
+/// How a cell ended that is known only by its end.
+fn outcome_of(end: &Kept<'_>) -> Outcome {
+    #[derive(serde::Deserialize)]
+    struct Ended {
+        ok: bool,
+    }
+    match end {
+        Kept::Whole(whole) if whole.read::<Ended>().is_ok_and(|ended| ended.ok) => Outcome::Succeeded,
+        // Of one that is too large only its digest is known; what fails has no value, and is small.
+        Kept::Digest(_) => Outcome::Succeeded,
+        Kept::Whole(_) => Outcome::Failed,
+    }
+}
+
+/// There is no run of this id, or no longer.
+pub(crate) fn not_found(id: &str) -> ApiError {
+    let message = format!("there is no run `{id}` in this session: list its runs; the ends of the last {} are kept", runs::RUNS_ENDED_MAX);
+    ApiError::new(ErrorCode::RunNotFound, message)
+}
+
+/// The runs of a record, newest first. `waits`: the cell that runs awaits a tool.
+pub(crate) fn views(state: &SessionState, waits: bool, is_durable: impl Fn(u64) -> bool + Copy) -> Vec<Run> {
+    let running = state.running.as_ref().and_then(|cell| Some((cell.request.idempotency_key.clone()?, cell.cell)));
+    let running: BTreeMap<_, _> = running.into_iter().collect();
+    state.runs.iter().rev().map(|run| view(state, run, running.get(&run.key).copied(), waits, is_durable)).collect()
+}
+
+fn view(state: &SessionState, run: &runs::Run, cell: Option<u64>, waits: bool, is_durable: impl Fn(u64) -> bool) -> Run {
+    let state_now = match &run.end {
+        Some(End { outcome: Outcome::Succeeded, .. }) => RunState::Succeeded,
+        Some(End { outcome: Outcome::Failed, .. }) => RunState::Failed,
+        Some(End { outcome: Outcome::Cancelled, .. }) => RunState::Cancelled,
+        None if cell.is_some() && waits => RunState::Waiting,
+        None if cell.is_some() || run.begins > 0 => RunState::Running,
+        None => RunState::Queued,
+    };
+    let known = run.end.as_ref().and_then(|_| state.ends.find(&run.key));
+    let dropped = match known.as_ref().map(|known| &known.end) {
+        Some(Kept::Digest(digest)) => Some(DroppedResult { bytes: digest.bytes, sha256: digest.sha256.clone() }),
+        _ => None,
+    };
+    let numbered = run.end.as_ref().map(|end| end.cell).filter(|cell| *cell > 0);
+    Run {
+        id: run.id.clone(),
+        state: state_now,
+        idempotency_key: run.key.clone(),
+        cell: cell.or(numbered),
+        created_at: run.created_at.clone(),
+        started_at: run.started_at.clone(),
+        heartbeat_at: None,
+        ended_at: run.end.as_ref().map(|end| end.time.clone()),
+        result: known.and_then(|known| ended::answer(&known, &run.key, is_durable).ok()),
+        dropped,
+        url: String::new(),
+    }
+}

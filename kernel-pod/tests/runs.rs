@@ -1,0 +1,112 @@
+//! Runs: accepted once, run once, found again by whoever has the session next, and ended truthfully.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::atomic::Ordering;
+
+use common::{World, assign, assign_spec, call, spec, value};
+use dormouse_kernel::Pod;
+use dormouse_protocol::ErrorCode;
+use dormouse_protocol::kernel::{Assignment, CancelRunCall, RunsCall, StoredCall};
+use dormouse_protocol::run::{Run, RunState};
+use serde_json::json;
+
+fn look(session: &Assignment, run: &str, wait_ms: u64) -> RunsCall {
+    let stored =
+        StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone(), anchor: session.anchor };
+    RunsCall { session: stored, run: Some(run.to_owned()), wait_ms }
+}
+
+async fn seen(pod: &Pod, session: &Assignment, run: &str) -> Run {
+    pod.runs(&look(session, run, 0)).await.unwrap().items.remove(0)
+}
+
+async fn ended(pod: &Pod, session: &Assignment, run: &str) -> Run {
+    let run = pod.runs(&look(session, run, 30_000)).await.unwrap().items.remove(0);
+    assert!(run.state.is_end(), "{run:?}");
+    run
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_accepted_once_and_keeps_its_end() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let cell = call(&session, "globalThis.n = (globalThis.n ?? 0) + 1; console.log('hi'); n", "k");
+    let run = pod.accept_run(cell.clone()).await.unwrap();
+    assert_eq!(run.idempotency_key, "k");
+    let end = ended(&pod, &session, &run.id).await;
+    assert_eq!((end.state, end.cell, end.heartbeat_at.clone()), (RunState::Succeeded, Some(1), None));
+    let result = end.result.clone().unwrap();
+    assert_eq!((result.value, result.console.len()), (Some(json!(1)), 1));
+    assert!(end.started_at.is_some() && end.ended_at.is_some());
+    assert_eq!(pod.accept_run(cell.clone()).await.unwrap(), end, "the same key is the same run");
+    assert_eq!(pod.eval(cell.clone()).await.unwrap().value, Some(json!(1)), "and an eval with it gets its end");
+    // A pod that has never seen it reads the same from the store.
+    assert_eq!(seen(&world.pod("b"), &session, &run.id).await, end);
+    assert_eq!(pod.runs(&look(&session, "r_none", 0)).await.unwrap().items, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_and_has_not_ended_goes_on_in_the_next_pod() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let first = pod.accept_run(call(&session, "globalThis.order = ['first']; await callTool('slow', 7)", "first")).await.unwrap();
+    world.tools.attempts(1).await;
+    let second = pod.accept_run(call(&session, "order.push('second'); order.length", "second")).await.unwrap();
+    assert_eq!(seen(&pod, &session, &first.id).await.state, RunState::Waiting);
+    assert_eq!(second.state, RunState::Queued);
+    // The process is lost without a word: whoever looks sees what it had stored.
+    drop(pod);
+    let other = world.pod("b");
+    assert_eq!(seen(&other, &session, &first.id).await.state, RunState::Waiting);
+    assert_eq!(seen(&other, &session, &second.id).await.state, RunState::Queued);
+    world.tools.open();
+    let moved = assign(&other, "u1", 2);
+    other.wake(moved.clone()).await.unwrap();
+    let (first, second) = (ended(&other, &moved, &first.id).await, ended(&other, &moved, &second.id).await);
+    assert_eq!((first.state, first.result.unwrap().value), (RunState::Succeeded, Some(json!(7))));
+    assert_eq!((second.state, second.result.unwrap().value), (RunState::Succeeded, Some(json!(2))));
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_cancelled_before_it_begins_while_it_waits_and_while_it_runs() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let mut slow = spec();
+    slow.limits.eval_timeout_ms = 600_000;
+    let session = assign_spec(&pod, "u1", 1, slow);
+    let cancel = |run: &Run| pod.cancel_run(CancelRunCall { assignment: session.clone(), run: run.id.clone() });
+    let waits = pod.accept_run(call(&session, "await callTool('slow', 1)", "waits")).await.unwrap();
+    let queued = pod.accept_run(call(&session, "globalThis.began = 1", "queued")).await.unwrap();
+    let cancelled = cancel(&queued).await.unwrap();
+    assert_eq!((cancelled.state, cancelled.cell), (RunState::Cancelled, None));
+    assert_eq!(cancelled.result.clone().unwrap().error.unwrap().code, ErrorCode::Interrupted);
+    assert_eq!(cancel(&waits).await.unwrap().state, RunState::Cancelled);
+    assert_eq!(cancel(&queued).await.unwrap(), cancelled, "an end stays");
+    let runs = pod.accept_run(call(&session, "for (;;) {}", "runs")).await.unwrap();
+    assert_eq!(cancel(&runs).await.unwrap().state, RunState::Cancelled);
+    assert_eq!(value(&pod, &session, "typeof began").await, json!("undefined"));
+    let unknown = pod.cancel_run(CancelRunCall { assignment: session.clone(), run: "r_none".to_owned() }).await.unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::RunNotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_eval_joins_a_run_and_its_leaving_ends_nothing() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let cell = call(&session, "await callTool('slow', 5)", "k");
+    let run = pod.accept_run(cell.clone()).await.unwrap();
+    world.tools.attempts(1).await;
+    let (joined, asked) = (pod.clone(), cell.clone());
+    let left = tokio::spawn(async move { joined.eval(asked).await });
+    left.abort();
+    assert!(left.await.is_err());
+    world.tools.open();
+    assert_eq!(ended(&pod, &session, &run.id).await.result.unwrap().value, Some(json!(5)));
+    assert_eq!(pod.eval(cell.clone()).await.unwrap().value, Some(json!(5)));
+}
