@@ -64,6 +64,9 @@ pub enum KeyStoreError {
     /// The name is taken.
     #[error("a key of this name exists")]
     Exists,
+    /// As many unknown keys are being looked up as may be at once.
+    #[error("too many new keys are being looked up")]
+    Busy,
     /// It cannot be read or written.
     #[error("keys cannot be read or written: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -120,7 +123,10 @@ impl Authenticator for Keys {
         if !is_key(secret) {
             return Err(AuthError::Unauthenticated);
         }
-        let found = self.store.find(&digest(secret)).await.map_err(|error| AuthError::Unavailable(error.into()))?;
+        let found = self.store.find(&digest(secret)).await.map_err(|error| match error {
+            KeyStoreError::Busy => AuthError::Busy,
+            error => AuthError::Unavailable(error.into()),
+        })?;
         let record = found.filter(|record| !is_over(&record.about, self.clock)).ok_or(AuthError::Unauthenticated)?;
         let ApiKey { name, namespace, verbs, label_selector, .. } = record.about.clone();
         let user = format!("dormouse:key:{namespace}:{name}");
@@ -249,6 +255,7 @@ pub async fn revoke(store: &dyn KeyStore, namespace: &str, name: &str) -> Result
 fn of_store(error: KeyStoreError) -> ApiError {
     match error {
         KeyStoreError::Exists => ApiError::new(ErrorCode::Conflict, "a key of this name exists: choose another name, or revoke that one"),
+        KeyStoreError::Busy => AuthError::Busy.into(),
         KeyStoreError::Unavailable(cause) => {
             tracing::error!(error = %crate::problem::chain(&*cause), "API keys cannot be read or written");
             ApiError::new(

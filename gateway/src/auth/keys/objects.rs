@@ -10,6 +10,8 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams},
 };
 
+use tokio::sync::Semaphore;
+
 use super::{KeyRecord, KeyStore, KeyStoreError, REVOKED_WITHIN, digest};
 use crate::auth::cache::TtlCache;
 
@@ -25,6 +27,8 @@ const LABEL_DIGITS: usize = 40;
 const REMEMBERED_MAX: usize = 10_000;
 /// How long a key that there is none of is not asked about again.
 const UNKNOWN_TTL: Duration = Duration::from_secs(3);
+/// Keys that the API server is asked about at once: a flood of keys that there are none of costs it no more than that.
+const LOOKUPS_MAX: usize = 8;
 /// How long the API server may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -33,13 +37,19 @@ pub struct KeyObjects {
     api: Api<ConfigMap>,
     known: TtlCache<String, Arc<KeyRecord>>,
     unknown: TtlCache<String, ()>,
+    lookups: Semaphore,
 }
 
 impl KeyObjects {
     /// In this namespace, which is the gateway's.
     #[must_use]
     pub fn new(client: Client, namespace: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace), known: TtlCache::new(REMEMBERED_MAX), unknown: TtlCache::new(REMEMBERED_MAX) }
+        Self {
+            api: Api::namespaced(client, namespace),
+            known: TtlCache::new(REMEMBERED_MAX),
+            unknown: TtlCache::new(REMEMBERED_MAX),
+            lookups: Semaphore::new(LOOKUPS_MAX),
+        }
     }
 
     async fn by_label(&self, label: &str, value: &str) -> Result<Vec<Arc<KeyRecord>>, KeyStoreError> {
@@ -79,6 +89,7 @@ impl KeyStore for KeyObjects {
         if self.unknown.get(&asked).is_some() {
             return Ok(None);
         }
+        let _lookup = self.lookups.try_acquire().map_err(|_| KeyStoreError::Busy)?;
         let found = self.by_label(DIGEST_LABEL, &short(digest)).await?.into_iter().find(|record| record.digest == digest);
         match &found {
             Some(record) => self.known.put(asked, Arc::clone(record), REVOKED_WITHIN),
