@@ -3,12 +3,12 @@
 mod claimed;
 mod runs;
 mod stored;
+mod supervisor;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
@@ -30,22 +30,12 @@ use crate::registry::Registry;
 use crate::report::{self, Reports};
 use crate::scheduler::Scheduler;
 use crate::session::{Handle, Host, Message, Reply, Supervisor, Undelivered, gone};
-use crate::slots::{Slot, Slots};
+use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::tools::Tools;
 
 /// Times that a message is sent again because the session's task had just ended.
 const SEND_ATTEMPTS_MAX: u32 = 3;
-
-/// Idle sessions that are asked for their slot before a request is refused.
-const EVICTIONS_MAX: usize = 4;
-
-/// Rounds in which room in memory is made before a request is refused, and idle sessions that are put to sleep in each.
-const RELIEFS_MAX: u32 = 8;
-const RELIEF_SESSIONS: usize = 8;
-
-/// How long one of them may take to commit.
-const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long all sessions together may take to commit when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
@@ -441,67 +431,5 @@ impl Shared {
             engine_digest: host.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }
-    }
-}
-
-impl Shared {
-    /// Room in memory for new work, if need be that of copies and of the sessions that have been idle the longest.
-    pub(crate) async fn room(&self) -> Result<(), ApiError> {
-        let memory = &self.host.environment.memory;
-        for _ in 0..RELIEFS_MAX {
-            if memory.has_room() {
-                return Ok(());
-            }
-            self.host.cache.halve();
-            let idle = self.host.slots.idle();
-            if idle.is_empty() {
-                break;
-            }
-            for uid in idle.iter().take(RELIEF_SESSIONS) {
-                self.put_to_sleep(uid).await;
-            }
-            // They leave copies.
-            self.host.cache.halve();
-            let _ = self.host.environment.threads.blocking(dormouse_engine::give_back_freed).await;
-            memory.look_again();
-        }
-        if memory.has_room() { Ok(()) } else { Err(memory.exhausted()) }
-    }
-
-    /// Asks a session that has nothing to do for its slot.
-    async fn put_to_sleep(&self, uid: &str) {
-        let Some(handle) = self.registry.get(uid) else { return };
-        let (reply, answer) = oneshot::channel();
-        if handle.send(Message::Evict(reply)).is_ok() {
-            let _ = tokio::time::timeout(EVICTION_TIMEOUT, answer).await;
-        }
-    }
-}
-
-#[async_trait]
-impl Supervisor for Shared {
-    async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
-        self.room().await?;
-        let slots = &self.host.slots;
-        for _ in 0..EVICTIONS_MAX {
-            let idle = match slots.take(uid) {
-                Ok(slot) => return Ok(slot),
-                Err(idle) => idle,
-            };
-            let Some(uid) = idle.first() else { break };
-            self.put_to_sleep(uid).await;
-        }
-        slots.take(uid).map_err(|_| {
-            let message = format!("all {} slots of the pod run sessions that have work", slots.max());
-            ApiError::new(ErrorCode::CapacityExhausted, message)
-        })
-    }
-
-    fn ended(&self, uid: &str, task: &Handle) {
-        self.registry.remove(uid, task);
-    }
-
-    fn pass_on(self: Arc<Self>, assignment: &Assignment, message: Message) {
-        drop(Pod { shared: self }.send(assignment, message));
     }
 }

@@ -107,10 +107,11 @@ impl Actor {
             }
             if let Err(fault) = self.ensure_live().await {
                 // What cannot go on cannot be set aside either.
-                return match fault {
-                    Fault::Gone(error) => Err(Fault::Gone(error)),
-                    fault => Ok(self.on_result(Err(fault))),
-                };
+                if let Fault::Gone(error) = fault {
+                    return Err(Fault::Gone(error));
+                }
+                self.on_result(Err(fault));
+                return Ok(());
             }
         }
         if self.phase.live().is_some_and(Live::is_dirty) {
