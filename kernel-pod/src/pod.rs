@@ -42,8 +42,16 @@ const RELIEF_SESSIONS: usize = 8;
 /// How long one of them may take to commit.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// More than all heaps of a pod without a limit.
+const COPIES_MIB_MAX: usize = 1 << 30;
+
 /// How long all sessions together may take to commit when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// A quarter of the memory, in MiB.
+fn copies_mib(limit_bytes: Option<u64>) -> usize {
+    usize::try_from(limit_bytes.unwrap_or(u64::MAX) >> 22).unwrap_or(usize::MAX).clamp(1, COPIES_MIB_MAX)
+}
 
 /// What a pod is told about itself.
 #[derive(Debug, Clone)]
@@ -88,6 +96,8 @@ pub(crate) struct Shared {
     pub(crate) environment: Environment,
     pub(crate) engines: Engines,
     pub(crate) scheduler: Scheduler,
+    /// MiB of large heaps that are copied to be stored at a time.
+    pub(crate) copies: Semaphore,
     /// Long cells that compile at a time: half of the cores, and of each a bounded number of bytes.
     pub(crate) compiles: Semaphore,
     pub(crate) storage: Storage,
@@ -161,6 +171,7 @@ impl Pod {
         let shared = Shared {
             boot: uuid::Uuid::new_v4().to_string(),
             engines: engines.into(),
+            copies: Semaphore::new(copies_mib(environment.memory.limit())),
             environment,
             scheduler,
             compiles: Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))),
@@ -459,6 +470,7 @@ impl Shared {
             let _ = self.environment.threads.blocking(dormouse_engine::give_back_freed).await;
             memory.look_again();
         }
+        memory.look_again();
         if memory.has_room() { Ok(()) } else { Err(memory.exhausted()) }
     }
 

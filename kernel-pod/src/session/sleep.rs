@@ -21,10 +21,13 @@ impl Actor {
         let Some(mut live) = self.live.take() else { return Ok(()) };
         self.remember(&live);
         self.lost_commit |= live.contents.may_have_left_pieces();
-        let owned = Owned { top: Top::default(), ..live.owned };
-        let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
-        let kept = self.pod.cache.put(&self.assignment.uid, copy);
-        self.pod.metrics.copies(kept);
+        // Where memory is short, the store's copy has to do.
+        if self.pod.environment.memory.has_room() {
+            let owned = Owned { top: Top::default(), ..live.owned };
+            let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
+            let kept = self.pod.cache.put(&self.assignment.uid, copy);
+            self.pod.metrics.copies(kept);
+        }
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())
