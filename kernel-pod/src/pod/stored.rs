@@ -56,7 +56,7 @@ impl Pod {
     }
 
     /// What is stored of a session of this namespace, and where.
-    async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
+    pub(super) async fn stored(&self, call: &StoredCall) -> Result<(SessionKey, Option<Stored>), ApiError> {
         let key = self.readable(call)?;
         let storage = &self.host().storage;
         storage.ready().await?;
