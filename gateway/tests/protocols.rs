@@ -1,0 +1,203 @@
+//! The doors as their clients see them, over a kernel pod that answers as it is told.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use dormouse_gateway::{
+    Gateway,
+    auth::{keys::file::KeyFile, loopback::Loopback},
+};
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use support::{Client, Trust, directory, serve_routes};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{Message, client::IntoClientRequest as _},
+};
+
+const SESSIONS: &str = "/v1/namespaces/default/sessions";
+
+async fn client() -> (tempfile::TempDir, Client) {
+    let trust = Trust::new();
+    let pod = trust.pod("a", 10).await;
+    let (folder, directory) = directory(&trust, &[&pod]).await;
+    let keys = Arc::new(KeyFile::open(&folder.path().join("keys.json")).unwrap());
+    (folder, serve_routes(Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default())).with_keys(keys)).await)
+}
+
+type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
+
+async fn connect(client: &Client, path: &str, protocols: Option<&str>) -> Result<Socket, tokio_tungstenite::tungstenite::Error> {
+    let mut request = format!("ws://{}{path}", client.base.trim_start_matches("http://")).into_client_request().unwrap();
+    if let Some(protocols) = protocols {
+        request.headers_mut().insert("sec-websocket-protocol", protocols.parse().unwrap());
+    }
+    connect_async(request).await.map(|connected| connected.0)
+}
+
+async fn next(socket: &mut Socket) -> Value {
+    loop {
+        let came = tokio::time::timeout(Duration::from_secs(30), socket.next()).await.expect("it answers").unwrap().unwrap();
+        if let Message::Text(text) = came {
+            return serde_json::from_str(&text).unwrap();
+        }
+    }
+}
+
+async fn ask(socket: &mut Socket, frame: Value) -> Value {
+    socket.send(Message::Text(frame.to_string().into())).await.unwrap();
+    next(socket).await
+}
+
+#[tokio::test]
+async fn frames_of_a_websocket_are_answered_under_their_ids() {
+    let (_folder, client) = client().await;
+    let mut socket = connect(&client, "/ws?id=socket", None).await.unwrap();
+    assert_eq!(ask(&mut socket, json!({ "t": "ping", "id": 1 })).await, json!({ "t": "ping-result", "id": 1, "ok": true }));
+    assert_eq!(ask(&mut socket, json!({ "t": "gen" })).await["error"]["code"], "SessionNotFound");
+    assert_eq!(ask(&mut socket, json!({ "t": "create", "config": { "fetch": 1 } })).await["error"]["details"]["path"], "config.fetch");
+    assert_eq!(ask(&mut socket, json!({ "t": "create", "id": 2 })).await["name"], "socket");
+    let cell = ask(&mut socket, json!({ "t": "eval", "id": "x", "src": "1" })).await;
+    assert_eq!((&cell["t"], &cell["id"], &cell["ok"], &cell["preview"]), (&json!("eval-result"), &json!("x"), &json!(true), &json!("a")));
+    for (frame, code) in [("reset", "NotSupported"), ("hostcall", "NotSupported"), ("nonsense", "InvalidRequest")] {
+        assert_eq!(ask(&mut socket, json!({ "t": frame })).await["error"]["code"], code, "{frame}");
+    }
+    socket.send(Message::Text("{".into())).await.unwrap();
+    assert_eq!(next(&mut socket).await["error"]["code"], "InvalidRequest");
+
+    let mut streaming = connect(&client, &format!("{SESSIONS}/socket/ws"), Some("dormouse.v1")).await.unwrap();
+    let event = ask(&mut streaming, json!({ "t": "eval", "id": 3, "code": "1" })).await;
+    assert_eq!((&event["t"], &event["event"]["payload"]["text"]), (&json!("event"), &json!("hello")));
+    assert_eq!(next(&mut streaming).await["t"], "eval-result");
+    // Frames are text.
+    streaming.send(Message::Binary(vec![1].into())).await.unwrap();
+    loop {
+        match tokio::time::timeout(Duration::from_secs(30), streaming.next()).await.expect("it closes") {
+            Some(Ok(Message::Close(Some(close)))) => break assert_eq!(u16::from(close.code), 1003),
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_browser_brings_its_key_as_a_subprotocol_and_a_revoked_one_opens_nothing() {
+    let (_folder, client) = client().await;
+    let keys = "/v1/namespaces/default/keys";
+    let (status, made) = client.json("POST", keys, json!({ "name": "page", "verbs": ["get", "eval", "create"] })).await;
+    assert_eq!(status, 201, "{made}");
+    let offered = format!("dormouse.v1, dormouse.bearer.{}", made["key"].as_str().unwrap());
+    let mut socket = connect(&client, "/ws?id=page", Some(&offered)).await.unwrap();
+    assert_eq!(ask(&mut socket, json!({ "t": "create" })).await["ok"], true);
+    assert_eq!(ask(&mut socket, json!({ "t": "evict" })).await["error"]["code"], "Forbidden", "its key may not");
+    assert_eq!(client.request("DELETE", &format!("{keys}/page")).send().await.unwrap().status(), 204);
+    assert!(connect(&client, "/ws?id=page", Some(&offered)).await.is_err());
+    let (_, listed) = client.get(keys).await;
+    assert_eq!(listed, json!({ "items": [] }));
+}
+
+#[tokio::test]
+async fn mcp_is_answered_in_both_revisions() {
+    let (_folder, client) = client().await;
+    let ask = async |method: &str, params: Value, headers: &[(&'static str, &'static str)]| {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let request =
+            headers.iter().fold(client.request("POST", "/mcp").json(&body), |request, (name, value)| request.header(*name, *value));
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let (_, begun) = ask("initialize", json!({ "protocolVersion": "2025-06-18" }), &[]).await;
+    assert_eq!((&begun["id"], &begun["result"]["protocolVersion"]), (&json!(7), &json!("2025-06-18")));
+    let (_, begun) = ask("initialize", json!({ "protocolVersion": "1999-01-01" }), &[]).await;
+    assert_eq!(begun["result"]["protocolVersion"], "2025-11-25", "the newest that begins so");
+    let (_, listed) = ask("tools/list", json!({}), &[("mcp-protocol-version", "2025-11-25")]).await;
+    let tools: Vec<_> = listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    for wanted in ["session_create", "eval", "run_cancel", "file_write", "task_handoff"] {
+        assert!(tools.contains(&wanted), "{wanted}: {tools:?}");
+    }
+    assert_eq!(listed["result"].get("resultType"), None, "older revisions have no such field");
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+    let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments, "_meta": meta });
+    let newest = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
+    let (_, made) = ask("tools/call", call("session_create", json!({ "name": "model" })), &newest).await;
+    assert_eq!(
+        (&made["result"]["resultType"], &made["result"]["structuredContent"]["name"]),
+        (&json!("complete"), &json!("model")),
+        "{made}"
+    );
+    let (_, cell) = ask("tools/call", call("eval", json!({ "session": "model", "code": "1" })), &newest).await;
+    assert_eq!((&cell["result"]["content"][0]["text"], &cell["result"]["isError"]), (&json!("a"), &json!(false)));
+    let (_, wrong) = ask("tools/call", call("eval", json!({ "session": "model", "coed": "1" })), &newest).await;
+    assert_eq!(
+        (&wrong["result"]["isError"], &wrong["result"]["structuredContent"]["error"]["code"]),
+        (&json!(true), &json!("InvalidRequest"))
+    );
+    let refused = [
+        (ask("tools/call", call("no_such", json!({})), &newest).await, 200, -32602),
+        (ask("no/such", json!({}), &[]).await, 404, -32601),
+        (ask("tools/list", json!({}), &[("mcp-protocol-version", "1999-01-01")]).await, 400, -32022),
+        (ask("tools/list", json!({ "_meta": meta }), &[("mcp-protocol-version", "2025-11-25")]).await, 400, -32020),
+        (ask("tools/list", json!({}), &[("mcp-method", "tools/call")]).await, 400, -32020),
+        (ask("resources/read", json!({ "uri": "file:///etc/passwd" }), &[]).await, 200, -32602),
+    ];
+    for ((status, answer), expected, code) in refused {
+        assert_eq!((status, answer["error"]["code"].as_i64()), (expected, Some(code)), "{answer}");
+    }
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(client.request("POST", "/mcp").json(&note).send().await.unwrap().status(), 202);
+    assert_eq!(client.request("GET", "/mcp").send().await.unwrap().status(), 405, "nothing is sent unasked");
+}
+
+#[tokio::test]
+async fn a_kernel_is_a_session_and_its_channels_speak_jupyter() {
+    let (_folder, client) = client().await;
+    let (_, specs) = client.get("/api/kernelspecs").await;
+    assert_eq!(specs["default"], "dormouse");
+    assert_eq!(client.json("POST", "/api/kernels", json!({ "name": "python3" })).await.0, 400);
+    let (status, kernel) =
+        client.json("POST", "/api/kernels", json!({ "name": "dormouse", "env": { "KERNEL_DORMOUSE_SESSION": "book" } })).await;
+    assert_eq!((status, &kernel["session"]), (201, &json!("book")), "{kernel}");
+    let id = kernel["id"].as_str().unwrap();
+    let mut socket = connect(&client, &format!("/api/kernels/{id}/channels"), None).await.unwrap();
+    let mut heard = async |kind: &str, content: Value| {
+        let header = json!({ "msg_id": kind, "msg_type": kind, "session": "s" });
+        let message = json!({ "channel": "shell", "header": header, "content": content });
+        let mut heard = vec![ask(&mut socket, message).await];
+        while heard.last().unwrap()["content"]["execution_state"] != "idle" {
+            heard.push(next(&mut socket).await);
+        }
+        assert!(heard.iter().all(|message| message["parent_header"]["msg_id"] == kind), "{heard:?}");
+        heard.iter().map(|message| message["msg_type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(heard("kernel_info_request", json!({})).await, ["status", "kernel_info_reply", "status"]);
+    let told = ["status", "execute_input", "stream", "execute_result", "execute_reply", "status"];
+    assert_eq!(heard("execute_request", json!({ "code": "1" })).await, told);
+    assert_eq!(heard("stdin_request", json!({})).await, ["status", "stdin_reply", "status"]);
+    assert!(connect(&client, "/api/kernels/nobody/channels", None).await.is_err());
+    assert_eq!(client.json("POST", &format!("/api/kernels/{id}/restart"), json!({})).await.0, 501);
+    assert_eq!(client.request("DELETE", &format!("/api/kernels/{id}")).send().await.unwrap().status(), 204);
+    assert_eq!(client.get(&format!("{SESSIONS}/book")).await.0, 200, "it sleeps");
+    assert_eq!(client.request("DELETE", &format!("/api/kernels/{id}?delete=true")).send().await.unwrap().status(), 204);
+    assert_eq!(client.get(&format!("{SESSIONS}/book")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_program_is_streamed_from_its_beginning_to_its_end() {
+    let (_folder, client) = client().await;
+    let started = client.request("POST", "/sessions").json(&json!({ "code": "return 1" })).send().await.unwrap();
+    assert_eq!(started.headers()["content-type"], "application/x-ndjson");
+    let text = started.text().await.unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["session_init", "log", "final"], "{text}");
+    assert_eq!(events[2]["payload"]["stats"]["toolCallCount"], 0);
+    let id = events[0]["sessionId"].as_str().unwrap();
+    assert_eq!(client.get(&format!("/sessions/{id}")).await.1["sessionId"], id);
+    assert_eq!(client.get("/sessions/s_none").await.0, 404);
+    let (status, refused) = client.json("POST", "/sessions", json!({ "code": "1", "config": { "maxExecutionMs": 600_001 } })).await;
+    assert_eq!((status, &refused["error"]["details"]["path"]), (400, &json!("config.maxExecutionMs")));
+    assert_eq!(client.request("DELETE", &format!("/sessions/{id}")).send().await.unwrap().status(), 204);
+    assert_eq!(client.get(&format!("/sessions/{id}")).await.0, 404);
+}
