@@ -36,8 +36,16 @@ use crate::tools::Tools;
 /// Times that a message is sent again because the session's task had just ended.
 const SEND_ATTEMPTS_MAX: u32 = 3;
 
+/// More than all heaps of a pod without a limit.
+const COPIES_MIB_MAX: usize = 1 << 30;
+
 /// How long all sessions together may take to commit when the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// A quarter of the memory, in MiB.
+fn copies_mib(limit_bytes: Option<u64>) -> usize {
+    usize::try_from(limit_bytes.unwrap_or(u64::MAX) >> 22).unwrap_or(usize::MAX).clamp(1, COPIES_MIB_MAX)
+}
 
 /// What a pod is told about itself.
 #[derive(Debug, Clone)]
@@ -138,6 +146,7 @@ impl Pod {
             boot: uuid::Uuid::new_v4().to_string(),
             namespace: config.namespace,
             store_prefix: config.store_prefix,
+            copies: Semaphore::new(copies_mib(environment.memory.limit())),
             environment,
             engines: engines.into(),
             scheduler,

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{World, assign, assign_spec, eval, spec, try_eval, value};
@@ -23,7 +22,7 @@ fn pod(world: &World, memory: &Memory, slots: u32) -> Pod {
 /// Every means that a tenant has: heaps, output, events that nobody reads, arguments of calls, values. One after the other and all at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_filled_lives_and_serves_others() {
-    const ROOM: u64 = 600 << 20;
+    const ROOM: u64 = 1 << 30;
     let world = World::default();
     let limit = memory::resident().unwrap() + ROOM;
     let memory = Memory::with_reading(limit, memory::resident);
@@ -36,7 +35,7 @@ async fn a_pod_that_is_filled_lives_and_serves_others() {
         "for (let i = 0; i < 200; i++) callTool('slow', { text: 'x'.repeat(1 << 20) }); await sleep(3600_000)",
         "'x'.repeat(8 << 20)",
         "for (;;) display.text('x'.repeat(1 << 16))",
-        "var held = new Uint8Array(60 << 20).fill(1); held.length",
+        "var held = new Uint8Array(50 << 20).fill(1); held.length",
     ];
     let mut peak = 0;
     let mut refused = 0;
@@ -44,7 +43,7 @@ async fn a_pod_that_is_filled_lives_and_serves_others() {
         let attacks = (0..24).map(|number| {
             let (pod, code) = (pod.clone(), fills[number % fills.len()]);
             let mut spec = spec();
-            (spec.limits.heap_bytes, spec.limits.output_bytes, spec.limits.eval_timeout_ms) = (128 << 20, 32 << 20, 3_000);
+            (spec.limits.heap_bytes, spec.limits.output_bytes, spec.limits.eval_timeout_ms) = (64 << 20, 8 << 20, 3_000);
             spec.limits.tool_calls = 1_000;
             let session = assign_spec(&pod, &format!("hostile-{round}-{number}"), 1, spec);
             tokio::spawn(async move {
@@ -74,7 +73,7 @@ async fn a_pod_that_is_filled_lives_and_serves_others() {
         answered.await;
     }
     assert!(peak < limit, "{} MiB of {} MiB were in use", peak >> 20, limit >> 20);
-    println!("peak {} of {} MiB, {refused} refused", peak >> 20, limit >> 20);
+    eprintln!("peak {} of {} MiB, {refused} refused", peak >> 20, limit >> 20);
 }
 
 static USED: AtomicU64 = AtomicU64::new(0);
@@ -89,7 +88,7 @@ async fn under_pressure_idle_sessions_sleep_and_who_finds_no_room_is_told() {
     for session in &sessions {
         assert!(eval(&pod, session, grown).await.ok, "the ones that are idle longest make room");
     }
-    assert!(memory.promised() <= 750 << 20);
+    assert!(memory.promised() <= 500 << 20);
     assert_eq!(common::until(&pod, "u0", |report| report.state == State::Hibernated).await.cells, 1);
     assert_eq!(value(&pod, &sessions[0], "held.length").await, json!(50 << 20), "nothing is lost");
     // Whatever it is that uses it: nothing new is begun, and it is said.
@@ -112,5 +111,4 @@ async fn a_session_that_cannot_grow_is_told_so_and_gives_back_what_it_had() {
     assert_eq!(result.error.unwrap().code, ErrorCode::MemoryLimitError);
     pod.hibernate(hog.clone()).await.unwrap();
     assert_eq!(memory.promised(), 0);
-    drop(Arc::new(pod));
 }

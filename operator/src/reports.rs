@@ -70,7 +70,6 @@ struct PodView {
 
 impl PodView {
     /// Keeps a session's newest report. The answer is the one before; `None` when the pod has said so much that this is not taken in.
-    #[expect(clippy::option_option, reason = "whether it was taken in, and what was there")]
     fn take(&mut self, report: SessionReport) -> Option<Option<SessionReport>> {
         let before = self.sessions.get(&report.uid).map_or(0, weight);
         let bytes = self.bytes - before + weight(&report);

@@ -17,11 +17,30 @@ pub(crate) struct Limits {
     own: StoreLimits,
     shared: Option<Arc<dyn Growth>>,
     taken: u64,
+    /// Of what the turn said.
+    said: u64,
 }
 
 impl Limits {
     pub(crate) fn new(own: StoreLimits, shared: Option<Arc<dyn Growth>>) -> Self {
-        Self { own, shared, taken: 0 }
+        Self { own, shared, taken: 0, said: 0 }
+    }
+
+    /// Takes room for what the guest says: it is kept in more than one form for a while.
+    pub(crate) fn take_said(&mut self, bytes: u64) -> bool {
+        let Some(shared) = &self.shared else { return true };
+        let admitted = shared.take(bytes);
+        if admitted {
+            self.said += bytes;
+        }
+        admitted
+    }
+
+    /// A turn begins: what the one before said is known to those who have it.
+    pub(crate) fn give_back_said(&mut self) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| self.said > 0) {
+            shared.give_back(std::mem::take(&mut self.said));
+        }
     }
 }
 
@@ -47,6 +66,7 @@ impl ResourceLimiter for Limits {
 
 impl Drop for Limits {
     fn drop(&mut self) {
+        self.give_back_said();
         if let Some(shared) = self.shared.as_ref().filter(|_| self.taken > 0) {
             shared.give_back(self.taken);
         }

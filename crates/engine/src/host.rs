@@ -35,6 +35,8 @@ const OPERATION_BYTES_MAX: usize = 64 << 20;
 const MESSAGE_FRAME_BYTES_MAX: usize = 1_024;
 /// Bytes that JSON writes for one byte of text at most.
 const ESCAPED_BYTES_MAX: usize = 6;
+/// In how many forms what a turn says is kept at a time: as JSON, parsed, in the turn, in the event, in the record.
+const FORMS_OF_SAID: usize = 6;
 /// What a word of progress takes from the output budget beside its note.
 const PROGRESS_BYTES: usize = 16;
 
@@ -99,6 +101,7 @@ pub(crate) enum Stop {
     Ticks,
     Requested,
     Output,
+    Memory,
 }
 
 impl Stop {
@@ -108,6 +111,7 @@ impl Stop {
             Self::Ticks => EngineErrorCode::TickBudgetExceeded,
             Self::Requested => EngineErrorCode::Interrupted,
             Self::Output => EngineErrorCode::OutputLimitError,
+            Self::Memory => EngineErrorCode::MemoryLimitError,
         }
     }
 }
@@ -184,6 +188,7 @@ impl Host {
         self.value = None;
         self.budget = *budget;
         self.output_left = budget.output_bytes;
+        self.limits.give_back_said();
         self.operation_bytes = 0;
         self.asked_after = None;
         self.ran = Duration::ZERO;
@@ -338,6 +343,13 @@ impl Host {
     /// A message from the guest. `false` when it is refused.
     pub(crate) fn told(&mut self, kind: Kind, bytes: &[u8]) -> bool {
         if !self.admits_reading(kind, bytes.len()) {
+            return false;
+        }
+        let is_small = matches!(kind, Kind::Unfinished | Kind::Cell);
+        if !is_small && !self.limits.take_said((bytes.len() * FORMS_OF_SAID) as u64) {
+            if kind != Kind::Operation {
+                self.stop.get_or_insert(Stop::Memory);
+            }
             return false;
         }
         match message::read(kind, bytes) {

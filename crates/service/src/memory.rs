@@ -17,10 +17,11 @@ use dormouse_protocol::{ApiError, ErrorCode};
 
 use crate::error::ApiErrorResponse;
 
-/// Parts of a hundred of the limit: of what is used, up to which new work is admitted, and promises are made; and of what is promised in all.
+/// Parts of a hundred of the limit: of what is used, up to which new work is admitted, and promises are made; and the same of what is promised in all.
 const ADMITTED_PERCENT: u64 = 80;
 const PROMISES_MADE_PERCENT: u64 = 90;
-const PROMISED_PERCENT: u64 = 75;
+const ADMITTED_PROMISED_PERCENT: u64 = 40;
+const PROMISED_PERCENT: u64 = 50;
 
 /// How long a reading is good for, and how much may be promised on it.
 const READING_AGE_MAX: Duration = Duration::from_millis(10);
@@ -101,7 +102,7 @@ impl Memory {
         self.0.as_ref().is_none_or(|inner| {
             let mut known = inner.lock();
             inner.look(&mut known);
-            known.used + known.promised_since <= inner.part(ADMITTED_PERCENT) && known.promised <= inner.part(PROMISED_PERCENT)
+            known.used + known.promised_since <= inner.part(ADMITTED_PERCENT) && known.promised <= inner.part(ADMITTED_PROMISED_PERCENT)
         })
     }
 
@@ -195,9 +196,9 @@ mod tests {
     #[test]
     fn promises_are_bounded_though_nothing_of_them_is_used() {
         let memory = Memory::with_reading(1_000 << 20, || Some(0));
-        assert!(memory.take(700 << 20) && memory.has_room());
-        assert!(!memory.take(51 << 20) && memory.take(50 << 20));
-        memory.give_back(750 << 20);
+        assert!(memory.take(400 << 20) && memory.has_room());
+        assert!(!memory.take(101 << 20) && memory.take(100 << 20) && !memory.has_room());
+        memory.give_back(500 << 20);
         assert_eq!(memory.promised(), 0);
         assert!(Memory::unlimited().take(u64::MAX));
     }

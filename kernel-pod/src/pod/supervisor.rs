@@ -45,6 +45,7 @@ impl Shared {
             let _ = self.host.environment.threads.blocking(dormouse_engine::give_back_freed).await;
             memory.look_again();
         }
+        memory.look_again();
         if memory.has_room() { Ok(()) } else { Err(memory.exhausted()) }
     }
 

@@ -14,6 +14,7 @@ use dormouse_lifecycle::checkpoint::Mark;
 use dormouse_lifecycle::commit::{Failure, SEGMENTS_APPENDED_MAX, wants_full_image};
 use dormouse_lifecycle::{Attachments, Change, Commit, Head, Json, Owned, PAGES_PER_MEMORY_PAGE, Reply, Step, claim, sweep};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::memory::Memory;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -69,6 +70,12 @@ enum Request {
     Read(String),
 }
 
+/// What a commit of such a heap takes of the MiB that may be copied at a time: all of them at most.
+fn copies_mib(memory: &Memory, heap_bytes: u64) -> u32 {
+    let all = memory.limit().map_or(u64::MAX, |limit| (limit >> 22).max(1));
+    u32::try_from((2 * (heap_bytes >> 20)).min(all)).unwrap_or(u32::MAX)
+}
+
 impl Actor {
     /// Commits the instance. Answers the bytes written. After an error the instance must be dropped.
     pub(super) async fn commit(&mut self) -> Result<u64, Fault> {
@@ -113,11 +120,14 @@ impl Actor {
         if let Some(page) = self.host.tools.page(&self.assignment.uid) {
             live.state.page = Some(page);
         }
-        let time = self.host.environment.clock.now();
+        let host = Arc::clone(&self.host);
+        // A heap is there once more as pages, and as a segment.
+        let copies = host.copies.acquire_many(copies_mib(&host.environment.memory, live.instance.heap_bytes())).await;
+        let time = host.environment.clock.now();
         let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
         let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
-        let (owned, host) = (live.owned.clone(), Arc::clone(&self.host));
+        let owned = live.owned.clone();
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
         let attachments = Attachments { blobs: table.clone(), ..self.due_attachments(base, mark, writer.is_some()) };
@@ -125,6 +135,7 @@ impl Actor {
         let (commit, step) = begin(host.environment.threads, owned, change, attachments, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
         let outcome = attempt.drive(&host.storage, COMMIT_TIMEOUT).await;
+        drop(copies);
         let took = began.elapsed();
         match outcome {
             Outcome::Committed(owned) => {

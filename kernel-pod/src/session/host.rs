@@ -34,6 +34,8 @@ pub(crate) struct Host {
     pub engines: Engines,
     /// Who of them runs next.
     pub scheduler: Scheduler,
+    /// MiB of large heaps that are copied to be stored at a time.
+    pub copies: Semaphore,
     /// Long cells that compile at a time: half of the cores, and of each a bounded number of bytes.
     pub compiles: Semaphore,
     /// The store.

@@ -21,10 +21,13 @@ impl Actor {
         let Some(live) = self.phase.take_live() else { return Ok(()) };
         self.remember(&live);
         let mut live = *live;
-        let owned = Owned { top_layer: TopLayer::default(), ..live.owned };
-        let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
-        let kept = self.host.cache.put(&self.assignment.uid, copy);
-        self.host.metrics.copies(kept);
+        // Where memory is short, the store's copy has to do.
+        if self.host.environment.memory.has_room() {
+            let owned = Owned { top_layer: TopLayer::default(), ..live.owned };
+            let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
+            let kept = self.host.cache.put(&self.assignment.uid, copy);
+            self.host.metrics.copies(kept);
+        }
         self.scripts = Scripts::default();
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         Ok(())
