@@ -69,8 +69,6 @@ pub enum ErrorCode {
     FileNotFound,
     /// There is no such run, or it ended so long ago that it is forgotten.
     RunNotFound,
-    /// The events that were asked for are no longer retained.
-    EventsExpired,
     /// What is there is not what `If-Match` or `If-None-Match` demands.
     PreconditionFailed,
     /// The range lies outside of the content.
@@ -96,7 +94,7 @@ impl ErrorCode {
             Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound | Self::RunNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict => 409,
-            Self::SessionGone | Self::EventsExpired => 410,
+            Self::SessionGone => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
             Self::SizeAdmissionError | Self::OutputLimitError => 413,

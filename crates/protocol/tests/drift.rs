@@ -51,7 +51,6 @@ fn advice(code: ErrorCode) -> &'static str {
         }
         ErrorCode::FileNotFound => "correct the path",
         ErrorCode::RunNotFound => "look at the session's runs; the ends of the last 32 are kept",
-        ErrorCode::EventsExpired => "read from `details.oldest` on: what is older is gone",
         ErrorCode::PreconditionFailed => "read the file again, then decide",
         ErrorCode::RangeNotSatisfiable => "ask for a range within the content",
         ErrorCode::OutcomeUnknown => "look whether it was done, then decide; sending it again could do it twice",
