@@ -105,13 +105,16 @@ where
     stream::unfold(queue, |mut queue| async move { queue.recv().await.map(|next| (next, queue)) }).boxed()
 }
 
+/// What is kept of an object in the cache, and what is done about it.
+type Reconciler<K, F> = (fn(&mut K), fn(Arc<K>, Arc<Context>) -> F);
+
 /// Reconciles until `shutdown`, and lets what runs end.
 pub async fn run<K, F>(
     kind: &'static str,
     api: Api<DeserializeGuard<K>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
-    (trim, reconcile): (fn(&mut K), fn(Arc<K>, Arc<Context>) -> F),
+    (trim, reconcile): Reconciler<K, F>,
     context: Arc<Context>,
     shutdown: CancellationToken,
 ) where
