@@ -238,6 +238,9 @@ impl Actor {
             }
             Fault::Superseded => {
                 self.go_back(None);
+                if let Some(owed) = self.phase.owed_mut() {
+                    owed.unread = true;
+                }
                 match self.current.take() {
                     Some(mut job) if job.attempts < RERUNS_MAX => {
                         job.attempts += 1;

@@ -1,5 +1,6 @@
 //! What is still to be stored of a session that has no instance: a commit of which nobody knows whether it is stored, or answers that were ahead of
-//! storage. The commit is sent again until its outcome is known; nothing else is done with the session before.
+//! storage. The commit is sent again until its outcome is known; nothing else is done with the session before. And what another process has stored
+//! meanwhile, which may await something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl Tries {
 impl Actor {
     /// When to try again, if nobody asks before.
     pub(super) fn resolve_at(&mut self) -> Option<Instant> {
-        if !self.is_in_doubt() && !self.owes_storage() {
+        if !self.is_in_doubt() && !self.owes_storage() && !self.owes_a_look() {
             self.tries = None;
             return None;
         }
@@ -65,6 +66,11 @@ impl Actor {
     /// Whether there is a commit that may be stored or not.
     fn is_in_doubt(&self) -> bool {
         self.phase.owed().is_some_and(|owed| owed.commit.is_some())
+    }
+
+    /// Whether another process has stored what nobody has read yet.
+    fn owes_a_look(&self) -> bool {
+        self.phase.owed().is_some_and(|owed| owed.unread)
     }
 
     /// Learns the outcome of the commit that is on its way, if there is one.
@@ -85,10 +91,11 @@ impl Actor {
             self.on_result(Err(fault));
         }
         // What cannot be done now is tried again.
-        if !self.is_in_doubt() && self.owes_storage() {
+        let (storage, look) = (self.owes_storage(), self.owes_a_look());
+        if !self.is_in_doubt() && (storage || look) {
             let stored = match self.ensure_live().await {
-                Ok(_) => self.commit().await.map(drop),
-                Err(fault) => Err(fault),
+                Ok(_) if storage => self.commit().await.map(drop),
+                live => live.map(drop),
             };
             self.on_result(stored);
         }

@@ -298,8 +298,10 @@ impl Player {
     async fn wedge(&mut self) {
         let name = format!("{}w{}", self.name, self.wedged.len() + 1);
         let spec = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "await sleep(1e12)".to_owned() }), ..crate::world::spec() };
+        let body = json!({"name": name, "spec": spec}).to_string().into_bytes();
+        let made = self.insist(Method::POST, "", Some(body)).await;
+        assert!(made.is_ok() || made.code() == "Conflict", "a session can be made: {} {}", made.status, made.json);
         let gateway = self.gateways.pick(&mut self.random);
-        self.client.create(&gateway, &name, &spec).await;
         let answer = self.client.try_eval(&gateway, &name, "w1", "1").await;
         assert!(!answer.is_ok(), "no cell runs before the bootstrap: {}", answer.json);
         self.client.order(&gateway, &name, "interrupt").await;
@@ -410,6 +412,10 @@ impl Player {
             for timer in &self.timers {
                 assert!(self.world.service.times(&format!("{LOOKS}{timer}")) > 0, "a timer fires though nobody asks: {timer}");
             }
+        }
+        if self.durability != Durability::PerEval {
+            // That a cell was interrupted may be lost with its process, and then it awaits again.
+            self.order("interrupt").await;
         }
         let id = self.id("end");
         let answer = self.cell(&id, "globalThis.log ??= []; log.join()", &[]).await;
