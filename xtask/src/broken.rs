@@ -108,14 +108,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutant_fits_the_tree_and_says_what_is_wrong() {
-        let patches = patches().unwrap();
+    fn every_mutant_fits_the_tree_and_says_what_is_wrong() -> Result<()> {
+        let patches = patches()?;
         assert!(!patches.is_empty());
         for patch in patches {
-            let text = std::fs::read_to_string(&patch).unwrap();
+            let text = std::fs::read_to_string(&patch)?;
             assert!(text.starts_with("# ") && text.contains("\n+"), "{}", patch.display());
-            let checked = git(&workspace::root()).args(["apply", "--check", "-p0", "-C0"]).arg(&patch).output().unwrap();
+            let checked = git(&workspace::root()).args(["apply", "--check", "-p0", "-C0"]).arg(&patch).output()?;
             assert!(checked.status.success(), "{}: {}", patch.display(), String::from_utf8_lossy(&checked.stderr));
         }
+        Ok(())
     }
 }
