@@ -85,10 +85,11 @@ pub(super) fn path_at(code: &str, cursor: usize) -> Option<(usize, String, Strin
     let is_part = |it: &char| it.is_alphanumeric() || matches!(it, '_' | '$' | '.');
     let begin = before.len() - before.iter().rev().take_while(|it| is_part(it)).count();
     let path: String = before.get(begin..)?.iter().collect();
-    let (object, name) = path.rsplit_once('.').map_or(("", path.as_str()), |(object, name)| (object, name));
+    let (object, name) = path.rsplit_once('.').map_or((None, path.as_str()), |(object, name)| (Some(object), name));
     let is_name = |part: &str| !part.is_empty() && !part.starts_with(|first: char| first.is_ascii_digit());
-    let fits = object.is_empty() || object.split('.').all(is_name);
-    fits.then(|| (before.len() - name.chars().count(), object.to_owned(), name.to_owned()))
+    // What a dot follows that is no name, such as a call, would have to be run to be looked at.
+    let fits = object.is_none_or(|object| object.split('.').all(is_name));
+    fits.then(|| (before.len() - name.chars().count(), object.unwrap_or_default().to_owned(), name.to_owned()))
 }
 
 /// A cell that lists the names of `object`, or the globals, that begin with `name`. It calls nothing of the user's.
