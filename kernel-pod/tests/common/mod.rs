@@ -15,12 +15,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
-use dormouse_kernel::{Environment, Pod, PodConfig, Tools};
+use dormouse_kernel::{Environment, Pod, PodConfig, Tools, growth};
 use dormouse_protocol::broker::{ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::{Keyring, Keys, Seal};
+use dormouse_service::memory::Memory;
 use dormouse_store::SnapshotStore;
 pub use dormouse_testkit::store::Faulty;
 pub use dormouse_testkit::wait::PATIENCE;
@@ -108,6 +109,13 @@ impl World {
 
     pub fn pod_with(&self, name: &str, slots: u32) -> Pod {
         self.pod_of(name, slots, ENGINE.clone())
+    }
+
+    /// A pod with so much memory.
+    pub fn pod_with_memory(&self, memory: &Memory, slots: u32) -> Pod {
+        let options = EngineOptions { growth: Some(growth(memory.clone())), ..EngineOptions::default() };
+        let environment = Environment { memory: memory.clone(), ..Environment::default() };
+        self.pod_within("a", slots, Engines::new(options).unwrap(), environment)
     }
 
     /// A pod over another store.
