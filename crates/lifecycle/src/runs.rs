@@ -157,7 +157,8 @@ impl Runs {
         (run.end, run.request) = (Some(end), None);
         let ended = self.runs.iter().filter(|run| run.end.is_some()).count();
         for _ in RUNS_ENDED_MAX..ended {
-            if let Some(oldest) = self.runs.iter().position(|run| run.end.is_some()) {
+            // The one that has just ended is the last of them, however long ago it was accepted.
+            if let Some(oldest) = self.runs.iter().position(|run| run.end.is_some() && run.key != key) {
                 self.runs.remove(oldest);
             }
         }
