@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::{extract::FromRequestParts, http::request::Parts};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -20,7 +21,8 @@ use crate::{
     files, history,
     journey::{Asleep, Journey},
     metrics::Source,
-    routes::App,
+    problem::{Problem, RequestId},
+    routes::{App, namespace_of},
     runs,
     service::{self, Created, Existing, check_name},
     stream::{self, Frames, Framing, Wanted},
@@ -39,6 +41,18 @@ pub(crate) struct Desk {
     pub(crate) request_id: String,
     /// The namespace of sessions that are named without one.
     pub(crate) namespace: String,
+}
+
+impl FromRequestParts<App> for Desk {
+    type Rejection = Problem;
+
+    /// The desk of a request whose path names no namespace.
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let Ok(RequestId(request_id)) = RequestId::from_request_parts(parts, app).await;
+        let namespace = namespace_of(&parts.headers, &caller);
+        Ok(Self { app: app.clone(), caller, request_id, namespace })
+    }
 }
 
 impl Desk {
@@ -106,7 +120,7 @@ impl Desk {
     /// Runs a cell and waits for its answer.
     pub(crate) async fn eval(&self, key: &Key, eval: EvalRequest) -> Result<EvalResult, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        let (router, eval) = (&self.app.router, &with_key(eval));
+        let (router, eval) = (&self.app.router, &self.with_key(eval));
         let mut journey = Journey::new(Asleep::Refuse, Source::Request);
         let sent = router.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
             let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone() };
@@ -131,7 +145,7 @@ impl Desk {
     /// Runs a cell and streams its events, a JSON object a line, up to `final`.
     pub(crate) async fn eval_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        stream::eval(&self.app.router, key, with_key(eval), self.request_id.clone()).await
+        stream::eval(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
     }
 
     /// Streams a session's events from behind `after`, a JSON object a line.
@@ -144,7 +158,7 @@ impl Desk {
     /// Accepts a cell as a run.
     pub(crate) async fn accept_run(&self, key: &Key, eval: EvalRequest) -> Result<Run, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        runs::accept(&self.app.router, key, &with_key(eval), &self.request_id).await
+        runs::accept(&self.app.router, key, &self.with_key(eval), &self.request_id).await
     }
 
     /// A run, when it has ended or `wait` is over.
@@ -168,13 +182,13 @@ impl Desk {
     /// Puts the present state aside under a label.
     pub(crate) async fn checkpoint(&self, key: &Key, label: &str) -> Result<Checkpoint, ApiError> {
         self.may(Verb::Update, key, Part::Session).await?;
-        history::checkpoint(&self.app.router, key, label, &uuid::Uuid::new_v4().to_string()).await
+        history::checkpoint(&self.app.router, key, label, &self.app.router.ids().next().to_string()).await
     }
 
     /// Goes back to a checkpoint.
     pub(crate) async fn restore(&self, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
         self.may(Verb::Update, key, Part::Session).await?;
-        history::restore(&self.app.router, key, checkpoint, &uuid::Uuid::new_v4().to_string()).await
+        history::restore(&self.app.router, key, checkpoint, &self.app.router.ids().next().to_string()).await
     }
 
     /// Makes a session that begins as what this one is, or was.
@@ -213,10 +227,10 @@ impl Desk {
         let content = futures::stream::iter([Ok(content)]).boxed();
         Ok(files::write(&self.app.router, key, path, Preconditions::default(), content).await?.0)
     }
-}
 
-/// The cell under a key: the gateway may have to send it again.
-fn with_key(mut eval: EvalRequest) -> EvalRequest {
-    eval.idempotency_key.get_or_insert_with(|| uuid::Uuid::new_v4().to_string());
-    eval
+    /// The cell under a key: the gateway may have to send it again.
+    fn with_key(&self, mut eval: EvalRequest) -> EvalRequest {
+        eval.idempotency_key.get_or_insert_with(|| self.app.router.ids().next().to_string());
+        eval
+    }
 }

@@ -7,5 +7,6 @@ pub(crate) mod desk;
 pub(crate) mod jupyter;
 pub(crate) mod lines;
 pub(crate) mod mcp;
+mod socket;
 pub(crate) mod streaming;
 pub(crate) mod ws;

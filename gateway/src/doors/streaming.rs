@@ -4,8 +4,8 @@
 use axum::{
     Json,
     body::Body as HttpBody,
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    extract::Path,
+    http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
@@ -21,11 +21,10 @@ use serde_json::{Value, json};
 
 use super::{desk::Desk, lines::Events};
 use crate::{
-    auth::Caller,
     directory::Key,
     kernels::NDJSON,
-    problem::{Problem, RequestId},
-    routes::{App, Body, Params, namespace_of},
+    problem::Problem,
+    routes::{Body, Params},
     service::Existing,
 };
 
@@ -90,11 +89,6 @@ pub(crate) struct ShownList {
     sessions: Vec<Shown>,
 }
 
-fn desk(app: App, caller: Caller, request_id: String, headers: &HeaderMap) -> Desk {
-    let namespace = namespace_of(headers, &caller);
-    Desk { app, caller, request_id, namespace }
-}
-
 /// The session of this id, or of this name.
 fn find(desk: &Desk, id: &str) -> Result<Key, ApiError> {
     if !id.starts_with("s_") {
@@ -109,14 +103,7 @@ fn find(desk: &Desk, id: &str) -> Result<Key, ApiError> {
 /// Makes a session, runs its code and streams its events: NDJSON that begins with `session_init` and ends in `final`.
 #[utoipa::path(post, path = "/sessions", tag = "streaming", params(("Dormouse-Namespace" = Option<String>, Header, description = "the key's, or `default`")), request_body = Start,
     responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn start(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    headers: HeaderMap,
-    Body(body): Body<Start>,
-) -> Result<Response, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Response, Problem> {
     let mut spec = KernelSessionSpec::default();
     if let Some(ms) = body.config.max_execution_ms {
         if ms == 0 || ms > EXECUTION_MS_MAX {
@@ -146,13 +133,7 @@ pub(crate) async fn start(
 /// Lists the sessions of the caller's namespace.
 #[utoipa::path(get, path = "/sessions", tag = "streaming", params(("Dormouse-Namespace" = Option<String>, Header, description = "the key's, or `default`")),
     responses((status = 200, body = ShownList), (status = "4XX", description = "refused", body = ErrorBody)))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    headers: HeaderMap,
-) -> Result<Json<ShownList>, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn list(desk: Desk) -> Result<Json<ShownList>, Problem> {
     let page = desk.list(Some(crate::service::PAGE_MAX), None, "").await?;
     Ok(Json(ShownList { sessions: page.items.into_iter().map(Shown::from).collect() }))
 }
@@ -160,14 +141,7 @@ pub(crate) async fn list(
 /// Reads a session, by `s_…` or by name.
 #[utoipa::path(get, path = "/sessions/{id}", tag = "streaming", params(("id" = String, Path,)),
     responses((status = 200, body = Shown), (status = "4XX", description = "refused", body = ErrorBody)))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Json<Shown>, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn get(desk: Desk, Path(id): Path<String>) -> Result<Json<Shown>, Problem> {
     let key = find(&desk, &id)?;
     Ok(Json(desk.get(&key).await?.into()))
 }
@@ -175,14 +149,7 @@ pub(crate) async fn get(
 /// Ends a session.
 #[utoipa::path(delete, path = "/sessions/{id}", tag = "streaming", params(("id" = String, Path,)),
     responses((status = 204, description = "it is on its way out"), (status = "4XX", description = "refused", body = ErrorBody)))]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn delete(desk: Desk, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
     desk.delete(&key).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -191,15 +158,7 @@ pub(crate) async fn delete(
 /// Streams a session's events behind `after`, up to the next `final`.
 #[utoipa::path(get, path = "/sessions/{id}/stream", tag = "streaming", params(("id" = String, Path,), After),
     responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn stream(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    Params(params): Params<After>,
-) -> Result<Response, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn stream(desk: Desk, Path(id): Path<String>, Params(params): Params<After>) -> Result<Response, Problem> {
     let key = find(&desk, &id)?;
     let frames = desk.events(&key, params.after, true).await?;
     Ok(answer(None, Events::new(frames)))

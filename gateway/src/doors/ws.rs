@@ -4,12 +4,12 @@
 //! Cells of one socket run one after the other; everything else is answered at once. A socket holds nothing that its session needs: a client that
 //! connects again, through any gateway, goes on where it was.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     extract::{
-        FromRequestParts as _, Path, Query, Request, State,
-        ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade},
+        Path, Query, Request,
+        ws::{Message, WebSocket},
     },
     response::{IntoResponse as _, Response},
 };
@@ -19,19 +19,16 @@ use dormouse_protocol::{
     eval::{EvalRequest, Language},
     session::CreateSession,
 };
-use futures::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::{desk::Desk, lines::Events};
-use crate::{
-    auth::Caller,
-    directory::Key,
-    problem::{Problem, RequestId},
-    routes::{App, BODY_BYTES_MAX, bearer, namespace_of},
-    service::Existing,
+use super::{
+    desk::Desk,
+    lines::Events,
+    socket::{self, Connection, Credential},
 };
+use crate::{directory::Key, problem::Problem, service::Existing};
 
 /// Sockets at once.
 pub(crate) const SOCKETS_MAX: usize = 16_384;
@@ -39,18 +36,8 @@ pub(crate) const SOCKETS_MAX: usize = 16_384;
 const CELLS_QUEUED_MAX: usize = 64;
 /// Frames that wait for a slow client before its session has to.
 const FRAMES_QUEUED_MAX: usize = 16;
-/// A socket on which nothing happens is pinged this often.
-const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a client may read nothing of what waits for it.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a socket goes on without its credentials being looked at again.
-const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 /// The subprotocol with events.
 const EVENTS_PROTOCOL: &str = "dormouse.v1";
-/// Closed because the gateway stops.
-const GOING_AWAY: u16 = 1001;
-/// Closed because its credentials are not good any more.
-const POLICY: u16 = 1008;
 
 /// Room for sockets. Clones share it.
 #[derive(Clone)]
@@ -80,42 +67,24 @@ pub(crate) struct Named {
 }
 
 /// `GET /v1/namespaces/{namespace}/sessions/{name}/ws`.
-pub(crate) async fn session(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path((namespace, name)): Path<(String, String)>,
-    request: Request,
-) -> Result<Response, Problem> {
-    connect(Desk { app, caller, request_id, namespace }, &name, request).await
+pub(crate) async fn session(desk: Desk, Path((namespace, name)): Path<(String, String)>, request: Request) -> Result<Response, Problem> {
+    connect(Desk { namespace, ..desk }, &name, request).await
 }
 
 /// `GET /ws?id=NAME`.
-pub(crate) async fn named(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Query(Named { id }): Query<Named>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let namespace = namespace_of(request.headers(), &caller);
-    connect(Desk { app, caller, request_id, namespace }, &id, request).await
+pub(crate) async fn named(desk: Desk, Query(Named { id }): Query<Named>, request: Request) -> Result<Response, Problem> {
+    connect(desk, &id, request).await
 }
 
 async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, Problem> {
     let key = desk.key(name)?;
-    let token = bearer(request.headers()).map(str::to_owned);
-    let (mut parts, _) = request.into_parts();
-    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &desk.app).await.map_err(|rejection| {
-        let message = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}");
-        Problem(ApiError::new(ErrorCode::InvalidRequest, message))
-    })?;
+    let credential = Credential::of(request.headers());
+    let upgrade = socket::upgrade(&desk, request).await?.protocols([EVENTS_PROTOCOL]);
     let room = desk.app.sockets.enter()?;
-    let upgrade = upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX).protocols([EVENTS_PROTOCOL]);
     let response = upgrade.on_upgrade(move |socket| async move {
         let _room = room;
         let streams = socket.protocol().is_some_and(|protocol| protocol == EVENTS_PROTOCOL);
-        serve(socket, Door { desk, key, token, streams }).await;
+        serve(socket, Door { desk, key, streams }, credential).await;
     });
     Ok(response.into_response())
 }
@@ -125,7 +94,6 @@ async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, P
 struct Door {
     desk: Desk,
     key: Key,
-    token: Option<String>,
     streams: bool,
 }
 
@@ -163,9 +131,8 @@ struct Config {
     modules: Option<Vec<String>>,
 }
 
-async fn serve(socket: WebSocket, door: Door) {
-    let (mut sink, mut incoming) = socket.split();
-    let (out, mut outgoing) = mpsc::channel::<Message>(FRAMES_QUEUED_MAX);
+async fn serve(socket: WebSocket, door: Door, credential: Credential) {
+    let (mut connection, out) = Connection::open(socket, door.desk.app.clone(), credential, FRAMES_QUEUED_MAX);
     let (cells, mut queue) = mpsc::channel::<Frame>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (door, out) = (door.clone(), out.clone());
@@ -178,39 +145,7 @@ async fn serve(socket: WebSocket, door: Door) {
             }
         }
     });
-    let writing = tokio::spawn(async move {
-        loop {
-            let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => Message::Ping(Default::default()),
-            };
-            let last = matches!(message, Message::Close(_));
-            if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {
-                break;
-            }
-        }
-    });
-    let mut reviewed = tokio::time::Instant::now();
-    let close = loop {
-        let came = tokio::select! {
-            came = incoming.next() => came,
-            () = door.desk.app.shutdown.cancelled() => break Some((GOING_AWAY, "the gateway stops: connect again")),
-            () = out.closed() => break None,
-            () = tokio::time::sleep_until(reviewed + REVIEW_INTERVAL) => {
-                reviewed = tokio::time::Instant::now();
-                if door.desk.app.authenticator.authenticate(door.token.as_deref()).await.is_err() {
-                    break Some((POLICY, "the credentials are not good any more"));
-                }
-                continue;
-            }
-        };
-        let frame = match came {
-            Some(Ok(Message::Text(frame))) => frame,
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-            Some(Ok(Message::Binary(_))) => break Some((1003, "frames are JSON in text")),
-            Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
-        };
+    while let Some(frame) = connection.next().await {
         let answer = match serde_json::from_str::<Frame>(&frame) {
             Ok(frame) if frame.t == "eval" => match cells.try_send(frame) {
                 Ok(()) => continue,
@@ -226,16 +161,14 @@ async fn serve(socket: WebSocket, door: Door) {
             }
         };
         if out.send(text(&answer)).await.is_err() {
-            break None;
+            break;
         }
-    };
-    if let Some((code, reason)) = close {
-        let _ = out.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     }
     drop((out, cells));
     // A cell that has begun goes on in its session; nobody waits for it here any more.
     running.abort();
-    let _ = writing.await;
+    let _ = running.await;
+    connection.end().await;
 }
 
 fn text(answer: &Value) -> Message {

@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -151,10 +150,6 @@ impl Chaos {
 
     pub fn trace(&self) -> Vec<String> {
         self.lock().trace.clone()
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.lock().begun.elapsed()
     }
 }
 

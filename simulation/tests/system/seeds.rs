@@ -168,12 +168,8 @@ impl Fates {
     fn outage(&mut self, what: &'static str, verb: &'static str) {
         let length = Duration::from_millis(self.random.between(200, 45_000));
         let fate = *self.random.pick(&[Fate::Busy, Fate::RequestLost, Fate::Refused]);
-        let until = self.world.chaos.elapsed() + length;
-        let chaos = self.world.chaos.clone();
         self.world.chaos.note(format!("{what} {verb} is out for {length:?}: {fate:?}"));
         let begun = tokio::time::Instant::now();
-        let _ = chaos;
-        let length = until - self.world.chaos.elapsed();
         self.world.chaos.rule(move |act| (act.to == what && act.verb == verb && begun.elapsed() < length).then_some(fate));
     }
 
@@ -281,7 +277,7 @@ async fn explore(world: World, seed: u64) -> Summary {
     }
     failing.abort();
     calm.abort();
-    settle(&world, &gateways).await;
+    settle(&world).await;
     player.finish().await;
     nothing_unnamed(&world, &client, &gateways).await;
     let effects = world.service.done();
@@ -292,13 +288,12 @@ async fn explore(world: World, seed: u64) -> Summary {
 }
 
 /// Faults have stopped: whoever is alive sees what is true, and what was under way comes to its end.
-async fn settle(world: &World, gateways: &Gateways) {
+async fn settle(world: &World) {
     world.chaos.calm();
     world.network.mend();
     if world.status.pods().is_empty() {
         world.pod("last").await;
     }
-    let _ = gateways;
     // Timers of two minutes at most, and the longest pauses of whoever tries again.
     sleep(Duration::from_secs(420)).await;
 }

@@ -4,62 +4,49 @@ use std::time::Duration;
 
 use axum::{
     extract::{
-        FromRequestParts as _, Path, Request as HttpRequest, State,
-        ws::{Message, WebSocket, WebSocketUpgrade},
+        Path, Request as HttpRequest,
+        ws::{Message, WebSocket},
     },
     response::{IntoResponse as _, Response},
 };
 use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
-use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
-    desk, find,
+    find,
     messages::{Request, completion, kernel_info, path_at},
 };
 use crate::{
-    auth::Caller,
     directory::Key,
-    doors::{desk::Desk, lines::Events},
-    problem::{Problem, RequestId},
-    routes::{App, BODY_BYTES_MAX},
+    doors::{
+        desk::Desk,
+        lines::Events,
+        socket::{self, Connection, Credential},
+    },
+    problem::Problem,
 };
 
 /// Cells of one notebook that may wait.
 const CELLS_QUEUED_MAX: usize = 256;
 /// Messages that wait for a slow client.
 const MESSAGES_QUEUED_MAX: usize = 64;
-/// A socket on which nothing happens is pinged this often.
-const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a client may read nothing of what waits for it.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a completion may take, behind a cell that runs for one.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest idempotency key that a message's id makes, in bytes.
 const KEY_BYTES_MAX: usize = 128;
 
 /// `GET /api/kernels/{id}/channels`.
-pub(crate) async fn connect(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    request: HttpRequest,
-) -> Result<Response, Problem> {
-    let desk = desk(app, caller, request_id, request.headers());
+pub(crate) async fn connect(desk: Desk, Path(id): Path<String>, request: HttpRequest) -> Result<Response, Problem> {
     let key = find(&desk, &id)?;
     // Whoever may not see it learns nothing of it.
     desk.get(&key).await?;
-    let (mut parts, _) = request.into_parts();
-    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &desk.app).await.map_err(|rejection| {
-        Problem(ApiError::new(ErrorCode::InvalidRequest, format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}")))
-    })?;
+    let credential = Credential::of(request.headers());
+    let upgrade = socket::upgrade(&desk, request).await?;
     let room = desk.app.sockets.enter()?;
-    let upgrade = upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX);
     let serve = move |socket| async move {
         let _room = room;
-        serve(socket, Kernel { desk, key }).await;
+        serve(socket, Kernel { desk, key }, credential).await;
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
@@ -72,9 +59,8 @@ struct Kernel {
     key: Key,
 }
 
-async fn serve(socket: WebSocket, kernel: Kernel) {
-    let (mut sink, mut incoming) = socket.split();
-    let (out, mut outgoing) = mpsc::channel::<Message>(MESSAGES_QUEUED_MAX);
+async fn serve(socket: WebSocket, kernel: Kernel, credential: Credential) {
+    let (mut connection, out) = Connection::open(socket, kernel.desk.app.clone(), credential, MESSAGES_QUEUED_MAX);
     let (cells, mut queue) = mpsc::channel::<Request>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (kernel, out) = (kernel.clone(), out.clone());
@@ -87,29 +73,7 @@ async fn serve(socket: WebSocket, kernel: Kernel) {
             }
         }
     });
-    let writing = tokio::spawn(async move {
-        loop {
-            let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => Message::Ping(Default::default()),
-            };
-            if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) {
-                break;
-            }
-        }
-    });
-    loop {
-        let came = tokio::select! {
-            came = incoming.next() => came,
-            () = kernel.desk.app.shutdown.cancelled() => break,
-            () = out.closed() => break,
-        };
-        let text = match came {
-            Some(Ok(Message::Text(text))) => text,
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-            Some(Ok(Message::Binary(_) | Message::Close(_)) | Err(_)) | None => break,
-        };
+    while let Some(text) = connection.next().await {
         let Ok(request) = serde_json::from_str::<Request>(&text) else { continue };
         let sent = match request.header.msg_type.as_str() {
             "execute_request" => cells.send(request).await.ok(),
@@ -122,7 +86,8 @@ async fn serve(socket: WebSocket, kernel: Kernel) {
     drop((out, cells));
     // What has begun goes on in the session, under its message's key.
     running.abort();
-    let _ = writing.await;
+    let _ = running.await;
+    connection.end().await;
 }
 
 async fn send(out: &Out, message: Value) -> Option<()> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode},
+    extract::{Path, Query},
+    http::StatusCode,
     response::{IntoResponse as _, Response},
 };
 use dormouse_protocol::{
@@ -23,8 +23,7 @@ use super::desk::Desk;
 use crate::{
     auth::Caller,
     directory::{Key, Record},
-    problem::{Problem, RequestId},
-    routes::{App, namespace_of},
+    problem::Problem,
     service::{Existing, PAGE_MAX},
 };
 
@@ -50,11 +49,6 @@ pub(crate) struct Start {
 #[serde(default)]
 pub(crate) struct Stop {
     delete: bool,
-}
-
-pub(super) fn desk(app: App, caller: Caller, request_id: String, headers: &HeaderMap) -> Desk {
-    let namespace = namespace_of(headers, &caller);
-    Desk { app, caller, request_id, namespace }
 }
 
 /// The session whose uid, or whose name, is `id`.
@@ -109,30 +103,17 @@ fn no_such_kernel(name: &str) -> Problem {
 }
 
 /// `GET /api/kernels`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    headers: HeaderMap,
-) -> Result<Json<Value>, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn list(desk: Desk) -> Result<Json<Value>, Problem> {
     let page = desk.list(Some(PAGE_MAX), None, "").await?;
     Ok(Json(page.items.iter().map(|session| kernel(&desk, session)).collect()))
 }
 
 /// `POST /api/kernels`.
-pub(crate) async fn start(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Problem> {
+pub(crate) async fn start(desk: Desk, body: Bytes) -> Result<Response, Problem> {
     // Jupyter's servers send JSON and call it a form. No page of another origin can send what this takes: its credential is a header.
     let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
     let body: Start = serde_json::from_slice(&body)
         .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the body is no JSON that starts a kernel: {error}")))?;
-    let desk = desk(app, caller, request_id, &headers);
     if let Some(name) = body.name.as_deref().filter(|name| *name != KERNEL) {
         return Err(no_such_kernel(name));
     }
@@ -142,28 +123,13 @@ pub(crate) async fn start(
 }
 
 /// `GET /api/kernels/{id}`.
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Json<Value>, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn get(desk: Desk, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let session = desk.get(&find(&desk, &id)?).await?;
     Ok(Json(kernel(&desk, &session)))
 }
 
 /// `DELETE /api/kernels/{id}`: puts the session to sleep, or deletes it.
-pub(crate) async fn stop(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    Query(stop): Query<Stop>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn stop(desk: Desk, Path(id): Path<String>, Query(stop): Query<Stop>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
     if stop.delete {
         desk.delete(&key).await?;
@@ -174,14 +140,7 @@ pub(crate) async fn stop(
 }
 
 /// `POST /api/kernels/{id}/interrupt`.
-pub(crate) async fn interrupt(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Problem> {
-    let desk = desk(app, caller, request_id, &headers);
+pub(crate) async fn interrupt(desk: Desk, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     desk.interrupt(&find(&desk, &id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

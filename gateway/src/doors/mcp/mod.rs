@@ -7,7 +7,6 @@
 
 use axum::{
     Json,
-    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response},
 };
@@ -17,11 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desk::Desk;
-use crate::{
-    auth::Caller,
-    problem::{Problem, RequestId},
-    routes::{App, Body, namespace_of},
-};
+use crate::{problem::Problem, routes::Body};
 
 mod task;
 mod tools;
@@ -77,15 +72,7 @@ impl Failure {
 }
 
 /// `POST /mcp`.
-pub(crate) async fn serve(
-    State(app): State<App>,
-    caller: Caller,
-    RequestId(request_id): RequestId,
-    headers: HeaderMap,
-    Body(message): Body<Message>,
-) -> Result<Response, Problem> {
-    let namespace = namespace_of(&headers, &caller);
-    let desk = Desk { app, caller, request_id, namespace };
+pub(crate) async fn serve(desk: Desk, headers: HeaderMap, Body(message): Body<Message>) -> Result<Response, Problem> {
     let Some(id) = message.id.clone() else { return Ok(StatusCode::ACCEPTED.into_response()) };
     let Some(method) = message.method.clone() else { return Ok(StatusCode::ACCEPTED.into_response()) };
     let answered = match version(&message, &headers) {

@@ -1,0 +1,128 @@
+//! What every WebSocket of a door does: it is pinged when nothing happens, ends with the gateway and with its credentials, and a client that reads
+//! nothing is let go.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{
+        FromRequestParts as _, Request,
+        ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade},
+    },
+    http::HeaderMap,
+};
+use dormouse_protocol::{ApiError, ErrorCode};
+use futures::{
+    SinkExt as _, StreamExt as _,
+    stream::{SplitSink, SplitStream},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use super::desk::Desk;
+use crate::{
+    problem::Problem,
+    routes::{App, BODY_BYTES_MAX, bearer},
+};
+
+/// A socket on which nothing happens is pinged this often.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a client may read nothing of what waits for it.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a socket goes on without its credentials being looked at again.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
+/// Closed because the gateway stops.
+const GOING_AWAY: u16 = 1001;
+/// Closed because a frame is not text.
+const NOT_TEXT: u16 = 1003;
+/// Closed because its credentials are not good any more.
+const POLICY: u16 = 1008;
+
+/// The credential with which a socket was opened.
+#[derive(Debug, Clone)]
+pub(super) struct Credential(Option<String>);
+
+impl Credential {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self(bearer(headers).map(str::to_owned))
+    }
+
+    async fn is_good(&self, app: &App) -> bool {
+        app.authenticator.authenticate(self.0.as_deref()).await.is_ok()
+    }
+}
+
+/// The upgrade that a request asks for.
+pub(super) async fn upgrade(desk: &Desk, request: Request) -> Result<WebSocketUpgrade, Problem> {
+    let (mut parts, _) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &desk.app).await.map_err(|rejection| {
+        let message = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}");
+        Problem(ApiError::new(ErrorCode::InvalidRequest, message))
+    })?;
+    Ok(upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX))
+}
+
+/// A socket that is served.
+pub(super) struct Connection {
+    incoming: SplitStream<WebSocket>,
+    out: mpsc::Sender<Message>,
+    writing: JoinHandle<()>,
+    app: App,
+    credential: Credential,
+    reviewed: tokio::time::Instant,
+}
+
+impl Connection {
+    /// Serves a socket. What is sent is written; so many messages may wait for a slow client.
+    pub(super) fn open(socket: WebSocket, app: App, credential: Credential, queued_max: usize) -> (Self, mpsc::Sender<Message>) {
+        let (sink, incoming) = socket.split();
+        let (out, outgoing) = mpsc::channel(queued_max);
+        let writing = tokio::spawn(write(sink, outgoing));
+        let reviewed = tokio::time::Instant::now();
+        (Self { incoming, out: out.clone(), writing, app, credential, reviewed }, out)
+    }
+
+    /// The next text of the client. `None`: it has left, or has to.
+    pub(super) async fn next(&mut self) -> Option<Utf8Bytes> {
+        let (code, reason) = loop {
+            let came = tokio::select! {
+                came = self.incoming.next() => came,
+                () = self.app.shutdown.cancelled() => break (GOING_AWAY, "the gateway stops: connect again"),
+                () = self.out.closed() => return None,
+                () = tokio::time::sleep_until(self.reviewed + REVIEW_INTERVAL) => {
+                    self.reviewed = tokio::time::Instant::now();
+                    if !self.credential.is_good(&self.app).await {
+                        break (POLICY, "the credentials are not good any more");
+                    }
+                    continue;
+                }
+            };
+            match came {
+                Some(Ok(Message::Text(text))) => return Some(text),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Binary(_))) => break (NOT_TEXT, "frames are JSON in text"),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+            }
+        };
+        let _ = self.out.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+        None
+    }
+
+    /// Waits until all is written that was sent. Whoever else may send must have ended.
+    pub(super) async fn end(self) {
+        drop(self.out);
+        let _ = self.writing.await;
+    }
+}
+
+async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>) {
+    loop {
+        let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
+            Ok(Some(message)) => message,
+            Ok(None) => break,
+            Err(_) => Message::Ping(Default::default()),
+        };
+        let last = matches!(message, Message::Close(_));
+        if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {
+            break;
+        }
+    }
+}
