@@ -13,7 +13,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use bytes::Bytes;
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kms::KmsArgs;
-use dormouse_lifecycle::{Head, assemble, journal, keys};
+use dormouse_lifecycle::{Head, assemble, keys, log};
 use dormouse_store::SnapshotStore as _;
 use dormouse_testkit::{minio::Minio, transit::Transit};
 use support::Dev;
@@ -75,7 +75,7 @@ fn said(objects: &BTreeMap<String, Bytes>, engines: &Engines) -> Vec<u8> {
             for (number, page) in assemble(&head, &segments).unwrap() {
                 said.extend(engine.content(number, &page).iter());
             }
-        } else if let Ok(entries) = journal::decode(bytes) {
+        } else if let Ok(entries) = log::decode(bytes) {
             said.extend(serde_json::to_vec(&entries.entries).unwrap());
         } else {
             assert!(keys::parse_object(key).is_some(), "{key} is nothing that a session stores");

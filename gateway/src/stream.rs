@@ -314,8 +314,8 @@ async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
 /// What a client wants to see of a session's events.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Only events with a greater `seq`.
-    pub after: u64,
+    /// Only events with a greater `seq`; `None` for all that are kept.
+    pub after: Option<u64>,
     /// Whether to go on with live events after the replay.
     pub follow: bool,
     /// How.
@@ -334,8 +334,8 @@ pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: Cancel
         router: router.clone(),
         key: key.clone(),
         uid: route.record.uid.clone(),
-        client: Client { queue, framing: wanted.framing, last_seq: wanted.after, session },
-        follow: wanted.follow,
+        client: Client { queue, framing: wanted.framing, last_seq: wanted.after.unwrap_or(0), session },
+        wanted,
     };
     tokio::spawn(async move { shutdown.run_until_cancelled(follower.pump(lines, route.placement.epoch)).await });
     Ok(receiver)
@@ -347,7 +347,7 @@ struct Follower {
     key: Key,
     uid: String,
     client: Client,
-    follow: bool,
+    wanted: Wanted,
 }
 
 impl Follower {
@@ -367,7 +367,7 @@ impl Follower {
                     false
                 }
             };
-            if ended_well && !self.follow {
+            if ended_well && !self.wanted.follow {
                 return;
             }
             let mut client = self.client.clone();
@@ -419,7 +419,9 @@ impl Follower {
                 return Err(ApiError::new(ErrorCode::SessionNotFound, "the session was deleted; another has its name"));
             }
             if let Some(route) = self.router.placed(&record, failed_epoch) {
-                let call = EventsCall { assignment: route.assignment(), after: self.client.last_seq, follow: self.follow };
+                // Behind what has been seen, if anything was.
+                let after = if self.client.last_seq == 0 { self.wanted.after } else { Some(self.client.last_seq) };
+                let call = EventsCall { assignment: route.assignment(), after, follow: self.wanted.follow };
                 match self.router.kernels().events(&route.pod, &call).await {
                     Ok(lines) => return Ok((lines, route.placement.epoch)),
                     Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),

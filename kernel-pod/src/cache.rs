@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dormouse_engine::{Image, PAGE_BYTES, Page};
 use dormouse_lifecycle::{Json, Owned};
+use dormouse_protocol::event::EventBody;
 
 use crate::record::SessionState;
 
@@ -26,6 +27,8 @@ pub(crate) struct Copy {
     pub state: SessionState,
     /// Entries of the journal for the next commit.
     pub journal: Vec<Json>,
+    /// Events for the next commit.
+    pub events: Vec<EventBody>,
 }
 
 /// All copies, at most a number of bytes; the least recently used go first.
@@ -200,6 +203,7 @@ mod tests {
             owned: Owned { session, epoch: 1, head: None, etag: None, top_layer: TopLayer::default() },
             state: SessionState::fresh(&assignment),
             journal: Vec::new(),
+            events: Vec::new(),
         }
     }
 

@@ -20,6 +20,7 @@ impl Immutable for ByHash {
             Kind::Segment => 's',
             Kind::Checkpoint => 'c',
             Kind::Journal => 'j',
+            Kind::Events => 'e',
             Kind::Piece => 'b',
         };
         Some(format!("{kind}{}", keys::name_hash(key)?))

@@ -1,6 +1,7 @@
 //! A kernel pod as a whole: what its sessions share, and what it can be asked.
 
 mod claimed;
+mod events;
 mod runs;
 mod stored;
 mod supervisor;
@@ -13,13 +14,13 @@ use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, CheckpointCall, EvalCall, EventsCall, PodInfo, ReportLine, RestoreCall, SessionReport};
+use dormouse_protocol::kernel::{Assignment, CheckpointCall, EvalCall, PodInfo, ReportLine, RestoreCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::Seal;
 use dormouse_service::Readiness;
 use dormouse_store::SnapshotStore;
-use futures::{Stream, StreamExt as _};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use futures::Stream;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::cache::Cache;
 use crate::claim::Claim;
@@ -286,28 +287,6 @@ impl Pod {
             Ok(Err(error)) if error.code != ErrorCode::SessionGone => Err(error),
             Ok(_) | Err(_) => Ok(()),
         }
-    }
-
-    /// Events of the session: what is retained behind `after`, then live ones if asked for. The stream ends when the reader falls too far behind.
-    ///
-    /// # Errors
-    /// The session is not here.
-    pub fn events(&self, call: &EventsCall) -> Result<impl Stream<Item = Event> + Send + use<>, ApiError> {
-        self.admit(&call.assignment)?;
-        let known = self.shared.registry.get(&call.assignment.uid);
-        known.iter().for_each(|handle| handle.control.assigned(call.assignment.epoch));
-        let handle = match known {
-            Some(handle) => handle,
-            None if !call.follow => return Ok(futures::stream::empty().left_stream()),
-            None => self.start(&call.assignment),
-        };
-        let (replay, live) = handle.control.events.follow(call.after);
-        let live = futures::stream::unfold(live, |mut live: broadcast::Receiver<Event>| async move {
-            let event = live.recv().await.ok()?;
-            Some((event, live))
-        });
-        let live = if call.follow { live.left_stream() } else { futures::stream::empty().right_stream() };
-        Ok(futures::stream::iter(replay).chain(live).right_stream())
     }
 
     /// Every session and every change, for ever.

@@ -216,7 +216,7 @@ async fn forget(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>
 }
 
 async fn events(State(app): State<App>, ApiJson(call): ApiJson<EventsCall>) -> ApiResult<Response> {
-    let events = app.pod.events(&call)?;
+    let events = app.pod.events(&call).await?;
     Ok(lines(app.stop, events))
 }
 

@@ -20,6 +20,16 @@ const PATCHES: &str = "simulation/mutants";
 
 /// Seeds within which each must be noticed, by the scenarios or by the explorer.
 const SEEDS_MAX: &str = "5000";
+/// Seeds that the explorer tries with what a scenario has noticed.
+const SEEDS_BESIDE: &str = "300";
+/// Seconds after which a run that has not ended is told as one that does not end. All scenarios take a minute, a seed a third of a second.
+const SCENARIOS_SECONDS: &str = "1200";
+const SEEDS_SECONDS: &str = "5400";
+/// What is said then.
+const ENDLESS: &str = "it does not end";
+
+/// How `timeout` ends when it had to end something.
+const TIMED_OUT: i32 = 124;
 
 /// Runs every mutant, and says who has noticed it.
 pub fn run() -> Result<Vec<String>> {
@@ -32,8 +42,11 @@ pub fn run() -> Result<Vec<String>> {
         apply(&patch, &copy)?;
         let mut build = cargo(&copy);
         workspace::run(build.args(["test", "--release", "--workspace", "--test", "system", "--no-run"]))?;
-        let scenario = first(&copy, "scenarios", |line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))?;
-        let seed = first(&copy, "every_promise", |line| line.strip_prefix("soak: broken by "))?;
+        let tells = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
+        let scenario = first(&copy, "scenarios", SCENARIOS_SECONDS, "0", tells)?;
+        let seeds = if scenario.is_some() { SEEDS_BESIDE } else { SEEDS_MAX };
+        let tells = |line: &str| line.strip_prefix("soak: broken by ").map(str::to_owned);
+        let seed = first(&copy, "every_promise", SEEDS_SECONDS, seeds, tells)?;
         if scenario.is_none() && seed.is_none() {
             missed.push(name.clone());
         }
@@ -93,14 +106,17 @@ fn cargo(tree: &Path) -> Command {
 }
 
 /// Runs tests until they end, and answers the first line that tells something.
-fn first(tree: &Path, tests: &str, tells: impl Fn(&str) -> Option<&str>) -> Result<Option<String>> {
-    let mut command = cargo(tree);
+fn first(tree: &Path, tests: &str, seconds: &str, seeds: &str, tells: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
+    // `timeout` is of coreutils: it ends the tests with all that they have started.
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", seconds]).arg(workspace::cargo().get_program());
     command.args(["test", "--release", "--workspace", "--test", "system", "--", "--nocapture", "--test-threads=1", tests]);
-    command.env("DORMOUSE_UNTIL_BROKEN", SEEDS_MAX);
+    command.current_dir(tree).env("CARGO_TARGET_DIR", workspace::target()).env("DORMOUSE_UNTIL_BROKEN", seeds);
     let output = command.output().with_context(|| format!("start {}", workspace::show(&command)))?;
     let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    Ok(text.lines().find_map(tells).map(str::to_owned))
+    let found = String::from_utf8_lossy(&text).lines().find_map(tells);
+    let ended = output.status.code().is_some_and(|code| code != TIMED_OUT);
+    Ok(found.or_else(|| (!ended).then(|| ENDLESS.to_owned())))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ pub struct Args {
     /// The session.
     session: String,
     /// Only events after this one.
-    #[arg(long, default_value_t = 0, value_name = "SEQ")]
-    after: u64,
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
     /// Go on with live events.
     #[arg(long, short)]
     follow: bool,
@@ -30,7 +30,7 @@ pub struct Args {
 
 pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> anyhow::Result<bool> {
     if args.journal {
-        return history::journal(client, &args.session, args.after, args.output, screen).await;
+        return history::journal(client, &args.session, args.after.unwrap_or(0), args.output, screen).await;
     }
     let mut events = pin!(client.events(&args.session, args.after, args.follow).await?);
     while let Some(event) = events.next().await {

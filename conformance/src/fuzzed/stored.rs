@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dormouse_lifecycle::{
     Acquire, Attachments, Change, Commit, Head, PAGE_BYTES, Page, Reply, SegmentRef, SessionKey, Step, acquire, assemble, checkpoint,
-    commit, fork, journal, recover, segment, sweep,
+    commit, fork, log, recover, segment, sweep,
 };
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn use_head(head: &Head, rest: &[u8]) {
     for reference in &head.checkpoints {
         let _ = reference.open(&session, rest);
     }
-    for reference in &head.journal.segments {
+    for reference in head.journal.segments.iter().chain(&head.events.segments) {
         let _ = reference.open(rest);
     }
     // The segments that the head names are not there: then with as many empty ones, and with none named.
@@ -116,7 +116,7 @@ pub(super) fn segment(data: &[u8]) {
 /// The bytes of a part of the journal.
 pub(super) fn journal(data: &[u8]) {
     for bytes in forms(data) {
-        let _ = journal::decode(&bytes);
+        let _ = log::decode(&bytes);
     }
 }
 

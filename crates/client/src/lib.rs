@@ -195,12 +195,18 @@ impl Client {
         answer::events(self.request(Method::POST, &[name, "eval"])?.header(ACCEPT, NDJSON).json(cell)).await
     }
 
-    /// The session's events with a greater `seq` than `after`; goes on with live ones when `follow` is set.
+    /// The session's events with a greater `seq` than `after`, or all that are kept; goes on with live ones when `follow` is set.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn events(&self, name: &str, after: u64, follow: bool) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
-        let query = [("after", after.to_string()), ("follow", follow.to_string())];
+    pub async fn events(
+        &self,
+        name: &str,
+        after: Option<u64>,
+        follow: bool,
+    ) -> Result<impl Stream<Item = Result<Event, Error>> + use<>, Error> {
+        let after = after.map(|after| ("after", after.to_string()));
+        let query: Vec<_> = after.into_iter().chain([("follow", follow.to_string())]).collect();
         answer::events(self.request(Method::GET, &[name, "events"])?.header(ACCEPT, NDJSON).query(&query)).await
     }
 

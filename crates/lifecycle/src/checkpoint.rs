@@ -10,7 +10,7 @@ use crate::{
     Head, SessionKey,
     blobs::{Blobs, KEPT_MAX},
     head::HeadError,
-    journal::Journal,
+    log::Log,
     segment::sha256_hex,
 };
 
@@ -203,7 +203,8 @@ pub(crate) fn aside(
     version: (u64, u64),
 ) -> Result<(CheckpointRef, Bytes), HeadError> {
     let blobs = Blobs { kept: Vec::new(), table: head.blobs.table.clone() };
-    let alone = Head { checkpoints: Vec::new(), journal: Journal::default(), blobs, label: label.clone(), ..head.clone() };
+    let alone =
+        Head { checkpoints: Vec::new(), journal: Log::default(), events: Log::default(), blobs, label: label.clone(), ..head.clone() };
     let bytes = alone.encode()?;
     let mut reference = listed(&alone, session.checkpoint(version.0, version.1, &sha256_hex(&bytes)), &bytes);
     reference.label = label;

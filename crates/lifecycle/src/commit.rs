@@ -25,7 +25,7 @@ use crate::{
     Head, Json, Page, SessionKey,
     head::HeadError,
     inline::TopLayer,
-    journal::JournalError,
+    log::LogError,
     prepare::{Attachments, prepare},
     segment::SegmentError,
 };
@@ -92,7 +92,7 @@ pub enum Condition {
 #[derive(Debug)]
 pub enum Step {
     /// Put this, which is absent unless an earlier attempt of this commit has put it. `Absent` or no condition are both right. A commit may ask
-    /// for several: a segment, a part of the journal, a checkpoint.
+    /// for several: a segment, a part of a log, a checkpoint.
     PutSegment {
         /// Its key.
         key: String,
@@ -166,9 +166,9 @@ pub enum Failure {
     /// The new segment cannot be made.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// The journal's new object cannot be made.
+    /// A log's new object cannot be made.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Log(#[from] LogError),
     /// The store said so.
     #[error("the object store refused: {0}")]
     Store(String),

@@ -2,7 +2,7 @@
 //!
 //! `magic (8) ‖ compressed manifest bytes (u32 LE) ‖ manifest bytes (u32 LE) ‖ inline bytes (u32 LE) ‖ zstd(manifest, JSON) ‖ inline (layers,
 //! [`inline`]) ‖ sha256 of all before (32)`. The last byte of the magic is the format.
-//! The manifest names everything else: the segments, oldest first, over which the inline pages lie, the checkpoints, the journal, and what the
+//! The manifest names everything else: the segments, oldest first, over which the inline pages lie, the checkpoints, the logs, and what the
 //! kernel pod needs to rebuild the session and its object. A process refuses a format that it does not know instead of dropping what it does not
 //! know of it.
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Json, SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, journal::Journal, segment::SegmentError};
+use crate::{Json, SessionKey, blobs::Blobs, checkpoint::CheckpointRef, compression, inline, log::Log, segment::SegmentError};
 
 /// Format of the manifest.
 pub const FORMAT: u16 = 2;
@@ -83,7 +83,10 @@ pub struct Head {
     pub checkpoints: Vec<CheckpointRef>,
     /// What happened so far. Empty in a checkpoint's own object.
     #[serde(default)]
-    pub journal: Journal,
+    pub journal: Log,
+    /// What those see who follow it. Empty in a checkpoint's own object.
+    #[serde(default, skip_serializing_if = "Log::is_empty")]
+    pub events: Log,
     /// What lies outside the heap.
     #[serde(default, skip_serializing_if = "Blobs::is_empty")]
     pub blobs: Blobs,
@@ -176,11 +179,12 @@ impl Head {
     }
 
     /// Keys of every object that this head needs beside itself and the pieces of its [`Blobs`]: its segments, its checkpoints with theirs, and its
-    /// journal.
+    /// logs.
     pub fn named_keys(&self) -> impl Iterator<Item = &str> {
         let segments = self.segments.iter().map(|segment| segment.key.as_str());
         let checkpoints = self.checkpoints.iter().flat_map(CheckpointRef::named_keys);
-        segments.chain(checkpoints).chain(self.journal.segments.iter().map(|segment| segment.key.as_str()))
+        let logs = self.journal.segments.iter().chain(&self.events.segments);
+        segments.chain(checkpoints).chain(logs.map(|segment| segment.key.as_str()))
     }
 
     /// The bytes to store.
@@ -286,7 +290,8 @@ mod tests {
             segments: vec![SegmentRef { key: "k".into(), bytes: 5, sha256: "aa".into(), pages: 1 }],
             tombstone: false,
             checkpoints: Vec::new(),
-            journal: Journal::default(),
+            journal: Log::default(),
+            events: Log::default(),
             blobs: Blobs::default(),
             label: None,
             sealed: false,

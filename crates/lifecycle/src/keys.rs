@@ -1,9 +1,11 @@
 //! Where a session's objects lie in the store.
 //!
 //! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
-//! `j` for the journal and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
+//! `j` for the journal, after `e` for events and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
 //! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, and `<store prefix>t/<tenant>/clusters` names who stores sessions there.
+
+use crate::log::Which;
 
 /// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
@@ -26,6 +28,8 @@ pub enum Kind {
     Checkpoint,
     /// Entries of the journal.
     Journal,
+    /// Events.
+    Events,
     /// A piece of a content outside the heap.
     Piece,
 }
@@ -37,6 +41,7 @@ impl Kind {
             Self::Segment => "",
             Self::Checkpoint => "c",
             Self::Journal => "j",
+            Self::Events => "e",
             Self::Piece => "b",
         }
     }
@@ -86,10 +91,14 @@ impl SessionKey {
         object(&self.prefix(), Kind::Checkpoint, epoch, sequence, hash)
     }
 
-    /// Key of a part of this session's journal.
+    /// Key of a part of one of this session's logs.
     #[must_use]
-    pub fn journal(&self, epoch: u64, sequence: u64, hash: &str) -> String {
-        object(&self.prefix(), Kind::Journal, epoch, sequence, hash)
+    pub fn log(&self, which: Which, epoch: u64, sequence: u64, hash: &str) -> String {
+        let kind = match which {
+            Which::Journal => Kind::Journal,
+            Which::Events => Kind::Events,
+        };
+        object(&self.prefix(), kind, epoch, sequence, hash)
     }
 
     /// Key of a piece of a content that this session keeps outside its heap; `name` is the id and the number of the piece.
@@ -150,7 +159,7 @@ pub fn is_head(key: &str) -> bool {
 #[must_use]
 pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     let name = key.rsplit('/').next()?;
-    let (kind, name) = [Kind::Checkpoint, Kind::Journal, Kind::Piece]
+    let (kind, name) = [Kind::Checkpoint, Kind::Journal, Kind::Events, Kind::Piece]
         .into_iter()
         .find_map(|kind| Some((kind, name.strip_prefix(kind.letter())?)))
         .unwrap_or((Kind::Segment, name));
@@ -219,7 +228,8 @@ mod tests {
         let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() };
         assert_eq!(session.checkpoint(3, 17, "ab"), "p/t/team/s/u-1/c3-17-ab");
         assert_eq!(parse_object(&session.checkpoint(3, 17, "ab")), Some((Kind::Checkpoint, (3, 17))));
-        assert_eq!(parse_object(&session.journal(3, 17, "ab")), Some((Kind::Journal, (3, 17))));
+        assert_eq!(parse_object(&session.log(Which::Journal, 3, 17, "ab")), Some((Kind::Journal, (3, 17))));
+        assert_eq!(parse_object(&session.log(Which::Events, 3, 17, "ab")), Some((Kind::Events, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
         assert_eq!(session.calls(), "p/t/team/b/u-1/calls");

@@ -15,7 +15,7 @@
 //! | [`checkpoint`] | which earlier states a session keeps, and how it lists them |
 //! | [`calls`] | which calls a broker may make, and how it remembers them |
 //! | [`json`] | how what is only carried travels |
-//! | [`journal`] | how the record of what happened grows and rolls over |
+//! | [`log`] | how journal and events grow and roll over |
 //! | [`prepare`] | the bytes of a commit |
 //! | [`commit`] | the steps of a commit, and what each reply of the store means |
 //! | [`ends`] | how cells ended, by idempotency key |
@@ -47,10 +47,10 @@ pub mod fork;
 pub mod head;
 pub mod image;
 pub mod inline;
-pub mod journal;
 pub mod json;
 pub mod keys;
 mod lines;
+pub mod log;
 pub mod orphans;
 pub mod placement;
 pub mod prepare;

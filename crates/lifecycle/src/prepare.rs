@@ -11,7 +11,7 @@ use crate::{
     commit::Failure,
     head::{FORMAT, INLINE_BYTES_MAX},
     inline::{self, Pushed, TopLayer},
-    journal::Journal,
+    log::{Log, Which},
     segment,
 };
 
@@ -25,6 +25,8 @@ pub struct Attachments {
     pub mark: Option<Mark>,
     /// Entries at the end of the journal.
     pub journal: Vec<Json>,
+    /// Entries at the end of the events.
+    pub events: Vec<Json>,
     /// Whether what is put is encrypted on its way; see [`Head::sealed`].
     pub sealed: bool,
     /// What the session has outside its heap, if that has changed. Its pieces must be in the store.
@@ -58,8 +60,10 @@ pub(crate) fn prepare(owned: &Owned, change: Change, attachments: Attachments, p
         puts.push_back((key, std::mem::take(&mut inline)));
         top_layer = TopLayer::default();
     }
-    let none = Journal::default();
-    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(session, version, attachments.journal)?;
+    let none = Log::default();
+    let (journal, rolled) = before.map_or(&none, |head| &head.journal).append(Which::Journal, session, version, attachments.journal)?;
+    puts.extend(rolled);
+    let (events, rolled) = before.map_or(&none, |head| &head.events).append(Which::Events, session, version, attachments.events)?;
     puts.extend(rolled);
     let mut head = Head {
         format: FORMAT,
@@ -78,6 +82,7 @@ pub(crate) fn prepare(owned: &Owned, change: Change, attachments: Attachments, p
         tombstone: false,
         checkpoints: before.map(|head| head.checkpoints.clone()).unwrap_or_default(),
         journal,
+        events,
         blobs: Blobs {
             table: attachments.blobs.or_else(|| origin.map(|head| head.blobs.table.clone())).unwrap_or_default(),
             kept: Vec::new(),

@@ -1,4 +1,4 @@
-//! What is left of a session whose head does not verify: checkpoints and journal are objects of their own, and tell what they are.
+//! What is left of a session whose head does not verify: checkpoints and logs are objects of their own, and tell what they are.
 //!
 //! Nothing here is done by itself. It lets a person read what is left, and name the state to go on from.
 
@@ -9,16 +9,16 @@ use bytes::Bytes;
 use crate::{
     Head, SessionKey,
     checkpoint::{self, CheckpointRef},
-    journal::{self, JournalRef},
     keys::{self, Kind},
+    log::{self, Log, LogRef},
     segment::sha256_hex,
 };
 
 /// How far the sequence jumps: further than a session ever went without putting anything beside its head.
 pub const SEQUENCE_GAP: u64 = 1 << 20;
 
-/// How far the journal's numbers jump, for entries that were only in the lost head.
-pub const JOURNAL_GAP: u64 = 1 << 16;
+/// How far the numbers of a log jump, for entries that were only in the lost head.
+pub const LOG_GAP: u64 = 1 << 16;
 
 /// The keys, of all that are listed, that [`recover`] wants to see: the head's among them, for it may be an older one.
 #[must_use]
@@ -28,7 +28,7 @@ pub fn wanted(listed: &[String]) -> Vec<&str> {
     listed.iter().filter(kind).map(String::as_str).collect()
 }
 
-/// A head that stands in for the lost one: no pages, but every checkpoint whose objects are all listed, the journal as far as it had rolled
+/// A head that stands in for the lost one: no pages, but every checkpoint whose objects are all listed, the logs as far as they had rolled
 /// over, and a version above all that is stored up to `epoch` and above `anchor`, which is known to have been stored. `objects` are those of [`wanted`] that could be read, with their keys.
 #[must_use]
 pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, listed: &[String], objects: &[(String, Bytes)]) -> Head {
@@ -60,18 +60,23 @@ pub fn recover(session: &SessionKey, epoch: u64, anchor: Option<(u64, u64)>, lis
                 head.checkpoints = checkpoint::retain(std::mem::take(&mut head.checkpoints), listed, checkpoint::KEEP_MAX);
                 head.blobs.keep_for(&state.blobs.table, state.sequence, &head.checkpoints);
             }
-            Kind::Journal => {
-                let Ok(entries) = journal::decode(bytes) else { continue };
-                // What an attempt left behind that came to nothing overlaps with what came after it.
-                head.journal.segments.retain(|segment| segment.first < entries.first);
-                head.journal.last = entries.first.saturating_add(entries.entries.len() as u64).saturating_sub(1);
-                let reference = JournalRef { key: key.clone(), bytes: bytes.len() as u64, sha256: sha256_hex(bytes), first: entries.first };
-                head.journal.segments.push(reference);
-            }
+            Kind::Journal => take_up(&mut head.journal, key, bytes),
+            Kind::Events => take_up(&mut head.events, key, bytes),
         }
     }
-    head.journal.last = head.journal.last.saturating_add(JOURNAL_GAP);
+    for log in [&mut head.journal, &mut head.events] {
+        log.last = log.last.saturating_add(LOG_GAP);
+    }
     head
+}
+
+/// Puts an object behind those of a log that were found before.
+fn take_up(log: &mut Log, key: &str, bytes: &[u8]) {
+    let Ok(entries) = log::decode(bytes) else { return };
+    // What an attempt left behind that came to nothing overlaps with what came after it.
+    log.segments.retain(|segment| segment.first < entries.first);
+    log.last = entries.first.saturating_add(entries.entries.len() as u64).saturating_sub(1);
+    log.segments.push(LogRef { key: key.to_owned(), bytes: bytes.len() as u64, sha256: sha256_hex(bytes), first: entries.first });
 }
 
 /// How a head lists the state that `bytes` at `key` are, and that state, if it is one of this session and all that it needs is there.
@@ -166,7 +171,7 @@ mod tests {
         let torn_bytes = torn.encode().unwrap();
         store.push((session().checkpoint(1, 2, "ab"), torn_bytes));
         store.push((session().checkpoint(1, 3, "ab"), Bytes::from_static(b"noise")));
-        store.push((session().journal(1, 3, "ab"), Bytes::from_static(b"noise")));
+        store.push((session().log(log::Which::Journal, 1, 3, "ab"), Bytes::from_static(b"noise")));
         let listed: Vec<String> = store.iter().map(|(key, _)| key.clone()).collect();
         let found = recover(&session(), 1, None, &listed, &store);
         assert_eq!(found.checkpoints, head.checkpoints);

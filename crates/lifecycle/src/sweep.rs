@@ -34,7 +34,8 @@ pub fn tombstone(head: &Head) -> Result<Bytes, HeadError> {
         segments: Vec::new(),
         inline: Bytes::new(),
         checkpoints: Vec::new(),
-        journal: crate::journal::Journal::default(),
+        journal: crate::log::Log::default(),
+        events: crate::log::Log::default(),
         blobs: Blobs::default(),
         tombstone: true,
         sealed: false,
@@ -68,7 +69,8 @@ pub(crate) fn empty(session: &SessionKey) -> Head {
         segments: Vec::new(),
         tombstone: true,
         checkpoints: Vec::new(),
-        journal: crate::journal::Journal::default(),
+        journal: crate::log::Log::default(),
+        events: crate::log::Log::default(),
         blobs: Blobs::default(),
         label: None,
         sealed: false,
@@ -155,10 +157,10 @@ mod tests {
         let (session, mut head) = (session(), empty(&session()));
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
         let (segment, aside, lost) = (session.segment(1, 4, "ab"), session.checkpoint(1, 5, "ab"), session.checkpoint(1, 6, "ab"));
-        let (told, untold) = (session.journal(2, 7, "ab"), session.journal(2, 8, "ab"));
+        let (told, untold) = (session.log(crate::log::Which::Journal, 2, 7, "ab"), session.log(crate::log::Which::Events, 2, 8, "ab"));
         head.checkpoints =
             vec![crate::checkpoint::CheckpointRef { key: aside.clone(), segments: vec![segment.clone()], ..Default::default() }];
-        head.journal.segments = vec![crate::journal::JournalRef { key: told.clone(), ..Default::default() }];
+        head.journal.segments = vec![crate::log::LogRef { key: told.clone(), ..Default::default() }];
         let listed = vec![segment.clone(), aside.clone(), lost.clone(), told.clone(), untold.clone(), session.checkpoint(2, 11, "ab")];
         assert_eq!(deletable(&listed, &head), vec![lost.as_str(), untold.as_str()]);
         let mut after = head.clone();

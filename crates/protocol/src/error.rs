@@ -73,6 +73,8 @@ pub enum ErrorCode {
     PreconditionFailed,
     /// The range lies outside of the content.
     RangeNotSatisfiable,
+    /// The events that were asked for are not kept any more.
+    EventsExpired,
     /// It may have been done or not, and nobody knows.
     OutcomeUnknown,
     /// The process is stopping.
@@ -94,7 +96,7 @@ impl ErrorCode {
             Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound | Self::RunNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict => 409,
-            Self::SessionGone => 410,
+            Self::SessionGone | Self::EventsExpired => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
             Self::SizeAdmissionError | Self::OutputLimitError => 413,

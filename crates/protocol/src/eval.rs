@@ -149,6 +149,9 @@ pub struct EvalStats {
     pub committed_bytes: u64,
     /// Tool calls and fetches that the cell made.
     pub tool_calls: u32,
+    /// Bytes of the lines that the cell wrote to its console.
+    #[serde(default)]
+    pub stdout_bytes: u64,
     /// Whether the session had to be woken.
     pub woke: Woke,
     /// The same for the header.

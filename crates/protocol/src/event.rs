@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The protocol version that every event carries.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// One event. `seq` strictly increases for the life of a session.
+/// One event. `seq` rises by one for the life of a session, and further only where a head was lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -13,7 +13,8 @@ pub struct Event {
     pub protocol_version: u32,
     /// The session's id, `s_…`.
     pub session_id: String,
-    /// Position in the session's event log.
+    /// Position in the session's event log. Those who follow a session see an event when it is stored; the stream of a cell shows its events as they
+    /// happen, under the position that they will have.
     pub seq: u64,
     /// What happened.
     #[serde(flatten)]

@@ -240,8 +240,9 @@ pub struct RunsCall {
 pub struct EventsCall {
     /// The session.
     pub assignment: Assignment,
-    /// Only events with a greater `seq`.
-    pub after: u64,
+    /// Only events with a greater `seq`, and none of them may be missing; `None` for all that are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
     /// Whether to go on with live events; else the answer ends after the replay.
     pub follow: bool,
 }

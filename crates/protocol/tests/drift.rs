@@ -52,6 +52,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::FileNotFound => "correct the path",
         ErrorCode::RunNotFound => "look at the session's runs; the ends of the last 32 are kept",
         ErrorCode::PreconditionFailed => "read the file again, then decide",
+        ErrorCode::EventsExpired => "ask for the events without `after`, or behind one that is kept: `details.oldest` is the first",
         ErrorCode::RangeNotSatisfiable => "ask for a range within the content",
         ErrorCode::OutcomeUnknown => "look whether it was done, then decide; sending it again could do it twice",
         ErrorCode::ShuttingDown => "send it again: another process takes it",

@@ -149,7 +149,7 @@ impl Desk {
     }
 
     /// Streams a session's events from behind `after`, a JSON object a line.
-    pub(crate) async fn events(&self, key: &Key, after: u64, follow: bool) -> Result<Frames, ApiError> {
+    pub(crate) async fn events(&self, key: &Key, after: Option<u64>, follow: bool) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         let wanted = Wanted { after, follow, framing: Framing::Ndjson };
         stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await

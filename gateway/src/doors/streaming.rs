@@ -61,8 +61,8 @@ pub(crate) struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct After {
-    /// Only events with a greater `seq`.
-    after: u64,
+    /// Only events with a greater `seq`. 410 `EventsExpired` when the next one is not kept any more. Without it, all that are kept.
+    after: Option<u64>,
 }
 
 /// A session, as this protocol shows it.
@@ -201,13 +201,10 @@ fn shaped(line: &Bytes) -> (Bytes, bool) {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return (plain(), true) };
     if let Some(payload) = event.get_mut("payload").and_then(Value::as_object_mut) {
         let stats = payload.get("stats").cloned().unwrap_or_default();
-        let text = |console: &Value| console.get("text").and_then(Value::as_str).map_or(0, |text| text.len() + 1);
-        let stdout: usize = payload.get("console").and_then(Value::as_array).map_or(0, |lines| lines.iter().map(text).sum());
         let result = payload.get("value").cloned().unwrap_or(Value::Null);
         payload.insert("result".to_owned(), result);
         let mut all = stats.as_object().cloned().unwrap_or_default();
         all.insert("toolCallCount".to_owned(), stats.get("toolCalls").cloned().unwrap_or_default());
-        all.insert("stdoutBytes".to_owned(), json!(stdout));
         payload.insert("stats".to_owned(), Value::Object(all));
     }
     (Bytes::from(format!("{event}\n")), true)

@@ -23,7 +23,8 @@ const SSE: &str = "text/event-stream";
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsParams {
-    /// Only events with a greater `seq`; the header `Last-Event-ID` says the same.
+    /// Only events with a greater `seq`; the header `Last-Event-ID` says the same. 410 `EventsExpired` when the next one is not kept any more. Without it,
+    /// all that are kept.
     after: Option<u64>,
     /// Whether to go on with live events after the replay.
     follow: bool,
@@ -49,7 +50,7 @@ pub(crate) async fn events(
     app.allow_eval(&caller, Verb::Create, &key).await?;
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
-    let wanted = Wanted { after: params.after.or(last_id).unwrap_or(0), follow: params.follow, framing };
+    let wanted = Wanted { after: params.after.or(last_id), follow: params.follow, framing };
     let frames = stream::events(&app.router, &key, wanted, app.shutdown.clone()).await?;
     Ok(streamed(frames, content_type))
 }

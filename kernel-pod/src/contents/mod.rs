@@ -171,8 +171,8 @@ impl Contents {
         inner.version = (head.epoch, head.sequence.saturating_add(1));
         inner.recent = Recent::default();
         let doomed = std::mem::take(&mut inner.doomed);
-        // The live table is ahead of the head: what came while the commit was under way may go on from an extent that was cut before.
-        blobs::unused(&self.session, &doomed, [&head.blobs.table, &inner.table])
+        // What has been written since has other extents: they are of a later version.
+        blobs::unused(&self.session, &doomed, [&head.blobs.table])
     }
 
     /// Whether something may lie in the store that no head names.

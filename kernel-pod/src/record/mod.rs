@@ -58,8 +58,6 @@ pub(crate) struct SessionState {
     /// Names that cells have declared with `const`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub constants: BTreeSet<String>,
-    /// Position of the last event.
-    pub event_seq: u64,
     /// Host operations that the heap waits for, by the engine's number.
     pub pending: BTreeMap<u64, Pending>,
     /// The cell that awaits.
@@ -159,7 +157,6 @@ impl SessionState {
             calls: 0,
             page: None,
             constants: BTreeSet::new(),
-            event_seq: 0,
             pending: BTreeMap::new(),
             running: None,
             ends: Ends::default(),
@@ -226,7 +223,6 @@ impl SessionState {
             Some(now) => {
                 self.cells = self.cells.max(now.cells);
                 self.calls = self.calls.max(now.calls);
-                self.event_seq = self.event_seq.max(now.event_seq);
                 // A late retry of a cell that was left behind must not run it in the state that is gone back to.
                 self.ends.clone_from(&now.ends);
                 self.runs.clone_from(&now.runs);
@@ -235,7 +231,6 @@ impl SessionState {
             None => {
                 self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);
                 self.calls = self.calls.saturating_add(LOST_NUMBERS_GAP);
-                self.event_seq = self.event_seq.saturating_add(LOST_NUMBERS_GAP);
             }
         }
         self

@@ -108,7 +108,6 @@ impl Actor {
 
     async fn store_changes(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, form: Form) -> Result<Stored, Fault> {
         let began = Instant::now();
-        let event_seq = self.handle.control.events.seq();
         let epoch = self.assignment.epoch;
         let writer = self.host.storage.writer().await.map_err(Fault::Unstored)?;
         let Some(live) = self.phase.live_mut() else { return Ok(Stored::Done(0)) };
@@ -116,7 +115,6 @@ impl Actor {
         // Until the commit is known to be done: pieces may have been put that no head names.
         let litter_before = std::mem::replace(&mut live.litter, true);
         let Ready { table, bytes } = live.contents.ready(epoch).await.map_err(Fault::Unstored)?;
-        live.state.event_seq = event_seq;
         if let Some(page) = self.host.tools.page(&self.assignment.uid) {
             live.state.page = Some(page);
         }
@@ -130,7 +128,9 @@ impl Actor {
         let owned = live.owned.clone();
         // As it is before the commit adds to it, in case that is not sent.
         let journal = live.journal.clone();
-        let attachments = Attachments { blobs: table.clone(), ..self.due_attachments(base, mark, writer.is_some()) };
+        let events = live.events.entries().map_err(|error| Fault::Unstored(ApiError::new(ErrorCode::Internal, error.to_string())))?;
+        let told = events.len();
+        let attachments = Attachments { blobs: table.clone(), ..self.due_attachments(base, mark, events, writer.is_some()) };
         let put_id = claim::put_id(&host.boot, &host.environment.ids.next().to_string());
         let (commit, step) = begin(host.environment.threads, owned, change, attachments, put_id).await?;
         let mut attempt = Attempt::new(commit, step, outgoing, bytes);
@@ -144,6 +144,7 @@ impl Actor {
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
                 (live.litter, live.moved, live.answered) = (litter_before, false, None);
+                self.handle.control.events.stored(live.events.stored(told));
                 if let Some(head) = &live.owned.head {
                     self.host.storage.sweep(live.contents.committed(head).await);
                 }
@@ -323,7 +324,7 @@ fn no_answer() -> ApiError {
 fn failed(failure: &Failure) -> Fault {
     let message = failure.to_string();
     match failure {
-        Failure::Head(_) | Failure::Segment(_) | Failure::Journal(_) => {
+        Failure::Head(_) | Failure::Segment(_) | Failure::Log(_) => {
             let message = format!("{message}; the session goes on from the last commit before. Keep less in it");
             Fault::Ended(setback::too_large(&message))
         }

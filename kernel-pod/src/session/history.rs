@@ -14,7 +14,6 @@ use super::actor::Actor;
 use super::phase::Live;
 use super::wake::{corrupt, gone_from_head, image};
 use super::{Fault, engines, gone};
-use crate::events::RESTORE_SEQ_GAP;
 use crate::record::SessionState;
 use crate::slots::Slot;
 use crate::storage::Storage;
@@ -75,18 +74,18 @@ impl Actor {
         if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
             Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
         }
-        let slept = self.host.cache.take(&self.assignment.uid).map(|copy| copy.journal).unwrap_or_default();
+        let (slept, waiting) = self.host.cache.take(&self.assignment.uid).map(|copy| (copy.journal, copy.events)).unwrap_or_default();
         self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
         self.host.tools.forget_page(&self.assignment.uid);
         let sequence = base.sequence;
         let mut state = then.rewound().numbered_after(now.as_ref());
         state.runs.cancel_open(&self.host.environment.clock.now().to_string());
         state.operations.note(operation, next_sequence(&owned));
-        self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
         self.go_live(instance, settings, owned, state, slot, None);
         if let Some(live) = self.phase.live_mut() {
             live.contents.go_on_from(&base.blobs.table).await;
             live.journal = tail.into_iter().chain(slept).collect();
+            live.events.put_first(waiting);
             live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
         }
         // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
@@ -235,7 +234,7 @@ impl Actor {
     }
 
     /// What goes with the next commit without anybody asking.
-    pub(super) fn due_attachments(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, sealed: bool) -> Attachments {
+    pub(super) fn due_attachments(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>, events: Vec<Json>, sealed: bool) -> Attachments {
         let keep = self.assignment.spec.checkpoints.keep;
         let Some(live) = self.phase.live_mut() else { return Attachments::default() };
         let head = live.owned.head.clone();
@@ -245,7 +244,7 @@ impl Actor {
             let id = head.as_ref().map_or(0, |head| head.sequence).saturating_add(1).to_string();
             live.note(JournalBody::Checkpoint { id, label: label.clone() });
         }
-        Attachments { base, mark, journal: std::mem::take(&mut live.journal), blobs: None, sealed }
+        Attachments { base, mark, journal: std::mem::take(&mut live.journal), events, blobs: None, sealed }
     }
 }
 

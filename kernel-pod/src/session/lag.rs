@@ -19,7 +19,7 @@ impl Actor {
     /// epoch, which is what makes the owner the owner.
     pub(super) fn commits_first(&self, calls: bool) -> bool {
         let owner = |live: &super::phase::Live| live.owned.head.as_ref().is_some_and(|head| head.epoch == self.assignment.epoch);
-        let much = |live: &super::phase::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX;
+        let much = |live: &super::phase::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX || live.events.is_full();
         calls
             || self.phase.live().is_some_and(much)
             || self.assignment.spec.durability == Durability::PerEval

@@ -25,6 +25,7 @@ use super::leave::Leave;
 use super::ops::InFlight;
 use super::setback::{Answered, Setback};
 use crate::contents::Contents;
+use crate::events::Waiting;
 use crate::record::{RunningCell, SessionState};
 use crate::slots::Slot;
 
@@ -101,6 +102,8 @@ pub(super) struct Live {
     pub(super) litter: bool,
     /// Entries of the journal for the next commit.
     pub(super) journal: Vec<Json>,
+    /// Events for the next commit.
+    pub(super) events: Waiting,
     pub(super) idle_since: Instant,
     pub(super) clock: Clock,
     /// Whether it has given back the memory that it does not need since it ran last.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
 use dormouse_protocol::broker::{FETCH, ToolAnswer};
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
-use dormouse_protocol::event::EventBody;
+use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -15,6 +15,7 @@ use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
 use super::phase::{Cause, Live};
 use super::{EvalJob, Fault, budget, cells, journal, setback};
+use crate::events;
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
 use crate::scheduler;
@@ -72,7 +73,7 @@ impl Actor {
             }
             Err(error) => {
                 let done = self.finish(EvalEnd::failed(error))?;
-                self.conclude(done, Vec::new(), false).await
+                self.conclude(done, false).await
             }
         }
     }
@@ -129,10 +130,10 @@ impl Actor {
             live.note(journal::answered(call, &result));
         }
         live.cause = Cause::Delivery(op);
-        let turn = self.execute(Work::Deliver(op, result)).await?;
         if let Some(call) = applied {
-            self.publish(EventBody::ToolResultApplied { call_id: call.to_string() });
+            self.show(EventBody::ToolResultApplied { call_id: call.to_string() });
         }
+        let turn = self.execute(Work::Deliver(op, result)).await?;
         self.settle(turn, false, None).await?;
         self.caused_by(Cause::Cell);
         Ok(())
@@ -240,13 +241,13 @@ impl Actor {
         live.moved = true;
         live.absorb(&turn);
         let mut events = Vec::new();
-        let mut calls = false;
         let allowance = Allowance { caller: caller.as_ref(), sender: sender.as_ref(), calls_max: self.assignment.spec.limits.tool_calls };
         for op in turn.ops {
-            if let Some(call) = live.register(op, &allowance) {
-                events.push(call);
-                calls = true;
-            }
+            events.extend(live.register(op, &allowance));
+        }
+        let calls = !events.is_empty();
+        for event in events {
+            self.show(event);
         }
         let done = match turn.cell {
             Some(end) => {
@@ -257,18 +258,20 @@ impl Actor {
         };
         // A delivery that only moved the heap is committed later: nothing of it has left, and it would be delivered again.
         if done.is_some() || calls || begun {
-            return self.conclude(done, events, calls).await;
+            return self.conclude(done, calls).await;
         }
-        self.release(events);
+        self.release();
         Ok(())
     }
 
     /// Commits if that comes first, then lets everything leave.
-    pub(super) async fn conclude(&mut self, done: Option<EvalResult>, events: Vec<EventBody>, calls: bool) -> Result<(), Fault> {
+    pub(super) async fn conclude(&mut self, done: Option<EvalResult>, calls: bool) -> Result<(), Fault> {
+        // With the commit that holds them: the end, and what the session is after it.
+        let end = self.tell_end(done.as_ref());
         let durable = self.commits_first(calls);
         let committed_bytes = if durable { self.commit().await? } else { self.postpone().await? };
         self.settle_claim().await?;
-        self.release(events);
+        self.release();
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         (live.idle_since, live.rests) = (Instant::now(), false);
         if let Some(running) = &mut live.state.running {
@@ -284,7 +287,10 @@ impl Actor {
         result.durable = durable;
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.host.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
-        self.publish(EventBody::Final { result: Box::new(result.clone()) });
+        if let Some(end) = end {
+            // Whole, and with what the commit made of it.
+            self.show_waiters(Event { body: EventBody::Final { result: Box::new(result.clone()) }, ..end });
+        }
         self.show_runs();
         // Before the answer: who has it may count on the session's being idle.
         self.offer_slot();
@@ -297,11 +303,20 @@ impl Actor {
         Ok(())
     }
 
-    /// Lets events be seen and operations begin.
-    fn release(&mut self, events: Vec<EventBody>) {
-        for event in events {
-            self.publish(event);
-        }
+    /// Puts into the next commit how the cell ends, if it does, and what the session is then. Who waits for the cell sees its end when it is stored.
+    fn tell_end(&self, done: Option<&EvalResult>) -> Option<Event> {
+        let live = self.phase.live()?;
+        let Some(result) = done else {
+            self.show_state(self.state(true));
+            return None;
+        };
+        let end = live.events.push(events::end(result));
+        live.events.push_state(self.state(true));
+        Some(end)
+    }
+
+    /// Lets operations begin.
+    fn release(&mut self) {
         let sender = self.sender();
         if let Some(live) = self.phase.live_mut() {
             let settled_below = if live.is_dirty() { 0 } else { live.state.settled_below() };
@@ -349,6 +364,7 @@ impl Actor {
             heap_bytes: live.instance.heap_bytes(),
             committed_bytes: running.committed_bytes,
             tool_calls: running.tool_calls,
+            stdout_bytes: running.console.iter().map(|line| line.text.len() as u64 + 1).sum(),
             woke,
             served,
         };

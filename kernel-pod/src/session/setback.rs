@@ -9,6 +9,7 @@ use dormouse_engine::{Globals, HostState, Image};
 use dormouse_lifecycle::blobs::Table;
 use dormouse_lifecycle::{Json, Page};
 use dormouse_protocol::eval::CellError;
+use dormouse_protocol::event::EventBody;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub(super) struct Answered {
     state: SessionState,
     /// Entries of the journal that belong to it, of those that wait for the next commit.
     journal_entries: usize,
+    /// The same of events.
+    events: usize,
     /// What it has outside its heap, if that differs from the last commit's.
     table: Option<Table>,
 }
@@ -49,6 +52,8 @@ pub(super) struct Setback {
     pub(super) answered: Option<(Box<Answered>, Option<String>)>,
     /// Entries of the journal that belong to that.
     journal: Vec<Json>,
+    /// Events that belong to that.
+    events: Vec<EventBody>,
     /// The operation whose delivery the instance did not survive: it is not delivered again.
     pub(super) op: Option<u64>,
     /// The cell that cannot go on.
@@ -84,6 +89,7 @@ impl Setback {
             tracing::warn!("another state was stored meanwhile; answers that were ahead of storage are lost");
             self.answered = None;
             self.journal.clear();
+            self.events.clear();
             return None;
         }
         image.pages.extend(answered.pages.iter().map(|(number, page)| (*number, page.clone())));
@@ -98,6 +104,7 @@ impl Setback {
                 live.contents.go_on_from(table).await;
             }
             live.journal.splice(..0, self.journal);
+            live.events.put_first(self.events);
             live.answered = Some(answered);
             live.litter = true;
             live.unstored_since.get_or_insert_with(Instant::now);
@@ -122,6 +129,7 @@ impl Actor {
             host: delta.host,
             state: live.state.clone(),
             journal_entries: live.journal.len(),
+            events: live.events.len(),
             table,
         }));
         live.moved = false;
@@ -153,9 +161,10 @@ impl Actor {
         };
         let mut journal = std::mem::take(&mut live.journal);
         journal.truncate(live.answered.as_ref().map_or(0, |answered| answered.journal_entries));
+        let events = live.events.take(live.answered.as_ref().map_or(0, |answered| answered.events));
         let answered = live.answered.take().map(|answered| (answered, live.owned.etag.clone()));
         if let Some(owed) = self.phase.owed_mut() {
-            owed.setback = Setback { answered, journal, op, ended };
+            owed.setback = Setback { answered, journal, events, op, ended };
         }
         lost
     }
@@ -197,7 +206,7 @@ impl Actor {
             (None, later) => later,
         };
         let done = self.finish(EvalEnd::failed(error))?;
-        self.conclude(done, Vec::new(), false).await
+        self.conclude(done, false).await
     }
 }
 

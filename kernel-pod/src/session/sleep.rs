@@ -3,6 +3,7 @@
 use dormouse_lifecycle::{Owned, TopLayer};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::history::JournalBody;
+use dormouse_protocol::session::State;
 
 use super::actor::Actor;
 use super::cells::Scripts;
@@ -15,7 +16,10 @@ impl Actor {
     pub(super) async fn hibernate(&mut self) -> Result<(), Fault> {
         let Some(live) = self.phase.live_mut() else { return self.resolve().await };
         live.note(JournalBody::Hibernated);
-        if live.is_dirty() || live.owned.head.is_none() {
+        live.events.push_state(State::Hibernated);
+        // Who follows the session sees that it sleeps; otherwise that is stored with what comes next.
+        let told = self.handle.control.events.is_followed();
+        if told || live.is_dirty() || live.owned.head.is_none() {
             self.commit().await?;
         }
         let Some(live) = self.phase.take_live() else { return Ok(()) };
@@ -24,7 +28,8 @@ impl Actor {
         if self.host.environment.memory.has_room() {
             let mut live = *live;
             let owned = Owned { top_layer: TopLayer::default(), ..live.owned };
-            let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal };
+            let events = live.events.take(usize::MAX);
+            let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal, events };
             let kept = self.host.cache.put(&self.assignment.uid, copy);
             self.host.metrics.copies(kept);
         }

@@ -1,9 +1,7 @@
 //! What others see of a session: reports and events.
 
-use std::sync::Arc;
-
 use dormouse_engine::{Outlet, Output};
-use dormouse_protocol::event::EventBody;
+use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::SessionReport;
 use dormouse_protocol::session::State;
 
@@ -12,7 +10,7 @@ use super::phase::{Live, Phase};
 use crate::stored;
 
 impl Actor {
-    /// Tells the operator, and the session's followers if the state is a new one.
+    /// Tells the operator.
     pub(super) fn tell(&mut self) {
         self.tell_as(self.report());
     }
@@ -23,6 +21,7 @@ impl Actor {
         if self.phase.live().is_some_and(|live| live.state.running.is_some()) {
             report.state = State::Running;
         }
+        self.show_state(report.state);
         self.tell_as(report);
     }
 
@@ -41,16 +40,30 @@ impl Actor {
         if self.published != Some(report.state) {
             self.published = Some(report.state);
             self.show_runs();
-            self.publish(EventBody::State { state: report.state });
         }
         self.reported = Some(report.clone());
         self.host.reports.session(report);
         self.host.metrics.live(self.host.slots.used());
     }
 
-    /// Appends to the event log, and to the streams of those who wait for the running cell.
-    pub(super) fn publish(&self, body: EventBody) {
-        let event = self.handle.control.events.publish(body);
+    /// Puts an event into the next commit, and shows it to those who wait for the running cell. Answers its number.
+    pub(super) fn show(&self, body: EventBody) -> u64 {
+        let Some(live) = self.phase.live() else { return 0 };
+        let event = live.events.push(body);
+        let seq = event.seq;
+        self.show_waiters(event);
+        seq
+    }
+
+    /// The same of the session's state, if that is a new one.
+    pub(super) fn show_state(&self, state: State) {
+        if let Some(event) = self.phase.live().and_then(|live| live.events.push_state(state)) {
+            self.show_waiters(event);
+        }
+    }
+
+    /// Shows an event to those who wait for the running cell, and to nobody else.
+    pub(super) fn show_waiters(&self, event: Event) {
         for waiter in self.current.iter().flat_map(|job| &job.waiters) {
             if let Some(stream) = &waiter.stream {
                 let _ = stream.send(event.clone());
@@ -58,9 +71,10 @@ impl Actor {
         }
     }
 
-    /// Who publishes output while code runs: it is shown before the commit that holds what the code did, and once more if the cell must run again.
+    /// Who shows output while code runs: those who sent the cell see it before the commit that holds what the code did, and once more if the cell must
+    /// run again.
     pub(super) fn outlet(&self) -> Outlet {
-        let control = Arc::clone(&self.handle.control);
+        let waiting = self.phase.live().map(|live| live.events.clone());
         let streams: Vec<_> = self.current.iter().flat_map(|job| &job.waiters).filter_map(|waiter| waiter.stream.clone()).collect();
         Box::new(move |output| {
             let body = match output {
@@ -68,7 +82,7 @@ impl Actor {
                 Output::Progress(it) => EventBody::Progress { fraction: it.fraction, note: it.note.clone() },
                 Output::Display(it) => EventBody::Display { mime_type: it.mime_type.clone(), data: it.data.clone() },
             };
-            let event = control.events.publish(body);
+            let Some(event) = waiting.as_ref().map(|waiting| waiting.push(body)) else { return };
             for stream in &streams {
                 let _ = stream.send(event.clone());
             }
@@ -94,7 +108,7 @@ impl Actor {
         report
     }
 
-    fn state(&self, stored: bool) -> State {
+    pub(super) fn state(&self, stored: bool) -> State {
         match &self.phase {
             Phase::Failed(..) => State::Failed,
             Phase::Waking(_) => State::Waking,

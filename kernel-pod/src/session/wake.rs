@@ -9,6 +9,7 @@ use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, cl
 use dormouse_protocol::eval::{Served, Woke, WokeFrom};
 use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
+use dormouse_protocol::session::State;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
@@ -20,7 +21,6 @@ use super::run::BOOTSTRAP_CELL;
 use super::setback::Setback;
 use super::{EvalJob, Fault, budget, engines, gone, taken_over};
 use crate::contents::Contents;
-use crate::events::RESTORE_SEQ_GAP;
 use crate::metrics::WakeSource;
 use crate::modules::Modules;
 use crate::record::SessionState;
@@ -99,6 +99,8 @@ impl Actor {
                     if let Some(live) = self.phase.live_mut() {
                         live.journal = copy.journal;
                         live.note(JournalBody::Woke { from: Woke::Cache });
+                        live.events.put_first(copy.events);
+                        live.events.push_state(State::Waking);
                     }
                     return Ok(Woke::Cache);
                 }
@@ -176,10 +178,10 @@ impl Actor {
             };
             self.host.metrics.woke(source);
             self.woke_from = if source == WakeSource::Disk { WokeFrom::Disk } else { WokeFrom::Storage };
-            self.handle.control.events.resume_after(state.event_seq + RESTORE_SEQ_GAP);
             self.go_live(instance, settings, owned, state, slot, setback.op.take());
             if let Some(live) = self.phase.live_mut() {
                 live.note(JournalBody::Woke { from: Woke::Storage });
+                live.events.push_state(State::Waking);
             }
             return Ok(Woke::Storage);
         }
@@ -219,6 +221,9 @@ impl Actor {
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || self.phase.owed().is_some_and(|owed| owed.litter);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
+        let told = owned.head.as_ref().map_or(0, |head| head.events.last);
+        self.handle.control.events.resume(told);
+        let events = self.handle.control.events.waiting(told, Vec::new());
         let contents = Arc::new(Contents::new(self.host.backing(), self.key(), epoch, owned.head.as_deref()));
         instance.set_blobs(Some(self.modules(&contents)));
         self.phase.go_live(Live {
@@ -238,6 +243,7 @@ impl Actor {
             unstored_since,
             litter,
             journal,
+            events,
             idle_since,
             clock,
             rests: false,

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_service::wire::Wire;
+use futures::StreamExt as _;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -60,7 +61,8 @@ impl Client {
         let mut request = self.world.forms().request(method.clone(), url);
         if let Some(body) = body {
             let json = body.first() == Some(&b'{') && !path.contains("/files/");
-            request = request.header("content-type", if json { "application/json" } else { "application/octet-stream" }).body(body);
+            request =
+                request.header("content-type", if json { "application/json" } else { "application/octet-stream" }).body(in_parts(body));
         }
         let request = request.build().expect("a request");
         let answered = tokio::time::timeout(budget, async {
@@ -124,6 +126,21 @@ impl Client {
     pub async fn order(&self, gateway: &GatewayHandle, name: &str, order: &str) -> Answer {
         self.send(gateway, Method::POST, &format!("/{name}/{order}"), None, BUDGET).await
     }
+}
+
+/// Bytes of a body that arrive together.
+const PART_BYTES: usize = 300_000;
+
+/// A body as a network brings it: what is long comes in parts, with time between them.
+fn in_parts(body: Vec<u8>) -> reqwest::Body {
+    if body.len() <= PART_BYTES {
+        return body.into();
+    }
+    let parts: Vec<Vec<u8>> = body.chunks(PART_BYTES).map(<[u8]>::to_vec).collect();
+    reqwest::Body::wrap_stream(futures::stream::iter(parts).then(|part| async move {
+        sleep(Duration::from_millis(7)).await;
+        Ok::<_, std::io::Error>(part)
+    }))
 }
 
 fn cell(key: &str, code: &str) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
@@ -436,9 +436,26 @@ impl Player {
             }
             self.check_journal().await;
         }
+        self.check_events().await;
         for mut fork in std::mem::take(&mut self.forks) {
             Box::pin(fork.finish()).await;
             self.acked += fork.acked;
+        }
+    }
+
+    /// Events have no gap and none is there twice; the end of a cell that was acked is among them, once.
+    async fn check_events(&mut self) {
+        let answer = self.insist(Method::GET, &format!("/{}/events?follow=false", self.name), None).await;
+        assert!(answer.is_ok(), "events are read: {} {}", answer.status, answer.json);
+        let text = String::from_utf8(answer.body).expect("events are text");
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("an event is JSON")).collect();
+        let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().expect("a number")).collect();
+        assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "events are numbered without a gap: {seqs:?} of {}", self.name);
+        let ended = |key: &str| events.iter().filter(|event| event["type"] == "final" && event["payload"]["idempotencyKey"] == key).count();
+        let kept = self.straight && self.durability == Durability::PerEval && seqs.first() == Some(&1);
+        for (key, _, first) in &self.answered {
+            assert!(ended(key) <= 1, "no cell ends twice: {key} of {}", self.name);
+            assert!(!kept || first.json["ok"] != true || ended(key) == 1, "the end of what was acked is an event: {key} of {}", self.name);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What was uploaded can be read.
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use http::Method;
 
 use super::{Stage, scenario, seconds, stage};
@@ -11,13 +11,17 @@ use crate::{
 };
 
 /// More than what stays in the heap.
-fn content(n: usize) -> Vec<u8> {
+const SMALL: usize = 200_000;
+/// More than two pieces, so that a content that is put and gone on with keeps a part of what it had.
+const LARGE: usize = 2_300_000;
+
+fn content(bytes: usize, n: usize) -> Vec<u8> {
     let mut content = format!("file {n} ").into_bytes();
-    content.resize(200_000 + n * 1_000, b'a' + (n % 26) as u8);
+    content.resize(bytes + n * 1_000, b'a' + (n % 26) as u8);
     content
 }
 
-async fn six_at_once(world: world::World) {
+async fn six_at_once(world: world::World, bytes: usize) {
     let Stage { client, gateway, .. } = stage(world, &spec()).await;
     client.value(&gateway, "s", "k0", "1").await;
     for round in 0..3 {
@@ -25,18 +29,23 @@ async fn six_at_once(world: world::World) {
             let (client, gateway) = (client.clone(), gateway.clone());
             async move {
                 let path = format!("/s/files/f{n}");
-                let put = client.send(&gateway, Method::PUT, &path, Some(content(n + round)), BUDGET).await;
+                let put = client.send(&gateway, Method::PUT, &path, Some(content(bytes, n + round)), BUDGET).await;
                 assert!(put.status != 500, "an upload is not refused as a fault of ours: {} {}", put.status, put.json);
                 put.is_ok()
             }
         });
-        let put = join_all(all).await;
-        client.value(&gateway, "s", &format!("k{}", round + 1), "1").await;
+        // Cells commit what has come so far.
+        let cells = async {
+            for n in 0..5 {
+                client.value(&gateway, "s", &format!("k{round} {n}"), "1").await;
+            }
+        };
+        let (put, ()) = join(join_all(all), cells).await;
         seconds(5).await;
         for (n, put) in put.into_iter().enumerate() {
             let read = client.send(&gateway, Method::GET, &format!("/s/files/f{n}"), None, BUDGET).await;
             assert!(
-                !put || (read.status == 200 && read.body == content(n + round)),
+                !put || (read.status == 200 && read.body == content(bytes, n + round)),
                 "an upload that was acked is read: f{n} {} {}",
                 read.status,
                 read.json
@@ -47,13 +56,20 @@ async fn six_at_once(world: world::World) {
 
 #[test]
 fn six_uploads_at_once_are_all_kept() {
-    scenario(six_at_once);
+    scenario(|world| six_at_once(world, SMALL));
 }
 
 #[test]
 fn uploads_beside_each_other_are_kept_whatever_their_order() {
     for seed in 1..30 {
-        world::run(seed, Rates { delay_ms_max: 60, ..Rates::QUIET }, None, six_at_once);
+        world::run(seed, Rates { delay_ms_max: 60, ..Rates::QUIET }, None, |world| six_at_once(world, SMALL));
+    }
+}
+
+#[test]
+fn large_uploads_beside_each_other_are_kept() {
+    for seed in 1..4 {
+        world::run(seed, Rates { delay_ms_max: 60, ..Rates::QUIET }, None, |world| six_at_once(world, LARGE));
     }
 }
 
