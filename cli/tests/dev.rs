@@ -103,6 +103,26 @@ fn errors_show_the_users_line() {
 }
 
 #[test]
+fn events_outlive_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let mut dev = Dev::start(data.path(), &[]);
+    dev.eval("console.log('one'); 1");
+    dev.eval("console.log('two'); 2");
+    let before = dev.command(&["logs", "s"], "").out;
+    assert!(before.contains("log   one") && before.contains("log   two"), "{before}");
+    dev.kill();
+    let dev = Dev::start(data.path(), &[]);
+    assert_eq!(dev.command(&["logs", "s"], "").out, before);
+    dev.eval("console.log('three'); 3");
+    let after = dev.command(&["logs", "s"], "").out;
+    assert!(after.starts_with(&before), "{before}{after}");
+    let numbers: Vec<usize> = after.lines().map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+    let last = dev.command(&["logs", "s", "--after", &before.lines().count().to_string()], "").out;
+    assert_eq!(format!("{before}{last}"), after);
+}
+
+#[test]
 fn events_are_logged() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &[]);
