@@ -105,7 +105,7 @@ fn errors_show_the_users_line() {
 #[test]
 fn events_outlive_a_kill() {
     let data = tempfile::tempdir().unwrap();
-    let mut dev = Dev::start(data.path(), &[]);
+    let dev = Dev::start(data.path(), &[]);
     dev.eval("console.log('one'); 1");
     dev.eval("console.log('two'); 2");
     let before = dev.command(&["logs", "s"], "").out;
