@@ -16,7 +16,7 @@ use axum::{
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
+    broker::{DecideCall, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
 };
 use dormouse_service::{
     ApiJson, Ids, Metrics,
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ConfigError, Secrets,
+    approval::Gate,
     catalog::{Catalog, Tool},
     egress::{self, BrokerRules, Egress},
     exchange,
@@ -132,12 +133,18 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        // A tool that is not there has no effect either.
-        let patience = self
-            .catalog()
-            .tools
-            .get(&call.tool)
-            .filter(|tool| !tool.method.is_safe())
+        let tool = self.tool(&call.tool);
+        let (call, agreed) = match self.gate(tool.as_deref(), &call).await? {
+            Gate::Open => (call, false),
+            Gate::Approved(args) => (ToolCall { args, ..call }, true),
+            Gate::Answer(answer) => {
+                self.inner.meters.outcome(&answer);
+                return Ok(Arc::new(answer));
+            }
+        };
+        // A tool that is not there has no effect either. What somebody agreed to is made once, whatever its method.
+        let patience = tool
+            .filter(|tool| agreed || !tool.method.is_safe())
             .map(|tool| Patience { wait: tool.timeout * 2 + OUTCOME_SLACK, honours_key: tool.service.honours_idempotency_key });
         self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
     }
@@ -254,6 +261,14 @@ impl Broker {
         result
     }
 
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.inner.ledger.as_ref()
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.catalog().tools.get(name).cloned()
+    }
+
     fn catalog(&self) -> Arc<Catalog> {
         self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -290,8 +305,9 @@ impl Broker {
             .route("/v1/tools", get(tools))
             .merge(egress::routes())
             .merge(modules::routes())
-            .with_state(state);
-        require(routes, &[Process::Kernel])
+            .with_state(state.clone());
+        let decisions = Router::new().route("/v1/decide", post(decide)).with_state(state);
+        require(routes, &[Process::Kernel]).merge(require(decisions, &[Process::Gateway]))
     }
 
     /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
@@ -344,6 +360,12 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): A
     let uid = call.session_uid.clone();
     let answer = served.broker.call(call).await?;
     Ok(served.answer(&uid, &answer))
+}
+
+async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): ApiJson<DecideCall>) -> ApiResult<Json<()>> {
+    served.admit_session(&call.namespace)?;
+    served.broker.decide(call).await?;
+    Ok(Json(()))
 }
 
 async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ConfigError, Problem, ProblemKind, Secrets,
+    approval::Approval,
     credential::Scheme,
     egress::BrokerRules,
     egress::{self, Reach},
@@ -43,6 +44,7 @@ pub(crate) struct Tool {
     pub(crate) input: Validator,
     pub(crate) output: Validator,
     pub(crate) service: Arc<Service>,
+    pub(crate) approval: Option<Approval>,
     spec: ToolSpec,
 }
 
@@ -75,6 +77,7 @@ impl Tool {
             description: self.spec.description.clone(),
             input: self.spec.input.clone().unwrap_or_else(|| json!({"type": "object"})),
             output: self.spec.output.clone().unwrap_or_else(|| json!({})),
+            approval: self.approval.is_some(),
         }
     }
 }
@@ -199,6 +202,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         problems.push(Problem { path: format!("{path}.method"), kind });
     }
     let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
+    let approval = Approval::compile(&spec.approval, path, problems);
     if problems.len() > before {
         return None;
     }
@@ -210,6 +214,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         input: input?,
         output: output?,
         service: service?.clone(),
+        approval,
         spec: spec.clone(),
     })
 }

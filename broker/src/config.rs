@@ -71,6 +71,9 @@ pub enum ProblemKind {
     /// A JSON Schema is not one.
     #[error("not a JSON Schema that can be used: {0}")]
     Schema(String),
+    /// An expression is none.
+    #[error("not a CEL expression that can be used: {0}")]
+    Expression(String),
     /// A limit is zero or too large.
     #[error("must be between 1 and {0}")]
     Limit(u64),

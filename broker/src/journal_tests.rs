@@ -15,6 +15,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         repeated: false,
         settled_below: 0,
         page: None,
+        waits: Default::default(),
     }
 }
 

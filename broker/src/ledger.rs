@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use dormouse_lifecycle::{
     SessionKey,
-    calls::{Admission, Asked, CallPage, Refusal},
+    calls::{Admission, Asked, CallPage, Decision, Refusal, Undecided},
     keys,
 };
 use dormouse_protocol::{
@@ -112,13 +112,24 @@ struct Slot {
 #[derive(Debug)]
 struct Queued {
     change: Change,
-    told: oneshot::Sender<Result<Admission, ApiError>>,
+    told: oneshot::Sender<Result<Said, ApiError>>,
+}
+
+/// What a page says to a change.
+#[derive(Debug, Clone, PartialEq)]
+enum Said {
+    Admission(Admission),
+    /// What stands decided about a call.
+    Standing(Option<Decision>),
+    Undecided(Undecided),
 }
 
 #[derive(Debug, Clone)]
 enum Change {
     Admit(Box<Wanted>),
     Settle { call: u64, attempt: String, answer: serde_json::Value },
+    Look { call: u64 },
+    Decide { call: u64, decision: Box<Decision> },
 }
 
 #[derive(Debug, Clone)]
@@ -138,13 +149,13 @@ impl Change {
     fn known_page(&self) -> Option<&str> {
         match self {
             Self::Admit(wanted) => wanted.page.as_deref(),
-            Self::Settle { .. } => None,
+            Self::Settle { .. } | Self::Look { .. } | Self::Decide { .. } => None,
         }
     }
 
-    fn apply(&self, page: &mut CallPage) -> Admission {
+    fn apply(&self, page: &mut CallPage) -> Said {
         match self {
-            Self::Admit(wanted) => page.admit(&Asked {
+            Self::Admit(wanted) => Said::Admission(page.admit(&Asked {
                 epoch: wanted.epoch,
                 call: wanted.call,
                 settled_below: wanted.settled_below,
@@ -152,11 +163,16 @@ impl Change {
                 attempt: &wanted.attempt,
                 repeated: wanted.repeated,
                 take_over: wanted.take_over.as_deref(),
-            }),
+            })),
             Self::Settle { call, attempt, answer } => {
                 page.settle(*call, attempt, answer);
-                Admission::Make
+                Said::Standing(None)
             }
+            Self::Look { call } => Said::Standing(page.decision(*call).cloned()),
+            Self::Decide { call, decision } => match page.decide(*call, decision) {
+                Ok(standing) => Said::Standing(Some(standing)),
+                Err(refused) => Said::Undecided(refused),
+            },
         }
     }
 }
@@ -204,7 +220,10 @@ impl Ledger {
         let (mut deadline, mut poll) = (Instant::now() + patience.wait, POLL_FIRST);
         let mut met: Option<String> = None;
         loop {
-            match self.apply(&slot, Change::Admit(Box::new(wanted.clone()))).await? {
+            let Said::Admission(admission) = self.apply(&slot, Change::Admit(Box::new(wanted.clone()))).await? else {
+                return Err(unavailable("the page said nothing about the call"));
+            };
+            match admission {
                 Admission::Make => {
                     lock(&slot.unsent).remove(&call.call);
                     return Ok(Admitted::Make(wanted.attempt));
@@ -234,6 +253,42 @@ impl Ledger {
         }
     }
 
+    /// What stands decided about a call, as stored now.
+    ///
+    /// # Errors
+    /// The page cannot be read, or is not believed.
+    pub(crate) async fn decision(&self, uid: &str, call: u64) -> Result<Option<Decision>, ApiError> {
+        self.probe().await?;
+        let slot = self.slot(uid)?;
+        // Another replica may have been told.
+        *slot.page.lock().await = None;
+        match self.apply(&slot, Change::Look { call }).await? {
+            Said::Standing(standing) => Ok(standing),
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes down what was decided about a call, unless something was; answers what stands.
+    ///
+    /// # Errors
+    /// There is no room, the call is over, or the page cannot be stored now.
+    pub(crate) async fn decide(&self, uid: &str, call: u64, decision: Decision) -> Result<Decision, ApiError> {
+        self.probe().await?;
+        let slot = self.slot(uid)?;
+        match self.apply(&slot, Change::Decide { call, decision: Box::new(decision.clone()) }).await? {
+            Said::Standing(standing) => Ok(standing.unwrap_or(decision)),
+            Said::Undecided(refused) => {
+                let code = match refused {
+                    Undecided::TooLarge => ErrorCode::SizeAdmissionError,
+                    Undecided::TooMany => ErrorCode::SessionBusy,
+                    Undecided::Over => ErrorCode::ApprovalUsed,
+                };
+                Err(ApiError::new(code, refused.to_string()))
+            }
+            Said::Admission(_) => Err(unavailable("the page said nothing about the decision")),
+        }
+    }
+
     /// Stores what came of an attempt. When the store does not take it, the answer is still the answer: only a repeated call at another broker,
     /// or after this one's end, will hear that nobody knows.
     pub(crate) async fn settle(&self, call: &ToolCall, attempt: String, answer: &ToolAnswer) {
@@ -249,7 +304,7 @@ impl Ledger {
     }
 
     /// Has the change stored, alone or together with others.
-    async fn apply(&self, slot: &Slot, change: Change) -> Result<Admission, ApiError> {
+    async fn apply(&self, slot: &Slot, change: Change) -> Result<Said, ApiError> {
         let (told, mut hears) = oneshot::channel();
         lock(&slot.queue).push(Queued { change, told });
         let mut page = slot.page.lock().await;
@@ -259,7 +314,7 @@ impl Ledger {
         }
         let batch = std::mem::take(&mut *lock(&slot.queue));
         match self.store(slot, &mut page, &batch).await {
-            Ok(decided) => batch.into_iter().zip(decided).for_each(|(queued, admission)| drop(queued.told.send(Ok(admission)))),
+            Ok(decided) => batch.into_iter().zip(decided).for_each(|(queued, said)| drop(queued.told.send(Ok(said)))),
             Err(error) => {
                 *page = None;
                 for Queued { change, told } in batch {
@@ -273,7 +328,7 @@ impl Ledger {
     }
 
     /// Reads, decides, puts; again when somebody else was first or nobody knows.
-    async fn store(&self, slot: &Slot, known: &mut Option<(CallPage, Option<ETag>)>, batch: &[Queued]) -> Result<Vec<Admission>, ApiError> {
+    async fn store(&self, slot: &Slot, known: &mut Option<(CallPage, Option<ETag>)>, batch: &[Queued]) -> Result<Vec<Said>, ApiError> {
         let (key, store) = (slot.session.calls(), &self.place.store);
         let (mut wait, mut last) = (WAIT_FIRST, String::new());
         for attempt in 0..ATTEMPTS_MAX {
@@ -314,10 +369,10 @@ impl Ledger {
             }
             *lock(&slot.seen) = Some(page.anchor());
             let mut next = page.clone();
-            let decided: Vec<Admission> = batch.iter().map(|queued| queued.change.apply(&mut next)).collect();
+            let decided: Vec<Said> = batch.iter().map(|queued| queued.change.apply(&mut next)).collect();
             if next == *page {
                 // An intent that stands on a page read earlier may have been overtaken by another epoch since.
-                if fresh || !decided.contains(&Admission::Make) {
+                if fresh || !decided.contains(&Said::Admission(Admission::Make)) {
                     return Ok(decided);
                 }
                 *known = None;

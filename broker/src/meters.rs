@@ -46,6 +46,7 @@ impl Meters {
         let outcome = match answer {
             ToolAnswer::Ok { .. } => "ok".to_owned(),
             ToolAnswer::Err { error } => error.code.to_string(),
+            ToolAnswer::Parked { .. } => "parked".to_owned(),
         };
         self.calls.with_label_values(&[outcome.as_str()]).inc();
     }

@@ -67,6 +67,8 @@ pub enum Command {
     Fork(verbs::history::ForkArgs),
     /// List cells that were left to run by themselves, wait for one, or end one.
     Runs(verbs::runs::Args),
+    /// Calls that wait for a person, and decisions about them.
+    Approvals(verbs::approvals::Args),
     /// Make, list and revoke API keys of the namespace.
     Keys(verbs::keys::Args),
     /// Speak the Model Context Protocol on standard input and output.

@@ -53,6 +53,7 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         Command::Restore(args) => verbs::history::restore(&client, args, &mut screen).await,
         Command::Fork(args) => verbs::history::fork(&client, args, &mut screen).await,
         Command::Migrate(args) => verbs::history::migrate(&client, args, &mut screen).await,
+        Command::Approvals(args) => verbs::approvals::run(&client, args, &mut screen).await,
         Command::Runs(args) => verbs::runs::run(&client, args, &mut screen).await,
         Command::Keys(args) => verbs::keys::run(&client, args, &mut screen).await,
         Command::Mcp => verbs::mcp::run(&client).await,

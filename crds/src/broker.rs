@@ -206,6 +206,70 @@ pub struct Tool {
     /// Milliseconds that a call may take.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+    /// Whether a person has to agree to a call first: `Never`, `Always`, or `{when?, editable?, expiresSeconds?}`.
+    #[serde(default, skip_serializing_if = "Approval::is_never")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "approval"))]
+    pub approval: Approval,
+}
+
+/// When a person has to agree to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Approval {
+    /// Always or never.
+    Word(ApprovalWord),
+    /// By rules.
+    Rules(ApprovalRules),
+}
+
+/// The short forms of [`Approval`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApprovalWord {
+    /// Calls are made at once.
+    Never,
+    /// Each call waits for a person.
+    Always,
+}
+
+/// The long form of [`Approval`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApprovalRules {
+    /// A CEL expression over `args`: the call waits where it is true, or cannot be evaluated. Absent: always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Whether whoever agrees may change the arguments.
+    pub editable: bool,
+    /// How long the call waits, in seconds. Absent: [`APPROVAL_SECONDS_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_seconds: Option<u64>,
+}
+
+/// How long a call waits for a person if nothing else is said: a week.
+pub const APPROVAL_SECONDS_DEFAULT: u64 = 7 * 24 * 60 * 60;
+/// The longest that it may wait: ten years.
+pub const APPROVAL_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
+/// Bytes of an expression of [`ApprovalRules::when`].
+pub const APPROVAL_WHEN_BYTES_MAX: usize = 4 << 10;
+
+impl Default for Approval {
+    fn default() -> Self {
+        Self::Word(ApprovalWord::Never)
+    }
+}
+
+impl Approval {
+    /// Whether no call waits.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        *self == Self::Word(ApprovalWord::Never)
+    }
+}
+
+/// The two forms have no type in common, which a structural schema cannot say; the broker checks the rest.
+#[cfg(feature = "kubernetes")]
+fn approval(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
 fn default_method() -> String {

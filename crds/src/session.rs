@@ -257,6 +257,9 @@ pub struct KernelSessionStatus {
     /// Tool calls and fetches made in the session's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
+    /// Calls that wait for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_approvals: Option<u32>,
 }
 
 /// Which process may run a session.

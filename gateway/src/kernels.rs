@@ -1,19 +1,21 @@
-//! Requests to kernel pods, over mutual TLS.
+//! Requests to kernel pods, and decisions to brokers, over mutual TLS.
 //!
 //! Knows addresses, identities and the calls of `dormouse_protocol::kernel`; decides nothing about where a request should go.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
+    approval::ApprovalList,
+    broker::{BROKER_PORT, DecideCall},
     eval::WOKE_HEADER,
     file::{FileCall, FileEntry, FileList},
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
-        Anchor, Assignment, CancelRunCall, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo,
-        ReportLine, RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
+        Anchor, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall,
+        PodInfo, ReportLine, RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
     },
     run::{Run, RunList},
 };
@@ -119,6 +121,31 @@ pub struct Answer {
 #[derive(Clone)]
 pub struct Kernels {
     client: PeerClient,
+    brokers: BrokerAddresses,
+}
+
+/// Where brokers listen.
+#[derive(Debug, Clone)]
+pub enum BrokerAddresses {
+    /// `host:port`, in which `{name}` and `{namespace}` are replaced.
+    Template(String),
+    /// By name.
+    Named(HashMap<String, String>),
+}
+
+impl Default for BrokerAddresses {
+    fn default() -> Self {
+        Self::Template(format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))
+    }
+}
+
+impl BrokerAddresses {
+    fn of(&self, namespace: &str, name: &str) -> Option<String> {
+        match self {
+            Self::Template(template) => Some(template.replace("{name}", name).replace("{namespace}", namespace)),
+            Self::Named(addresses) => addresses.get(name).cloned(),
+        }
+    }
 }
 
 /// By what right a pod may run a session: what is sent with every call.
@@ -154,7 +181,33 @@ impl Kernels {
     /// A client that proves who it is with `client`'s certificate.
     #[must_use]
     pub fn new(client: PeerClient) -> Self {
-        Self { client }
+        Self { client, brokers: BrokerAddresses::default() }
+    }
+
+    /// The same, with brokers at these addresses.
+    #[must_use]
+    pub fn with_brokers(self, brokers: BrokerAddresses) -> Self {
+        Self { brokers, ..self }
+    }
+
+    /// Tells a broker what somebody decided about a call that waits.
+    pub async fn decide(&self, broker: &str, call: &DecideCall) -> Result<(), KernelError> {
+        let Some(address) = self.brokers.of(&call.namespace, broker) else {
+            return Err(KernelError::Refused(ApiError::new(ErrorCode::ToolNotFound, format!("there is no ToolBroker {broker}"))));
+        };
+        let peer = Identity::new(Process::Broker, call.namespace.clone(), broker);
+        let request = self.client.request(Method::POST, &peer, &address, "/v1/decide").timeout(ORDER_TIMEOUT).json(call);
+        json(self.client.send(request).await?).await
+    }
+
+    /// Lets a session ask its broker again for a call that waits.
+    pub async fn decided(&self, pod: &KernelPod, call: &DecidedCall) -> Result<(), KernelError> {
+        json(self.client.send(self.order(pod, "/v1/decided", call)).await?).await
+    }
+
+    /// The calls of a session that wait for a person, as stored. Any pod of its namespace can tell.
+    pub async fn stored_approvals(&self, pod: &KernelPod, call: &StoredCall) -> Result<ApprovalList, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/stored/approvals", call)).await?).await
     }
 
     /// What the pod is, and how much fits.

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub mod access;
+pub mod approvals;
 pub mod auth;
 mod claim;
 pub mod desires;
@@ -45,7 +46,7 @@ pub mod stream;
 
 pub use auth::Authenticator;
 pub use directory::Directory;
-pub use kernels::Kernels;
+pub use kernels::{BrokerAddresses, Kernels};
 pub use routes::openapi;
 
 /// How long requests may go on once the gateway stops.

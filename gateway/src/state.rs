@@ -64,7 +64,11 @@ pub fn view(record: &Record) -> Session {
         id: session_id(&record.uid),
         labels: record.labels.clone(),
         spec: record.spec.clone(),
-        state: state_of(&record.status),
+        state: match state_of(&record.status) {
+            // It sleeps as long as nobody decides.
+            State::Hibernated if record.status.pending_approvals.is_some_and(|waiting| waiting > 0) => State::WaitingForApproval,
+            state => state,
+        },
         status: record.status.clone(),
         url: format!("/v1/namespaces/{}/sessions/{}", record.key.namespace, record.key.name),
     }
@@ -108,6 +112,7 @@ pub fn apply_report(status: &mut KernelSessionStatus, report: &SessionReport, no
     status.next_wake_time.clone_from(&report.next_wake_time);
     status.cells = Some(report.cells);
     status.tool_calls = Some(report.tool_calls);
+    status.pending_approvals = (report.approvals > 0).then_some(report.approvals);
 }
 
 /// Writes what a process that is gone had stored and may not have told. What is known to have been stored stays known.
@@ -206,6 +211,7 @@ mod tests {
             next_wake_time: None,
             cells: 2,
             tool_calls: 1,
+            approvals: 0,
         }
     }
 

@@ -234,7 +234,7 @@ fn weight(body: &EventBody) -> usize {
         EventBody::Stdout { text } | EventBody::Log { text, .. } => text.len(),
         EventBody::Display { data, .. } => data.len(),
         EventBody::Progress { note, .. } => note.len(),
-        EventBody::ToolCall { args, .. } => json(args),
+        EventBody::ToolCall { args, .. } | EventBody::ApprovalRequired { args, .. } => json(args),
         EventBody::Final { result } => result.preview.len() + result.value.as_ref().map_or(0, json),
         EventBody::Error { message, .. } => message.len(),
         EventBody::ToolResultApplied { .. } | EventBody::State { .. } | EventBody::Heartbeat {} => 0,

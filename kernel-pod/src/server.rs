@@ -9,12 +9,13 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
+use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::eval::{EvalResult, WOKE_HEADER};
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
-    Assignment, CancelRunCall, CheckpointCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo, RestoreCall,
-    RunsCall, SessionReport, StoredCall, StoredStatus,
+    Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo,
+    RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
 };
 use dormouse_protocol::run::{Run, RunList};
 use dormouse_protocol::session::session_id;
@@ -69,6 +70,8 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/hibernate", post(hibernate))
         .route("/v1/interrupt", post(interrupt))
         .route("/v1/events", post(events))
+        .route("/v1/decided", post(decided))
+        .route("/v1/stored/approvals", post(stored_approvals))
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
         .route("/v1/migrate", post(migrate))
@@ -191,6 +194,14 @@ async fn runs(State(app): State<App>, ApiJson(call): ApiJson<RunsCall>) -> ApiRe
 
 async fn stored_checkpoints(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<CheckpointList>> {
     Ok(Json(app.pod.stored_checkpoints(&call).await?))
+}
+
+async fn decided(State(app): State<App>, ApiJson(call): ApiJson<DecidedCall>) -> ApiResult<Json<()>> {
+    Ok(Json(app.pod.decided(call).await?))
+}
+
+async fn stored_approvals(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<ApprovalList>> {
+    Ok(Json(app.pod.stored_approvals(&call).await?))
 }
 
 async fn stored_journal(State(app): State<App>, ApiJson(call): ApiJson<JournalCall>) -> ApiResult<Json<JournalPage>> {

@@ -283,6 +283,7 @@ mod tests {
             repeated: false,
             settled_below: 1,
             page: None,
+            waits: Default::default(),
         };
         let tools = BrokerTools { retries_max: 2, ..BrokerTools::new(client, "broker:7444") };
         tools.call("broker", call).await.unwrap_err().code

@@ -58,6 +58,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         repeated: false,
         settled_below: 0,
         page: None,
+        waits: Default::default(),
     };
     assert_eq!(tools.call("tools", call).await.unwrap(), ToolAnswer::Ok { value: json!(7) });
     assert_eq!(*seen.lock().unwrap(), [false, false, true]);

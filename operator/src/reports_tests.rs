@@ -15,6 +15,7 @@ fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
         next_wake_time: None,
         cells: 0,
         tool_calls: 0,
+        approvals: 0,
     }))
 }
 

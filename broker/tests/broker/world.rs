@@ -165,6 +165,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         repeated: false,
         settled_below: 0,
         page: None,
+        waits: Default::default(),
     }
 }
 
@@ -177,13 +178,13 @@ pub async fn broker() -> (World, Broker) {
 pub async fn value(broker: &Broker, call: ToolCall) -> Value {
     match broker.call(call).await.unwrap().as_ref() {
         ToolAnswer::Ok { value } => value.clone(),
-        ToolAnswer::Err { error } => panic!("{error:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
 pub async fn failure(broker: &Broker, call: ToolCall) -> ApiError {
     match broker.call(call).await.unwrap().as_ref() {
-        ToolAnswer::Ok { value } => panic!("{value}"),
         ToolAnswer::Err { error } => error.clone(),
+        other => panic!("{other:?}"),
     }
 }

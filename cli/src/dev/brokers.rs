@@ -40,29 +40,38 @@ pub(super) async fn start(
         }
     }
     let secrets = Secrets::memory(values);
-    let mut brokers = HashMap::new();
+    let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
         let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal.clone()))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;
-        let tools = BrokerTools::new(client, listener.local_addr()?.to_string());
+        let address = listener.local_addr()?.to_string();
+        let tools = BrokerTools::new(client, address.clone());
+        addresses.insert(metadata.name.clone(), address);
         let tls = authority.issue(Process::Broker, namespace, &metadata.name)?;
         let shutdown = shutdown.clone();
         tasks.spawn(async move { broker.serve(listener, tls, shutdown).await });
         brokers.insert(metadata.name, tools);
     }
-    Ok(DevTools { brokers })
+    Ok(DevTools { brokers, addresses })
 }
 
 /// The way to the brokers: as in a cluster, but each has a port and not a DNS name.
 pub(super) struct DevTools {
     /// By name. The pod runs sessions of one namespace only.
     brokers: HashMap<String, BrokerTools>,
+    /// Where they listen.
+    addresses: HashMap<String, String>,
 }
 
 impl DevTools {
+    /// Where each listens.
+    pub(super) fn addresses(&self) -> HashMap<String, String> {
+        self.addresses.clone()
+    }
+
     /// The brokers' names, for people.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.brokers.keys().cloned().collect();

@@ -23,7 +23,7 @@ use dormouse_broker::JournalStore;
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
-    Directory, Gateway, Kernels,
+    BrokerAddresses, Directory, Gateway, Kernels,
     auth::{keys::file::KeyFile, loopback::Loopback},
     directory::folder::{FolderDirectory, StaticPod},
 };
@@ -114,7 +114,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         seal: Arc::new(seal(&args, &namespace).await?),
     };
     let tools = brokers::start(&args.brokers, &namespace, &journal, &authority, &inner, &inner_tasks).await?;
-    let brokers = tools.names();
+    let (brokers, broker_addresses) = (tools.names(), tools.addresses());
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
@@ -132,7 +132,8 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         async move { pod.serve(pod_listener, pod_tls, inner).await }
     });
 
-    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, SYSTEM, "gateway")?)?);
+    let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, SYSTEM, "gateway")?)?)
+        .with_brokers(BrokerAddresses::Named(broker_addresses));
     // Reports and forgetting are the operator's right; here the directory does that work.
     let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
     let cleanup = Arc::new(StoreCleanup { store });

@@ -63,6 +63,9 @@ fn describe(event: &Event) -> Option<(Tone, String)> {
         }
         EventBody::Display { mime_type, data } => (Tone::Faint, format!("shown {mime_type}, {} bytes", data.len())),
         EventBody::Progress { fraction, note } => (Tone::Faint, format!("{:>4.0} % {note}", fraction * 100.0)),
+        EventBody::ApprovalRequired { approval_id, tool_name, args, .. } => {
+            (Tone::Warning, format!("waits {approval_id} {tool_name} {args}"))
+        }
         EventBody::ToolCall { call_id, tool_name, args } => (Tone::Faint, format!("call  {call_id} {tool_name} {args}")),
         EventBody::ToolResultApplied { call_id } => (Tone::Faint, format!("call  {call_id} answered")),
         EventBody::State { state } => (Tone::Faint, format!("state {state}")),

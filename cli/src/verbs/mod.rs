@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 
+pub mod approvals;
 pub mod eval;
 pub mod file;
 pub mod files;

@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use dormouse_protocol::{
+    approval::{ApprovalList, Decide, Decided},
     eval::{EvalRequest, EvalResult},
     event::Event,
     file::{FileEntry, FileList},
@@ -365,6 +366,25 @@ impl Client {
         answer::json(self.request(Method::POST, &[name, "runs", run, "cancel"])?).await
     }
 
+    /// The calls that wait for a person: of a session, or of all in the namespace.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn approvals(&self, name: Option<&str>) -> Result<ApprovalList, Error> {
+        match name {
+            Some(name) => answer::json(self.request(Method::GET, &[name, "approvals"])?).await,
+            None => answer::json(self.http.get(self.beside("approvals", &[])?)).await,
+        }
+    }
+
+    /// Decides about a call that waits.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn decide(&self, name: &str, approval: &str, decide: &Decide) -> Result<Decided, Error> {
+        answer::json(self.request(Method::POST, &[name, "approvals", approval])?.json(decide)).await
+    }
+
     /// Makes an API key for the namespace. Its secret is in this answer and nowhere else.
     ///
     /// # Errors
@@ -405,7 +425,12 @@ impl Client {
     }
 
     fn keys(&self, path: &[&str]) -> Result<Url, Error> {
-        let segments: Vec<&str> = ["v1", "namespaces", &self.namespace, "keys"].into_iter().chain(path.iter().copied()).collect();
+        self.beside("keys", path)
+    }
+
+    /// What the namespace has beside its sessions.
+    fn beside(&self, what: &str, path: &[&str]) -> Result<Url, Error> {
+        let segments: Vec<&str> = ["v1", "namespaces", &self.namespace, what].into_iter().chain(path.iter().copied()).collect();
         below(&self.server, &segments)
     }
 

@@ -52,7 +52,70 @@ pub struct CallPage {
     first: u64,
     /// Calls up to this number that are not on the page are over, or their outcome had to go.
     forgotten_through: u64,
+    /// Calls below this number are over.
+    #[serde(default)]
+    settled_below: u64,
     calls: BTreeMap<u64, Entry>,
+    /// What was decided about calls that waited for somebody. A decision, and the entry of its call, stay until that call is over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    decisions: BTreeMap<u64, Decision>,
+}
+
+/// What was decided about a call that waited for somebody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// Tells one from another.
+    pub id: String,
+    /// Which.
+    pub verdict: Verdict,
+    /// Who decided; empty for time.
+    pub by: String,
+}
+
+/// See [`Decision`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// The call with these tool and arguments is made.
+    Approved {
+        /// The digest of what was seen.
+        digest: String,
+        /// The arguments instead, if they were changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<serde_json::Value>,
+    },
+    /// It is not made.
+    Denied {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Nobody decided in time.
+    Expired,
+}
+
+/// Decisions on a page at most.
+pub const DECISIONS_MAX: usize = 256;
+
+/// Bytes of one decision, as JSON.
+pub const DECISION_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of all decisions on a page.
+pub const DECISIONS_BYTES_MAX: usize = 512 << 10;
+
+/// Why a decision is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Undecided {
+    /// It is too large.
+    #[error("a decision has {DECISION_BYTES_MAX} bytes at most, with the changed arguments")]
+    TooLarge,
+    /// There are too many that nobody has used.
+    #[error("{DECISIONS_MAX} decisions, or {DECISIONS_BYTES_MAX} bytes of them, wait for this session to take them")]
+    TooMany,
+    /// The call is over.
+    #[error("the call is over")]
+    Over,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -226,6 +289,39 @@ impl CallPage {
         anchor.rsplit_once('/').is_some_and(|(chain, _)| chain != self.chain)
     }
 
+    /// What was decided about a call.
+    #[must_use]
+    pub fn decision(&self, call: u64) -> Option<&Decision> {
+        self.decisions.get(&call)
+    }
+
+    /// Writes down what was decided about a call, unless something was; answers what stands. It stands when this page is stored; not before.
+    ///
+    /// # Errors
+    /// There is no room for it, or the call is over.
+    pub fn decide(&mut self, call: u64, decision: &Decision) -> Result<Decision, Undecided> {
+        if let Some(standing) = self.decisions.get(&call) {
+            return Ok(standing.clone());
+        }
+        if call < self.settled_below || self.calls.contains_key(&call) {
+            return Err(Undecided::Over);
+        }
+        let size = |decision: &Decision| serde_json::to_vec(decision).map_or(usize::MAX, |json| json.len());
+        if size(decision) > DECISION_BYTES_MAX {
+            return Err(Undecided::TooLarge);
+        }
+        let all: usize = self.decisions.values().map(size).sum();
+        if self.decisions.len() >= DECISIONS_MAX || all + size(decision) > DECISIONS_BYTES_MAX {
+            return Err(Undecided::TooMany);
+        }
+        if self.first == 0 {
+            self.first = call;
+            decision.id.clone_into(&mut self.chain);
+        }
+        self.decisions.insert(call, decision.clone());
+        Ok(decision.clone())
+    }
+
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
     pub fn admit(&mut self, asked: &Asked<'_>) -> Admission {
         if asked.epoch < self.epoch {
@@ -244,11 +340,13 @@ impl CallPage {
         if let Some(entry) = self.calls.get_mut(&asked.call) {
             return entry.admit(asked);
         }
-        if asked.call <= self.forgotten_through {
+        // What waited for a decision was made by nobody: its entry would be here.
+        let waited = self.decisions.contains_key(&asked.call);
+        if asked.call <= self.forgotten_through && !waited {
             return Admission::Refused(Refusal::Unkept);
         }
         // What a broker without pages has let go is on none: neither when this is the first page nor for numbers before it.
-        let unseen = asked.repeated && (self.revision == 0 || asked.call < self.first);
+        let unseen = asked.repeated && !waited && (self.revision == 0 || asked.call < self.first);
         self.make_room();
         if self.calls.len() >= CALLS_MAX {
             return Admission::Refused(Refusal::TooMany);
@@ -290,13 +388,16 @@ impl CallPage {
     fn forget_below(&mut self, settled_below: u64) {
         if settled_below > self.forgotten_through.saturating_add(1) {
             self.calls = self.calls.split_off(&settled_below);
+            self.decisions = self.decisions.split_off(&settled_below);
             self.forgotten_through = settled_below - 1;
         }
+        self.settled_below = self.settled_below.max(settled_below);
     }
 
     fn make_room(&mut self) {
         while self.calls.len() >= CALLS_MAX {
-            let Some(call) = self.calls.iter().find(|(_, entry)| entry.outcome.is_some()).map(|(call, _)| *call) else { return };
+            let may_go = |(call, entry): &(&u64, &Entry)| entry.outcome.is_some() && !self.decisions.contains_key(call);
+            let Some(call) = self.calls.iter().find(may_go).map(|(call, _)| *call) else { return };
             // Intents below it stay on the page, so they are not what this number forgets.
             self.calls.remove(&call);
             self.forgotten_through = self.forgotten_through.max(call);

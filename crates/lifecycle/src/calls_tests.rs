@@ -214,3 +214,92 @@ fn a_page_that_was_put_back_is_not_gone_on_from() {
     assert_eq!(anew.admit(&Asked { repeated: true, ..asked(1, 2, "c") }), Admission::Refused(Refusal::Unknown));
     assert!(stored(&mut anew).is_another(&page.anchor()), "it never becomes the lost one's successor");
 }
+
+fn approved(id: &str, arguments: Option<serde_json::Value>) -> Decision {
+    Decision { id: id.to_owned(), verdict: Verdict::Approved { digest: "d".to_owned(), arguments }, by: "anna".to_owned() }
+}
+
+#[test]
+fn the_first_decision_about_a_call_stands() {
+    let mut page = CallPage::new(&session());
+    let first = approved("one", None);
+    assert_eq!(page.decide(3, &first), Ok(first.clone()));
+    let denied = Decision { id: "two".to_owned(), verdict: Verdict::Denied { reason: None }, by: "ben".to_owned() };
+    assert_eq!(page.decide(3, &denied), Ok(first.clone()), "neither another verdict");
+    assert_eq!(
+        page.decide(3, &Decision { id: "three".to_owned(), verdict: Verdict::Expired, by: String::new() }),
+        Ok(first.clone()),
+        "nor time"
+    );
+    let bytes = page.encode().unwrap();
+    let read = CallPage::decode(&bytes, &session()).unwrap();
+    assert_eq!((read.decision(3), read.decision(4)), (Some(&first), None));
+}
+
+#[test]
+fn a_decision_is_for_a_call_that_waits_and_goes_with_it() {
+    let mut page = CallPage::new(&session());
+    let asked = Asked { epoch: 1, call: 1, settled_below: 0, fingerprint: "f", attempt: "a", repeated: false, take_over: None };
+    assert_eq!(page.admit(&asked), Admission::Make);
+    assert_eq!(page.decide(1, &approved("late", None)), Err(Undecided::Over), "it is being made");
+    page.decide(2, &approved("two", None)).unwrap();
+    let mut page = stored(&mut page);
+    // It was asked for before the decision, so it says that it may have been sent: the page knows that it was not made.
+    assert_eq!(page.admit(&Asked { call: 2, repeated: true, fingerprint: "g", attempt: "b", ..asked }), Admission::Make);
+    page.settle(2, "b", &serde_json::json!(1));
+    assert_eq!(page.admit(&Asked { call: 3, settled_below: 3, fingerprint: "h", attempt: "c", ..asked }), Admission::Make);
+    assert_eq!(page.decision(2), None, "its answer is in the heap");
+    assert_eq!(page.decide(2, &approved("again", None)), Err(Undecided::Over));
+}
+
+#[test]
+fn a_page_that_begins_with_a_decision_lets_that_call_be_made() {
+    let mut page = CallPage::new(&session());
+    page.decide(7, &approved("one", None)).unwrap();
+    let bytes = page.encode().unwrap();
+    let mut page = CallPage::decode(&bytes, &session()).unwrap();
+    let asked = Asked { epoch: 1, call: 7, settled_below: 3, fingerprint: "f", attempt: "a", repeated: true, take_over: None };
+    assert_eq!(page.admit(&asked), Admission::Make);
+    page.decide(3, &approved("an earlier call, decided about later", None)).unwrap();
+    assert_eq!(page.admit(&Asked { call: 3, attempt: "b", ..asked }), Admission::Make);
+    assert_eq!(page.admit(&Asked { call: 4, attempt: "c", ..asked }), Admission::Refused(Refusal::Unknown), "nobody knows of that one");
+}
+
+#[test]
+fn decisions_are_bounded() {
+    let mut page = CallPage::new(&session());
+    let text = |bytes: usize| Some(serde_json::json!("x".repeat(bytes)));
+    assert_eq!(page.decide(1, &approved("large", text(DECISION_BYTES_MAX))), Err(Undecided::TooLarge));
+    for call in 1..=DECISIONS_MAX as u64 {
+        page.decide(call, &approved("small", None)).unwrap();
+    }
+    assert_eq!(page.decide(DECISIONS_MAX as u64 + 1, &approved("one more", None)), Err(Undecided::TooMany));
+    let mut page = CallPage::new(&session());
+    let large = DECISION_BYTES_MAX - 200;
+    for call in 1..=(DECISIONS_BYTES_MAX / DECISION_BYTES_MAX) as u64 {
+        page.decide(call, &approved("large", text(large))).unwrap();
+    }
+    assert_eq!(page.decide(100, &approved("large", text(large))), Err(Undecided::TooMany));
+    assert!(page.encode().is_ok());
+}
+
+#[test]
+fn a_call_that_waits_is_not_pushed_off_the_page_by_those_after_it() {
+    let mut page = CallPage::new(&session());
+    let max = u64::try_from(CALLS_MAX).unwrap();
+    let asked = Asked { epoch: 1, call: 1, settled_below: 1, fingerprint: "f", attempt: "a", repeated: true, take_over: None };
+    let others = |page: &mut CallPage, from: u64| {
+        for call in from..from + max + 1 {
+            assert_eq!(page.admit(&Asked { call, repeated: false, ..asked }), Admission::Make);
+            page.settle(call, "a", &serde_json::json!(call));
+        }
+    };
+    // Call 1 waits; it has no entry.
+    others(&mut page, 2);
+    page.decide(1, &approved("one", None)).unwrap();
+    assert_eq!(page.admit(&asked), Admission::Make);
+    page.settle(1, "a", &serde_json::json!("paid"));
+    others(&mut page, 2 + max + 1);
+    assert!(matches!(page.admit(&asked), Admission::Answered(_)), "it is not made again");
+    assert_eq!(page.decide(1, &approved("two", None)).unwrap().id, "one");
+}

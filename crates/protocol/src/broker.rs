@@ -8,6 +8,7 @@
 //! | `POST /v1/body` | [`BodyCall`] | [`BodyAnswer`] |
 //! | `POST /v1/close` | [`CloseCall`] | `null` |
 //! | `POST /v1/modules` | [`ModulesCall`] | [`ModulesAnswer`] |
+//! | `POST /v1/decide`, of gateways only | [`DecideCall`] | `null` |
 
 use std::collections::BTreeMap;
 
@@ -50,6 +51,78 @@ pub struct ToolCall {
     /// not believed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// Whether it waits for a person's decision already.
+    #[serde(default, skip_serializing_if = "Waits::is_no")]
+    pub waits: Waits,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Waits {
+    /// Nothing: it is made for the first time, or goes on.
+    #[default]
+    No,
+    /// A person's decision, whatever the tool's spec says by now.
+    Decision,
+    /// Nothing any more: its time is over, unless there is a decision.
+    Over,
+}
+
+impl Waits {
+    fn is_no(&self) -> bool {
+        *self == Self::No
+    }
+}
+
+/// What somebody decided about a call that waits. Only gateways tell it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecideCall {
+    /// Namespace of the session.
+    pub namespace: String,
+    /// Uid of the session.
+    pub session_uid: String,
+    /// The call's number in the session.
+    pub call: u64,
+    /// The tool.
+    pub tool: String,
+    /// [`digest`] of tool and arguments, as whoever decided has seen them.
+    pub digest: String,
+    /// Names this decision: another sending of it changes nothing.
+    pub id: String,
+    /// Whether the call is made.
+    pub approve: bool,
+    /// What the code is told of a denial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Other arguments than those that were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<serde_json::Value>,
+    /// Who decided.
+    pub by: String,
+}
+
+/// Hex sha256 of a tool's name and its arguments as JSON whose keys are sorted, without blanks: what a decision binds.
+#[must_use]
+pub fn digest(tool: &str, args: &serde_json::Value) -> String {
+    use sha2::Digest as _;
+    let text = format!("{}\n{tool}\n{}", tool.len(), sorted(args));
+    sha2::Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sorted(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, &Value> = fields.iter().collect();
+            let fields: Vec<String> =
+                fields.into_iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), sorted(value))).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(",")),
+        other => other.to_string(),
+    }
 }
 
 /// The result of a call. A tool's failure is a value here, not an HTTP error, so that it can be journaled.
@@ -66,6 +139,21 @@ pub enum ToolAnswer {
         /// The failure.
         error: crate::ApiError,
     },
+    /// It is not made before somebody agrees: ask again when there is a decision, or when the time is over.
+    Parked {
+        /// How.
+        parked: Parked,
+    },
+}
+
+/// How a call waits for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Parked {
+    /// How long, in seconds from now.
+    pub expires_seconds: u64,
+    /// Whether whoever agrees may change the arguments.
+    pub editable: bool,
 }
 
 /// A tool as a cell may know it.
@@ -80,6 +168,9 @@ pub struct ToolDescription {
     pub input: serde_json::Value,
     /// JSON Schema of the result.
     pub output: serde_json::Value,
+    /// Whether calls may wait for a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
 }
 
 /// Largest body of a request of `fetch`, in bytes. It rides in the head of its session until it is answered.

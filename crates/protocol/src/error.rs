@@ -73,6 +73,14 @@ pub enum ErrorCode {
     PreconditionFailed,
     /// The range lies outside of the content.
     RangeNotSatisfiable,
+    /// Somebody has denied the call.
+    ApprovalDenied,
+    /// No call waits for this approval.
+    ApprovalNotFound,
+    /// Nobody decided about the call in time.
+    ApprovalExpired,
+    /// It was decided about the call already.
+    ApprovalUsed,
     /// The events that were asked for are not kept any more.
     EventsExpired,
     /// It may have been done or not, and nobody knows.
@@ -92,10 +100,15 @@ impl ErrorCode {
         match self {
             Self::InvalidRequest | Self::SyntaxError | Self::ToolArgsInvalid => 400,
             Self::Unauthenticated => 401,
-            Self::Forbidden | Self::ToolDenied | Self::EgressDenied => 403,
-            Self::SessionNotFound | Self::ToolNotFound | Self::FileNotFound | Self::ModuleNotFound | Self::RunNotFound => 404,
+            Self::Forbidden | Self::ToolDenied | Self::EgressDenied | Self::ApprovalDenied => 403,
+            Self::SessionNotFound
+            | Self::ToolNotFound
+            | Self::FileNotFound
+            | Self::ModuleNotFound
+            | Self::RunNotFound
+            | Self::ApprovalNotFound => 404,
             Self::TimeoutError => 408,
-            Self::Conflict => 409,
+            Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed => 409,
             Self::SessionGone | Self::EventsExpired => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,

@@ -64,6 +64,21 @@ pub enum EventBody {
         #[schema(value_type = Object)]
         args: serde_json::Value,
     },
+    /// A call waits for a person.
+    #[serde(rename_all = "camelCase")]
+    ApprovalRequired {
+        /// Names it in the session.
+        approval_id: String,
+        /// The call's number in the session.
+        call_id: String,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        #[schema(value_type = Object)]
+        args: serde_json::Value,
+        /// RFC 3339: a decision after that comes too late.
+        expires_at: String,
+    },
     /// A tool's result reached the session.
     #[serde(rename_all = "camelCase")]
     ToolResultApplied {

@@ -234,6 +234,16 @@ pub struct RunsCall {
     pub wait_ms: u64,
 }
 
+/// Body of `POST /v1/decided`: the broker knows what was decided about a call that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecidedCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// The call's number in the session.
+    pub call: u64,
+}
+
 /// Body of `POST /v1/events`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -301,6 +311,9 @@ pub struct SessionReport {
     pub cells: u64,
     /// Tool calls and fetches made in the session's life.
     pub tool_calls: u64,
+    /// Calls that wait for a person.
+    #[serde(default)]
+    pub approvals: u32,
 }
 
 /// One line of `GET /v1/report`. The stream begins with `Pod` and every session, live or cached, then brings changes.

@@ -21,6 +21,8 @@ pub enum KeyVerb {
     Delete,
     /// Run cells, read what they wrote, and read and write files.
     Eval,
+    /// See which calls wait for a person, and decide about them.
+    Approve,
 }
 
 /// Body of `POST …/keys`.

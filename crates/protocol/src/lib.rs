@@ -5,6 +5,7 @@
 //! Nothing in this crate does I/O, reads a clock or draws a random number.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+pub mod approval;
 pub mod broker;
 pub mod error;
 pub mod eval;

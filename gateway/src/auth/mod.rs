@@ -36,6 +36,8 @@ pub enum Part {
     Session,
     /// What is in it: running code, and reading what it wrote.
     Eval,
+    /// The calls of it that wait for a person.
+    Approvals,
     /// The namespace's API keys.
     Keys,
 }
@@ -47,6 +49,7 @@ impl Part {
         match self {
             Self::Session => "kernelsessions",
             Self::Eval => "kernelsessions/eval",
+            Self::Approvals => "kernelsessions/approvals",
             Self::Keys => "kernelsessions/keys",
         }
     }

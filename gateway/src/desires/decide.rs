@@ -119,6 +119,7 @@ mod tests {
             next_wake_time: next_wake_time.map(str::to_owned),
             cells: 1,
             tool_calls: 0,
+            approvals: 0,
         };
         apply_report(&mut record.status, &report, "t");
         record

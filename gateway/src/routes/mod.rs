@@ -28,6 +28,7 @@ use crate::{
     router::Router,
 };
 
+mod approvals;
 mod body;
 mod eval;
 mod events;
@@ -141,7 +142,7 @@ const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
 /// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/approvals", "/approvals/{id}"];
+const SESSION_NOT_BUILT: &[&str] = &["/reset"];
 /// Documented paths elsewhere that are not built.
 const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage"];
 
@@ -165,6 +166,9 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/runs"), get(runs::list))
         .route(&below("/runs/{id}"), get(runs::get))
         .route(&below("/runs/{id}/cancel"), post(runs::cancel))
+        .route(&below("/approvals"), get(approvals::list))
+        .route(&below("/approvals/{id}"), post(approvals::decide))
+        .route("/v1/namespaces/{namespace}/approvals", get(approvals::list_all))
         .route(&below("/files"), get(files::list))
         .route(&below("/files/{*path}"), get(files::read).put(files::write).delete(files::remove))
         .route("/v1/namespaces/{namespace}/keys", get(keys::list).post(keys::create))

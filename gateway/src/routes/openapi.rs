@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{eval, events, files, history, keys, runs, sessions};
+use super::{approvals, eval, events, files, history, keys, runs, sessions};
 use crate::doors::streaming;
 
 #[derive(utoipa::OpenApi)]
@@ -20,6 +20,9 @@ use crate::doors::streaming;
         sessions::wake,
         eval::eval,
         events::events,
+        approvals::list,
+        approvals::list_all,
+        approvals::decide,
         history::checkpoints,
         history::make_checkpoint,
         history::difference,

@@ -292,6 +292,7 @@ fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
         next_wake_time: None,
         cells: 0,
         tool_calls: 0,
+        approvals: 0,
     })
 }
 

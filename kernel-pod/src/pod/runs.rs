@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dormouse_protocol::ApiError;
-use dormouse_protocol::kernel::{CancelRunCall, EvalCall, RunsCall};
+use dormouse_protocol::kernel::{CancelRunCall, DecidedCall, EvalCall, RunsCall};
 use dormouse_protocol::run::{Run, RunList, WAIT_SECONDS_MAX};
 
 use super::Pod;
@@ -22,6 +22,15 @@ impl Pod {
         self.shared.room().await?;
         let assignment = call.assignment.clone();
         self.ask(&assignment, |reply| Message::AcceptRun(Box::new(call), reply)).await
+    }
+
+    /// Lets a session ask again for a call that waits, because somebody has decided.
+    ///
+    /// # Errors
+    /// The session is not here, or cannot be woken.
+    pub async fn decided(&self, call: DecidedCall) -> Result<(), ApiError> {
+        let assignment = call.assignment.clone();
+        self.ask(&assignment, |reply| Message::Decided(Box::new(call), reply)).await
     }
 
     /// Ends a run with `Interrupted`; answers once that is committed. One that has ended stays as it is.
@@ -60,7 +69,7 @@ impl Pod {
         }
         let (_, Some(stored)) = self.stored(&call.session).await? else { return Ok(RunList::default()) };
         let Ok(record) = SessionState::decode(&stored.head.state) else { return Ok(RunList::default()) };
-        let views = views(&record, record.awaits_tool(), |_| true);
+        let views = views(&record, record.awaits_tool() || record.awaits_approval(), |_| true);
         Ok(RunList { items: wanted(call, views.iter()).cloned().collect(), continue_token: None })
     }
 }

@@ -1,13 +1,14 @@
 //! What a pod reads of sessions without running them: also while another pod runs them.
 
 use dormouse_lifecycle::{Head, SessionKey};
+use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::history::{CheckpointList, Difference, JournalPage};
 use dormouse_protocol::kernel::{DifferenceCall, JournalCall, StoredCall, StoredStatus};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::Timestamp;
 
 use super::Pod;
-use crate::record::{Pending, SessionState};
+use crate::record::{ParkedCall, Pending, SessionState};
 use crate::stored::{self, Stored};
 
 impl Pod {
@@ -27,6 +28,20 @@ impl Pod {
     pub async fn stored_journal(&self, call: &JournalCall) -> Result<JournalPage, ApiError> {
         let (_, Some(stored)) = self.stored(&call.session).await? else { return Ok(JournalPage::default()) };
         stored::journal(&self.host().storage, stored, call.after, call.limit).await
+    }
+
+    /// The calls of a session that wait for a person, as committed.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what is stored does not verify.
+    pub async fn stored_approvals(&self, call: &StoredCall) -> Result<ApprovalList, ApiError> {
+        let (_, Some(stored)) = self.stored(call).await? else { return Ok(ApprovalList::default()) };
+        if let Some(damage) = stored.damage {
+            return Err(ApiError::new(ErrorCode::SnapshotCorrupt, damage));
+        }
+        let record =
+            SessionState::decode(&stored.head.state).map_err(|error| ApiError::new(ErrorCode::SnapshotCorrupt, error.to_string()))?;
+        Ok(ApprovalList { items: record.parked().map(ParkedCall::view).collect() })
     }
 
     /// What status should say of a session whose process is gone: it may have stored more than it told.
@@ -77,7 +92,9 @@ impl Pod {
 
 /// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
 fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
-    if record.runs.open().next().is_some() || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. })) {
+    if record.runs.open().next().is_some()
+        || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. } | Pending::Parked(_)))
+    {
         return Some(head.time.clone());
     }
     let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;

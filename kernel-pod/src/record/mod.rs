@@ -12,6 +12,7 @@ use dormouse_lifecycle::Json;
 use dormouse_lifecycle::ends::Ends;
 use dormouse_lifecycle::runs::Runs;
 use dormouse_protocol::ErrorCode;
+use dormouse_protocol::approval::Approval;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +99,8 @@ pub(crate) enum Pending {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fetch: bool,
     },
+    /// A call that waits for somebody's decision, and keeps no process.
+    Parked(Box<ParkedCall>),
     /// A part of a response's body, which the broker holds open.
     Body {
         /// The body.
@@ -112,6 +115,59 @@ pub(crate) enum Pending {
         /// The error's message.
         message: String,
     },
+}
+
+/// A call that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ParkedCall {
+    /// The call's number in the session.
+    pub call: u64,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub args: serde_json::Value,
+    /// Whether whoever agrees may change them.
+    pub editable: bool,
+    /// Since when it waits, in milliseconds since the Unix epoch.
+    pub since_ms: i64,
+    /// Until when.
+    pub until_ms: i64,
+    /// When the broker is asked again without anybody telling: nobody may have lived to tell.
+    pub look_ms: i64,
+}
+
+/// The broker is asked whether a decision has come that nobody has told of: after as long as the call has waited by then, within these bounds.
+const LOOK_MIN_MS: i64 = 60 * 1_000;
+const LOOK_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
+
+impl ParkedCall {
+    /// What names it in the session.
+    pub(crate) fn id(&self) -> String {
+        format!("a_{}", self.call)
+    }
+
+    /// Notes that it was looked at now.
+    pub(crate) fn looked(&mut self, now_ms: i64) {
+        // Once more when the time is over, so that the broker says what came of it.
+        let next = now_ms.saturating_add(now_ms.saturating_sub(self.since_ms).clamp(LOOK_MIN_MS, LOOK_MAX_MS));
+        self.look_ms = if now_ms < self.until_ms { next.min(self.until_ms) } else { next };
+    }
+
+    /// As clients see it.
+    pub(crate) fn view(&self) -> Approval {
+        let time = |ms| jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default();
+        Approval {
+            id: self.id(),
+            session: String::new(),
+            tool_name: self.name.clone(),
+            args: self.args.clone(),
+            call_id: self.call.to_string(),
+            created_at: time(self.since_ms),
+            expires_at: time(self.until_ms),
+            editable: self.editable,
+        }
+    }
 }
 
 /// A cell between its beginning and its answer.
@@ -195,7 +251,7 @@ impl SessionState {
     pub(crate) fn rewound(mut self) -> Self {
         for pending in self.pending.values_mut() {
             let (name, message) = match pending {
-                Pending::Tool { .. } => (
+                Pending::Tool { .. } | Pending::Parked(_) => (
                     ErrorCode::Interrupted.to_string(),
                     "the call was under way in the state that this session goes on from; make it again if it is wanted",
                 ),
@@ -241,10 +297,21 @@ impl SessionState {
         self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. } | Pending::Body { .. }))
     }
 
+    /// The calls that wait for somebody's decision.
+    pub(crate) fn parked(&self) -> impl Iterator<Item = &ParkedCall> {
+        self.pending.values().filter_map(|pending| if let Pending::Parked(parked) = pending { Some(&**parked) } else { None })
+    }
+
+    /// Whether all that the heap waits for is somebody's decision, and time.
+    pub(crate) fn awaits_approval(&self) -> bool {
+        self.parked().next().is_some() && !self.awaits_tool()
+    }
+
     /// The number below which no call waits for its answer.
     pub(crate) fn settled_below(&self) -> u64 {
         let waiting = self.pending.values().filter_map(|pending| match pending {
             Pending::Tool { call, .. } => Some(*call),
+            Pending::Parked(parked) => Some(parked.call),
             // A part of a body changes nothing outside.
             Pending::Timer { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
         });
@@ -262,6 +329,7 @@ impl SessionState {
             .values()
             .filter_map(|pending| match pending {
                 Pending::Timer { due_ms } => Some(*due_ms),
+                Pending::Parked(parked) => Some(parked.look_ms),
                 Pending::Tool { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
             })
             .min()

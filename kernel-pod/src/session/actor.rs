@@ -178,7 +178,9 @@ impl Actor {
     /// When to go to sleep, if nothing happens until then. `None`: not while this lasts.
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         let live = self.phase.live()?;
-        let busy = live.state.running.is_some() || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
+        // Who decides may take days.
+        let runs = live.state.running.is_some() && !live.state.awaits_approval();
+        let busy = runs || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
         if busy || self.assignment.spec.operating_mode == OperatingMode::Running {
             return None;
         }

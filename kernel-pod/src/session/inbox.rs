@@ -29,6 +29,7 @@ impl Actor {
             | Message::Migrate(..)
             | Message::AcceptRun(..)
             | Message::CancelRun(..)
+            | Message::Decided(..)
             | Message::Files(..)) => {
                 self.deferred.push_back(message);
                 self.begin_deferred().await;
@@ -118,6 +119,12 @@ impl Actor {
                 let answer = self.settle_answer(result);
                 let _ = reply.send(answer);
             }
+            Message::Decided(call, reply) => {
+                if let Some(live) = self.phase.live_mut() {
+                    live.idle_since = Instant::now();
+                }
+                let _ = reply.send(self.on_decided(call.call));
+            }
             Message::Files(_, ask, reply) => self.answer_files(*ask, reply).await,
             other => other.refuse(ApiError::new(ErrorCode::Internal, "this request does not wait for a session")),
         }
@@ -203,7 +210,9 @@ impl Actor {
         if self.queue.is_empty() {
             return;
         }
-        if self.current.as_ref().is_some_and(EvalJob::is_left) {
+        // Nobody need wait for a cell that waits for somebody's decision.
+        let parked = self.phase.live().is_some_and(|live| live.state.awaits_approval());
+        if !parked && self.current.as_ref().is_some_and(EvalJob::is_left) {
             return self.interrupt_left().await;
         }
         let cell = self.phase.live().and_then(|live| live.state.running.as_ref()).map(|running| running.cell);

@@ -4,6 +4,7 @@
 //! process is [`host`]; it must not know the pod, who may send what, nor how many sessions there are.
 
 mod actor;
+mod approvals;
 mod bootstrap;
 mod budget;
 mod calls;
@@ -40,7 +41,7 @@ use dormouse_lifecycle::runs::run_id;
 use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, CancelRunCall, CheckpointCall, EvalCall, RestoreCall, SessionReport};
+use dormouse_protocol::kernel::{Assignment, CancelRunCall, CheckpointCall, DecidedCall, EvalCall, RestoreCall, SessionReport};
 use dormouse_protocol::run::Run;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -82,6 +83,8 @@ pub(crate) enum Message {
     AcceptRun(Box<EvalCall>, Reply<Run>),
     /// End a run.
     CancelRun(Box<CancelRunCall>, Reply<Run>),
+    /// Somebody has decided about a call that waits.
+    Decided(Box<DecidedCall>, Reply<()>),
     /// Something about its files.
     Files(Box<Assignment>, Box<files::Ask>, Reply<files::Answer>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
@@ -103,6 +106,7 @@ impl Message {
             Self::Checkpoint(call, _) => Some(&call.assignment),
             Self::AcceptRun(call, _) => Some(&call.assignment),
             Self::CancelRun(call, _) => Some(&call.assignment),
+            Self::Decided(call, _) => Some(&call.assignment),
             Self::Restore(call, _) => Some(&call.assignment),
             Self::Migrate(assignment, ..) | Self::Files(assignment, ..) => Some(assignment),
             Self::Forget(..) | Self::Evict(_) | Self::Drain(_) => None,
@@ -118,7 +122,7 @@ impl Message {
             Self::AcceptRun(_, reply) | Self::CancelRun(_, reply) => drop(reply.send(Err(error))),
             Self::Migrate(_, _, reply) => drop(reply.send(Err(error))),
             Self::Files(_, _, reply) => drop(reply.send(Err(error))),
-            Self::Interrupt(_, reply) | Self::Forget(_, reply) => drop(reply.send(Err(error))),
+            Self::Interrupt(_, reply) | Self::Forget(_, reply) | Self::Decided(_, reply) => drop(reply.send(Err(error))),
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall, Waits};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
@@ -23,6 +23,8 @@ pub(crate) enum Settled {
         /// The engine's number.
         op: u64,
     },
+    /// A call that waits for a person is to be asked for again.
+    Look,
     /// This process refuses a call.
     Refused {
         /// The engine's number.
@@ -52,6 +54,7 @@ struct Sending {
     repeated: bool,
     settled_below: u64,
     page: Option<String>,
+    waits: Waits,
 }
 
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
@@ -61,6 +64,8 @@ pub(crate) struct InFlight {
     due: BTreeMap<u64, Instant>,
     calls: JoinSet<(u64, Option<u64>, Result<ToolAnswer, ApiError>)>,
     called: BTreeSet<u64>,
+    /// Calls that wait for a person, and were decided about while they were asked for.
+    told: BTreeSet<u64>,
     /// What may be given up: fetches, and parts of bodies.
     abortable: BTreeMap<u64, AbortHandle>,
     /// Calls that the record already held: an earlier owner may have sent them.
@@ -97,6 +102,22 @@ impl InFlight {
         let mut timers: Vec<(i64, u64)> = Vec::new();
         for (&op, pending) in &state.pending {
             match pending {
+                Pending::Parked(parked) => {
+                    if let Some(caller) = caller
+                        && self.called.insert(op)
+                    {
+                        let page = caller.tools.page(&caller.uid).or_else(|| state.page.clone());
+                        let waits = if self.clock.now_ms() < parked.until_ms { Waits::Decision } else { Waits::Over };
+                        let (tool, args) = (parked.name.clone(), parked.args.clone());
+                        // It may have been made after a decision that this heap does not know.
+                        let repeated = true;
+                        self.send(
+                            op,
+                            caller,
+                            Sending { call: parked.call, tool, args, fetch: false, repeated, settled_below, page, waits },
+                        );
+                    }
+                }
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
                 Pending::Timer { .. } => {}
                 Pending::Tool { call, name, args, fetch } => {
@@ -105,8 +126,16 @@ impl InFlight {
                     {
                         let repeated = self.inherited.contains(&op);
                         let page = caller.tools.page(&caller.uid).or_else(|| state.page.clone());
-                        let sending =
-                            Sending { call: *call, tool: name.clone(), args: args.clone(), fetch: *fetch, repeated, settled_below, page };
+                        let sending = Sending {
+                            call: *call,
+                            tool: name.clone(),
+                            args: args.clone(),
+                            fetch: *fetch,
+                            repeated,
+                            settled_below,
+                            page,
+                            waits: Waits::No,
+                        };
                         self.send(op, caller, sending);
                     }
                 }
@@ -135,9 +164,9 @@ impl InFlight {
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch, allow } = caller.clone();
-        let Sending { call, tool, args, fetch, repeated, settled_below, page } = sending;
+        let Sending { call, tool, args, fetch, repeated, settled_below, page, waits } = sending;
         let task = self.calls.spawn(async move {
-            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below, page };
+            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below, page, waits };
             let answer = match fetch {
                 true => tools.fetch(&broker, FetchCall { call: request, allow }).await,
                 false => tools.call(&broker, request).await,
@@ -166,6 +195,28 @@ impl InFlight {
         tokio::spawn(async move { tools.close(&broker, CloseCall { namespace, session_uid: uid, epoch, call }).await });
     }
 
+    /// The call waits for a person: it is asked for again at that time, or when somebody tells.
+    /// False: somebody has told meanwhile, and it is asked for with the next [`Self::follow`].
+    pub(crate) fn rest(&mut self, op: u64, look_ms: i64) -> bool {
+        if self.told.remove(&op) {
+            self.called.remove(&op);
+            return false;
+        }
+        self.arm(op, look_ms);
+        true
+    }
+
+    /// The call that waits is asked for now, with the next [`Self::follow`].
+    pub(crate) fn look(&mut self, op: u64) {
+        if let Some(at) = self.due.remove(&op) {
+            self.timers.remove(&(at, op));
+            self.called.remove(&op);
+        } else {
+            // The answer that is under way may be from before the decision.
+            self.told.insert(op);
+        }
+    }
+
     /// Whether this operation has left this process.
     pub(crate) fn has_left(&self, op: u64) -> bool {
         self.called.contains(&op)
@@ -181,7 +232,7 @@ impl InFlight {
         loop {
             let refused = state.pending.iter().find_map(|(op, pending)| match pending {
                 Pending::Refused { name, message } => Some(Settled::Refused { op: *op, name: name.clone(), message: message.clone() }),
-                Pending::Timer { .. } | Pending::Tool { .. } | Pending::Body { .. } => None,
+                Pending::Timer { .. } | Pending::Tool { .. } | Pending::Parked(_) | Pending::Body { .. } => None,
             });
             if let Some(refused) = refused {
                 return refused;
@@ -210,6 +261,11 @@ impl InFlight {
                     match state.pending.get(&op) {
                         Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(self.clock.now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
                         Some(Pending::Timer { .. }) => return Settled::Timer { op },
+                        Some(Pending::Parked(parked)) if parked.look_ms > self.clock.now_ms() => self.arm(op, parked.look_ms),
+                        Some(Pending::Parked(_)) => {
+                            self.called.remove(&op);
+                            return Settled::Look;
+                        }
                         _ => {}
                     }
                 }

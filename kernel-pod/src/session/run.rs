@@ -112,10 +112,17 @@ impl Actor {
     pub(super) async fn on_settled(&mut self, settled: Settled) -> Result<(), Fault> {
         let (op, result, applied) = match settled {
             Settled::Timer { op } => (op, OpResult::Fired, None),
+            Settled::Look => {
+                self.release();
+                return Ok(());
+            }
+            Settled::Tool { op, answer: Ok(ToolAnswer::Parked { parked }), .. } => return self.park(op, parked).await,
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
+                // Taken above.
+                Ok(ToolAnswer::Parked { .. }) => return Ok(()),
                 Ok(ToolAnswer::Err { error }) | Err(error) => {
                     (op, OpResult::Err { name: error.code.to_string(), message: error.message }, call)
                 }
@@ -316,7 +323,7 @@ impl Actor {
     }
 
     /// Lets operations begin.
-    fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         let sender = self.sender();
         if let Some(live) = self.phase.live_mut() {
             let settled_below = if live.is_dirty() { 0 } else { live.state.settled_below() };

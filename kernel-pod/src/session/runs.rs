@@ -176,13 +176,13 @@ impl Actor {
         if live.state.runs.is_empty() && self.handle.control.runs.borrow().is_none() {
             return;
         }
-        let waits = self.published == Some(State::WaitingForTool);
+        let waits = matches!(self.published, Some(State::WaitingForTool | State::WaitingForApproval));
         self.handle.control.runs.send_replace(Some(Arc::new(views(&live.state, waits, |sequence| live.has_stored(sequence)))));
     }
 
     fn view_of(&self, id: &str) -> Result<Run, ApiError> {
         let Some(live) = self.phase.live() else { return Err(gone("the session has no instance")) };
-        let waits = self.published == Some(State::WaitingForTool);
+        let waits = matches!(self.published, Some(State::WaitingForTool | State::WaitingForApproval));
         views(&live.state, waits, |sequence| live.has_stored(sequence)).into_iter().find(|run| run.id == id).ok_or_else(|| not_found(id))
     }
 }

@@ -115,6 +115,7 @@ impl Actor {
             Phase::Asleep(_) | Phase::Leaving(_) if stored => State::Hibernated,
             Phase::Asleep(_) | Phase::Leaving(_) => State::Waking,
             Phase::Live(live) => match &live.state.running {
+                _ if live.state.awaits_approval() => State::WaitingForApproval,
                 Some(_) if live.state.awaits_tool() => State::WaitingForTool,
                 Some(_) => State::Running,
                 None => State::Idle,
@@ -132,6 +133,7 @@ impl Actor {
             next_wake_time: next_wake.map(|time| time.to_string()),
             cells: live.state.cells,
             tool_calls: live.state.calls,
+            approvals: u32::try_from(live.state.parked().count()).unwrap_or(u32::MAX),
             ..self.unknown_report()
         }
     }
@@ -151,6 +153,7 @@ impl Actor {
             next_wake_time: None,
             cells: 0,
             tool_calls: 0,
+            approvals: 0,
         }
     }
 }

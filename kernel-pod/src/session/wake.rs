@@ -204,7 +204,9 @@ impl Actor {
         state.spec = self.assignment.spec.clone();
         if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
             let request = running.request.clone();
-            self.current = Some(EvalJob {
+            // Its client may have waited here while the session slept.
+            let waited = self.current.take().filter(|job| job.request.idempotency_key == request.idempotency_key);
+            self.current = waited.or(Some(EvalJob {
                 request,
                 assignment: self.assignment.clone(),
                 waiters: Vec::new(),
@@ -213,7 +215,7 @@ impl Actor {
                 served: Served::default(),
                 arrived: Instant::now(),
                 kept: false,
-            });
+            }));
         }
         let clock = self.host.environment.clock;
         let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());

@@ -15,7 +15,7 @@ use super::validate::ValidBroker;
 use crate::{
     config::NetworkArgs,
     error::ReconcileError,
-    peers::{dns, egress_to, everywhere},
+    peers::{NAMESPACE_LABEL, dns, egress_to, everywhere},
     restricted as r,
 };
 
@@ -47,7 +47,7 @@ pub struct Built {
 ///
 /// # Errors
 /// Something in it is not of its kind.
-pub fn build(broker: &ValidBroker, network: &NetworkArgs) -> Result<Built, ReconcileError> {
+pub fn build(broker: &ValidBroker, system_namespace: &str, network: &NetworkArgs) -> Result<Built, ReconcileError> {
     let config = yaml_serde::to_string(&broker.spec)?;
     let hash = hash(broker, &config);
     Ok(Built {
@@ -62,7 +62,7 @@ pub fn build(broker: &ValidBroker, network: &NetworkArgs) -> Result<Built, Recon
                 "ports": [{ "name": COMPONENT_BROKER, "port": BROKER_PORT, "targetPort": BROKER_PORT, "protocol": "TCP" }],
             },
         }))?,
-        network_policy: network_policy(broker, network)?,
+        network_policy: network_policy(broker, system_namespace, network)?,
         disruption_budget: serde_json::from_value(json!({
             "metadata": metadata(broker),
             "spec": { "maxUnavailable": 1, "selector": { "matchLabels": selector(broker) } },
@@ -174,7 +174,7 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
 
 /// In: the namespace's kernel pods. Out: DNS, and what the spec names. A policy knows no host names, so a name outside the cluster opens every address but
 /// those of metadata services, and the cluster's own pods, which a Service may be; on every port, because a Service's is not its pods'.
-fn network_policy(broker: &ValidBroker, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
+fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
     let journal = broker.journal.iter().flat_map(|place| {
         let kms = place.encryption.iter().filter_map(|encryption| encryption.kms.as_ref()).map(|kms| kms.url.as_str());
         kms.chain([place.target.endpoint.as_str()])
@@ -204,7 +204,14 @@ fn network_policy(broker: &ValidBroker, network: &NetworkArgs) -> Result<Network
             "podSelector": { "matchLabels": selector(broker) },
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{
-                "from": [{ "podSelector": { "matchLabels": { COMPONENT: "kernel" } } }],
+                // Gateways bring people's decisions.
+                "from": [
+                    { "podSelector": { "matchLabels": { COMPONENT: "kernel" } } },
+                    {
+                        "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
+                        "podSelector": { "matchLabels": { COMPONENT: "gateway" } },
+                    },
+                ],
                 "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
             }],
             "egress": egress,

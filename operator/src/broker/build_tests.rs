@@ -39,7 +39,7 @@ fn secrets(version: &str, keys: &[&str]) -> Secrets {
 }
 
 fn built(secrets: &Secrets) -> Built {
-    build(&validate(&broker(), secrets, None, &config()).unwrap(), &config().network).unwrap()
+    build(&validate(&broker(), secrets, None, &config()).unwrap(), "dormouse-system", &config().network).unwrap()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     let encryption = Some(Encryption { key_secret_ref: Some(NameRef { name: "keys".into() }), kms: Some(kms) });
     let found = decide("batch", Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }), true, &own_storage());
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
-    let pod = build(&valid, &config().network).unwrap().deployment.spec.unwrap().template.spec.unwrap();
+    let pod = build(&valid, "dormouse-system", &config().network).unwrap().deployment.spec.unwrap().template.spec.unwrap();
     let container = &pod.containers[0];
     let env = |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
     assert_eq!(env("DORMOUSE_S3_ENDPOINT").as_deref(), Some("http://minio:9000"));
@@ -116,14 +116,20 @@ fn the_secret_is_in_nothing_that_is_built() {
 }
 
 #[test]
-fn only_kernel_pods_of_the_namespace_come_in() {
+fn only_kernel_pods_of_the_namespace_and_gateways_come_in() {
     let built = built(&secrets("1", &["token"]));
     let policy = serde_json::to_value(built.network_policy).unwrap();
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(
         policy["spec"]["ingress"],
         json!([{
-            "from": [{ "podSelector": { "matchLabels": { "dormouse.dev/component": "kernel" } } }],
+            "from": [
+                { "podSelector": { "matchLabels": { "dormouse.dev/component": "kernel" } } },
+                {
+                    "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "dormouse-system" } },
+                    "podSelector": { "matchLabels": { "dormouse.dev/component": "gateway" } },
+                },
+            ],
             "ports": [{ "protocol": "TCP", "port": 7444 }],
         }])
     );
@@ -149,7 +155,8 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
     assert_ne!(hash(&one), hash(&built(&secrets("2", &["token"]))));
     let mut other = broker();
     other.spec.tools[0].path = "/other".to_owned();
-    let other = build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap(), &config().network).unwrap();
+    let other =
+        build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap(), "dormouse-system", &config().network).unwrap();
     assert_ne!(hash(&one), hash(&other));
 }
 
@@ -208,7 +215,7 @@ fn what_the_spec_names_is_open_and_nothing_else() {
         let mut broker = broker();
         change(&mut broker.spec);
         let valid = validate(&broker, &secrets("1", &["token"]), None, &config()).unwrap();
-        let policy = serde_json::to_value(build(&valid, &config().network).unwrap().network_policy).unwrap();
+        let policy = serde_json::to_value(build(&valid, "dormouse-system", &config().network).unwrap().network_policy).unwrap();
         let rules = policy["spec"]["egress"].as_array().unwrap().clone();
         assert_eq!(rules[0]["ports"][0]["port"], 53);
         rules.get(1).map_or(json!([]), |rule| rule["to"].clone())

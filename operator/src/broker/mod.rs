@@ -111,7 +111,7 @@ async fn dereference(broker: &ToolBroker, context: &Context) -> Result<Secrets, 
 
 /// Applies what the broker becomes: the policy before the pods, so that no pod is ever without it.
 async fn apply_all(valid: &ValidBroker, context: &Context) -> Result<Deployment, ReconcileError> {
-    let built = build::build(valid, &context.config.network)?;
+    let built = build::build(valid, &context.config.system_namespace, &context.config.network)?;
     apply(&context.client, &built.network_policy).await?;
     apply(&context.client, &built.config_map).await?;
     apply(&context.client, &built.service).await?;

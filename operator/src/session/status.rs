@@ -87,6 +87,7 @@ pub fn status(known: &Known<'_>) -> Option<KernelSessionStatus> {
         next_wake_time: previous.next_wake_time.clone(),
         cells: previous.cells,
         tool_calls: previous.tool_calls,
+        pending_approvals: previous.pending_approvals,
         placement: None,
         last_epoch: None,
     };
@@ -99,6 +100,7 @@ pub fn status(known: &Known<'_>) -> Option<KernelSessionStatus> {
         status.next_wake_time.clone_from(&report.next_wake_time);
         status.cells = Some(report.cells);
         status.tool_calls = Some(report.tool_calls);
+        status.pending_approvals = (report.approvals > 0).then_some(report.approvals);
     }
     Some(status)
 }

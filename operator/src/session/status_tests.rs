@@ -26,6 +26,7 @@ fn report(state: State) -> SessionReport {
         next_wake_time: None,
         cells: 3,
         tool_calls: 1,
+        approvals: 0,
     }
 }
 

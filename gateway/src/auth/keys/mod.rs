@@ -139,6 +139,7 @@ impl Authenticator for Keys {
         let wanted = match (access.part, access.verb) {
             (Part::Keys, _) => None,
             (Part::Eval, _) => Some(KeyVerb::Eval),
+            (Part::Approvals, _) => Some(KeyVerb::Approve),
             (Part::Session, verb) => Some(verb_of(verb)),
         };
         let may = grant.namespace == access.namespace && wanted.is_some_and(|wanted| grant.verbs.contains(&wanted));
@@ -174,6 +175,7 @@ pub fn access_of(verb: KeyVerb, namespace: &str) -> Access {
         KeyVerb::Update => (Verb::Update, Part::Session),
         KeyVerb::Delete => (Verb::Delete, Part::Session),
         KeyVerb::Eval => (Verb::Create, Part::Eval),
+        KeyVerb::Approve => (Verb::Update, Part::Approvals),
     };
     Access { namespace: namespace.to_owned(), name: None, verb, part }
 }

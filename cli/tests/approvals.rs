@@ -1,0 +1,174 @@
+//! Calls that wait for a person, against a real `dormouse dev`, a real HTTP service, and a kill in between.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Json, Router, extract::State, routing::post};
+use serde_json::{Value, json};
+use support::Dev;
+
+/// What was paid, by the service's own account.
+type Paid = Arc<Mutex<Vec<Value>>>;
+
+/// A service that pays whatever it is asked to.
+async fn service() -> (SocketAddr, Paid) {
+    let paid = Paid::default();
+    let pay = async |State(paid): State<Paid>, Json(body): Json<Value>| {
+        let mut paid = paid.lock().unwrap();
+        paid.push(body.clone());
+        Json(json!({ "receipt": paid.len(), "amount": body["amount"] }))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = Router::new().route("/pay", post(pay)).with_state(Arc::clone(&paid));
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    (address, paid)
+}
+
+fn manifest(folder: &Path, service: SocketAddr, approval: &str) -> PathBuf {
+    let path = folder.join("pay.yaml");
+    let text = format!(
+        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: bank}}\nspec:\n  services:\n    - name: bank\n      baseUrl: http://{service}\n      \
+         allowedMethods: [POST]\n  tools:\n    - name: pay\n      service: bank\n      method: POST\n      path: /pay\n      \
+         input: {{type: object, properties: {{to: {{type: string}}, amount: {{type: number}}}}, required: [to, amount]}}\n      approval: {approval}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: bank}}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn start(data: &Path, manifest: &Path) -> Dev {
+    let manifest = manifest.to_str().unwrap();
+    Dev::start(data, &["--broker", manifest, "--session", manifest])
+}
+
+fn http() -> reqwest::Client {
+    dormouse_service::telemetry::install_tls_provider();
+    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
+}
+
+const SESSION: &str = "/v1/namespaces/default/sessions/agent";
+
+async fn get(dev: &Dev, path: &str) -> Value {
+    http().get(format!("{}{path}", dev.server)).send().await.unwrap().json().await.unwrap()
+}
+
+async fn post_json(dev: &Dev, path: &str, body: Value) -> (u16, Value) {
+    let answer = http().post(format!("{}{path}", dev.server)).json(&body).send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+/// Begins a cell that nobody need wait for.
+async fn begin(dev: &Dev, code: &str, key: &str) -> String {
+    let request = http().post(format!("{}{SESSION}/eval", dev.server)).header("prefer", "respond-async");
+    let run: Value = request.json(&json!({ "code": code, "idempotencyKey": key })).send().await.unwrap().json().await.unwrap();
+    run["url"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waited = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+async fn waiting(dev: &Dev) -> Vec<Value> {
+    get(dev, &format!("{SESSION}/approvals")).await["items"].as_array().unwrap().clone()
+}
+
+async fn asleep(dev: &Dev) {
+    eventually("it sleeps while it waits", async || {
+        let session = get(dev, SESSION).await;
+        session["state"] == "WaitingForApproval"
+            && session["status"]["conditions"].as_array().unwrap().iter().any(|it| it["type"] == "Hibernated" && it["status"] == "True")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let manifest = manifest(data.path(), service, "{when: 'args.amount > 100', editable: true}");
+    let dev = start(data.path(), &manifest);
+    let small = post_json(&dev, &format!("{SESSION}/eval"), json!({ "code": "(await tools.pay({ to: 'a', amount: 100 })).receipt" })).await;
+    assert_eq!((small.0, &small.1["value"]), (200, &json!(1)), "a small one needs nobody: {}", small.1);
+    let run = begin(&dev, "const large = await tools.pay({ to: 'b', amount: 101 }); large.amount", "large").await;
+    eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
+    let item = waiting(&dev).await.remove(0);
+    assert_eq!((&item["toolName"], &item["args"], &item["editable"]), (&json!("pay"), &json!({ "to": "b", "amount": 101 }), &json!(true)));
+    asleep(&dev).await;
+    assert_eq!(waiting(&dev).await, [item.clone()], "to look wakes nothing, and changes nothing");
+    dev.kill();
+
+    let dev = start(data.path(), &manifest);
+    asleep(&dev).await;
+    assert_eq!(get(&dev, "/v1/namespaces/default/approvals").await["items"], json!([item]), "the namespace's queue");
+    let listed = dev.command(&["approvals"], "");
+    assert!(listed.out.starts_with("agent a_2 pay {\"amount\":101,\"to\":\"b\"} until 20"), "{}{}", listed.out, listed.err);
+    let wrong = dev.command(&["approvals", "--session", "agent", "approve", "a_2", "--arguments", r#"{"to": "b"}"#], "");
+    assert!(!wrong.status.success() && wrong.err.contains("ToolArgsInvalid"), "{}{}", wrong.out, wrong.err);
+    assert_eq!(paid.lock().unwrap().len(), 1, "nothing was paid meanwhile");
+    let said = dev.command(&["approvals", "--session", "agent", "approve", "a_2", "--arguments", r#"{"to": "b", "amount": 99}"#], "");
+    assert_eq!(said.out, "a_2 approved\n", "{}", said.err);
+    let ended = get(&dev, &format!("{run}?waitSeconds=30")).await;
+    assert_eq!((&ended["state"], &ended["result"]["value"]), (&json!("Succeeded"), &json!(99)), "{ended}");
+    assert_eq!(
+        *paid.lock().unwrap(),
+        [json!({ "to": "a", "amount": 100 }), json!({ "to": "b", "amount": 99 })],
+        "once, as it was agreed to"
+    );
+    assert!(waiting(&dev).await.is_empty());
+    let (status, again) = post_json(&dev, &format!("{SESSION}/approvals/a_2"), json!({ "decision": "approve" })).await;
+    assert_eq!((status, &again["error"]["code"]), (404, &json!("ApprovalNotFound")), "a decision works once");
+    let logs = dev.command(&["logs", "agent", "-o", "json"], "");
+    assert!(logs.out.contains(r#""type":"approval_required""#) && logs.out.contains(r#""approvalId":"a_2""#), "{}", logs.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_is_an_error_that_code_catches_and_the_client_may_wait_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let code = "let said; try { await tools.pay({ to: 'c', amount: 1 }) } catch (error) { said = `${error.name}: ${error.message}` } said";
+    let request = http().post(format!("{}{SESSION}/eval", dev.server)).json(&json!({ "code": code, "idempotencyKey": "denied" }));
+    let waits = tokio::spawn(async move { request.send().await.unwrap().json::<Value>().await.unwrap() });
+    eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
+    asleep(&dev).await;
+    assert!(!waits.is_finished(), "its client waits, and keeps nothing awake");
+    let refused =
+        post_json(&dev, &format!("{SESSION}/approvals/a_1"), json!({ "decision": "approve", "arguments": { "to": "d", "amount": 1 } }))
+            .await;
+    assert_eq!((refused.0, &refused.1["error"]["code"]), (403, &json!("Forbidden")), "it is not editable");
+    let unknown = post_json(&dev, &format!("{SESSION}/approvals/a_9"), json!({ "decision": "deny" })).await;
+    assert_eq!((unknown.0, &unknown.1["error"]["code"]), (404, &json!("ApprovalNotFound")));
+    let (status, decided) =
+        post_json(&dev, &format!("{SESSION}/approvals/a_1"), json!({ "decision": "deny", "reason": "not today", "idempotencyKey": "d" }))
+            .await;
+    assert_eq!((status, &decided["decision"], &decided["told"]), (200, &json!("deny"), &json!(true)), "{decided}");
+    let answer = tokio::time::timeout(Duration::from_secs(60), waits).await.unwrap().unwrap();
+    assert_eq!(answer["value"], "ApprovalDenied: the call of pay was denied: not today", "{answer}");
+    assert!(paid.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_nobody_decides_about_expires_though_nobody_asks() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service, "{expiresSeconds: 4}"));
+    let run =
+        begin(&dev, "let said; try { await tools.pay({ to: 'c', amount: 1 }) } catch (error) { said = error.name } said", "late").await;
+    eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
+    let ended = get(&dev, &format!("{run}?waitSeconds=60")).await;
+    assert_eq!((&ended["state"], &ended["result"]["value"]), (&json!("Succeeded"), &json!("ApprovalExpired")), "{ended}");
+    assert!(paid.lock().unwrap().is_empty());
+}

@@ -1,0 +1,83 @@
+//! Calls that wait for a person.
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, Path, State},
+    http::request::Parts,
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    approval::{ApprovalList, Decide, Decided},
+};
+
+use super::{
+    App,
+    body::{Body, Namespace, SessionPath},
+    keyed::Keyed,
+};
+use crate::{
+    approvals,
+    auth::{Caller, Part, Verb},
+    directory::{Key, selects},
+    problem::Problem,
+    service::check_name,
+};
+
+/// The session and the approval in the path.
+pub(crate) struct ApprovalPath(Key, String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ApprovalPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
+        let Path((namespace, name, id)) =
+            found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
+        check_name(&namespace, "namespace")?;
+        for label in name.split('.') {
+            check_name(label, "name")?;
+        }
+        Ok(Self(Key { namespace, name }, id))
+    }
+}
+
+/// Lists the calls of a session that wait for a person. Does not wake it.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,)),
+    responses((status = 200, body = ApprovalList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<ApprovalList>, Problem> {
+    app.allow(&caller, Verb::Get, &key.namespace, Some(&key.name), Part::Approvals).await?;
+    Ok(Json(approvals::list(&app.router, &key).await?))
+}
+
+/// Lists the calls of a namespace's sessions that wait for a person. Wakes none.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/approvals", tag = "approvals", params(("namespace" = String, Path,)),
+    responses((status = 200, body = ApprovalList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn list_all(
+    State(app): State<App>,
+    caller: Caller,
+    Namespace(namespace): Namespace,
+) -> Result<Json<ApprovalList>, Problem> {
+    app.allow(&caller, Verb::List, &namespace, None, Part::Approvals).await?;
+    let visible = |key: &Key| {
+        caller
+            .grant
+            .as_ref()
+            .is_none_or(|grant| app.router.directory().get(key).is_some_and(|record| selects(&grant.selector, &record.labels)))
+    };
+    Ok(Json(approvals::list_all(&app.router, &namespace, visible).await?))
+}
+
+/// Decides about a call that waits. The first decision stands; the same one may be sent again with its key.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = Decide,
+    responses((status = 200, body = Decided), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn decide(
+    State(app): State<App>,
+    caller: Caller,
+    ApprovalPath(key, id): ApprovalPath,
+    Body(body): Body<Decide>,
+) -> Result<Json<Decided>, Problem> {
+    app.allow(&caller, Verb::Update, &key.namespace, Some(&key.name), Part::Approvals).await?;
+    let keyed = Keyed::of(body.idempotency_key.clone(), app.router.ids())?;
+    let decided = approvals::decide(&app.router, &key, &id, body, &caller.user, keyed.key.clone()).await;
+    Ok(Json(decided.map_err(|error| keyed.names(error))?))
+}

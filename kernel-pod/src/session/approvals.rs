@@ -1,0 +1,67 @@
+//! Calls that wait for a person: the record keeps them, and no process is needed for them.
+
+use dormouse_protocol::ApiError;
+use dormouse_protocol::broker::Parked;
+use dormouse_protocol::event::EventBody;
+
+use super::Fault;
+use super::actor::Actor;
+use crate::record::{ParkedCall, Pending};
+
+impl Actor {
+    /// A broker does not make the call before somebody agrees. What waits is stored, so that whoever decides sees it.
+    pub(super) async fn park(&mut self, op: u64, parked: Parked) -> Result<(), Fault> {
+        let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        let now_ms = live.clock.now_ms();
+        let asked = match live.state.pending.get_mut(&op) {
+            // It waits already, and still does.
+            Some(Pending::Parked(waiting)) => {
+                waiting.looked(now_ms);
+                let look_ms = waiting.look_ms;
+                if !live.in_flight.rest(op, look_ms) {
+                    self.release();
+                }
+                return Ok(());
+            }
+            Some(Pending::Tool { call, name, args, fetch: false }) => {
+                let wait_ms = i64::try_from(parked.expires_seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
+                let (editable, since_ms, until_ms) = (parked.editable, now_ms, now_ms.saturating_add(wait_ms));
+                let mut asked =
+                    ParkedCall { call: *call, name: name.clone(), args: args.clone(), editable, since_ms, until_ms, look_ms: 0 };
+                asked.looked(now_ms);
+                asked
+            }
+            _ => return Ok(()),
+        };
+        let shown = asked.view();
+        let rests = live.in_flight.rest(op, asked.look_ms);
+        live.state.pending.insert(op, Pending::Parked(Box::new(asked)));
+        live.moved = true;
+        self.show(EventBody::ApprovalRequired {
+            approval_id: shown.id,
+            call_id: shown.call_id,
+            tool_name: shown.tool_name,
+            args: shown.args,
+            expires_at: shown.expires_at,
+        });
+        self.show_state(self.state(true));
+        self.commit().await?;
+        if !rests {
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// Somebody has decided about a call: it is asked for again.
+    pub(super) fn on_decided(&mut self, call: u64) -> Result<(), ApiError> {
+        if let Some(live) = self.phase.live_mut() {
+            let waiting = |pending: &Pending| matches!(pending, Pending::Parked(parked) if parked.call == call);
+            let op = live.state.pending.iter().find(|(_, pending)| waiting(pending)).map(|(op, _)| *op);
+            if let Some(op) = op {
+                live.in_flight.look(op);
+            }
+        }
+        self.release();
+        Ok(())
+    }
+}
