@@ -92,7 +92,7 @@ async fn a_local_gateway_is_no_web_pages() {
 #[tokio::test]
 async fn documented_paths_that_are_not_built_say_so() {
     let (_folder, client) = client().await;
-    for (method, path) in [("POST", "/v1/namespaces/default/sessions/a/approvals/1"), ("GET", "/v1/namespaces/default/usage")] {
+    for (method, path) in [("POST", "/v1/namespaces/default/sessions/a/reset"), ("GET", "/v1/namespaces/default/usage")] {
         let (status, body) = client.json(method, path, json!({})).await;
         assert_eq!((status, body["error"]["code"].as_str()), (501, Some("NotSupported")), "{method} {path}: {body}");
     }

@@ -6,13 +6,12 @@ use dormouse_crds::session::SnapshotStatus;
 use dormouse_lifecycle::acquire::{CorruptHead, acquire};
 use dormouse_lifecycle::checkpoint::CheckpointRef;
 use dormouse_lifecycle::log::{Entries, Log, LogRef};
-use dormouse_lifecycle::{Acquire, Head, Json, SessionKey, recover};
+use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::history::{Checkpoint, JournalEntry, JournalPage};
 use dormouse_protocol::kernel::Anchor;
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 
-use crate::session::Host;
 use crate::storage::Storage;
 
 /// Entries in one answer.
@@ -99,29 +98,8 @@ pub(crate) async fn journal(storage: &Storage, stored: Stored, after: u64, limit
     Ok(page)
 }
 
-/// Entries of a log behind the one numbered `after`, with their numbers, object by object. `None`: an object cannot be read.
-pub(crate) fn entries(host: Arc<Host>, log: Log, after: u64) -> impl Stream<Item = Option<(u64, Json)>> + Send {
-    let tail = Entries { first: log.tail_first(), entries: log.tail.clone() };
-    let ends: Vec<u64> = log.segments.iter().skip(1).map(|next| next.first).chain([log.tail_first()]).collect();
-    let wanted = log.segments.into_iter().zip(ends).filter(move |(_, end)| *end > after.saturating_add(1)).map(|(segment, _)| segment);
-    let parts = futures::stream::iter(wanted).then(move |segment| {
-        let host = Arc::clone(&host);
-        async move {
-            let read = part(&host.storage, &segment).await.map_err(|error| error.to_string());
-            read.and_then(|read| read).inspect_err(|error| tracing::warn!(error, "events cannot be read")).ok()
-        }
-    });
-    parts.chain(futures::stream::iter([Some(tail)])).flat_map(move |part| {
-        let entries = match part {
-            Some(part) => (part.first..).zip(part.entries).filter(move |(seq, _)| *seq > after).map(Some).collect(),
-            None => vec![None],
-        };
-        futures::stream::iter(entries)
-    })
-}
-
 /// What an object of a log holds, or why that cannot be told.
-async fn part(storage: &Storage, segment: &LogRef) -> Result<Result<Entries, String>, ApiError> {
+pub(crate) async fn part(storage: &Storage, segment: &LogRef) -> Result<Result<Entries, String>, ApiError> {
     let found = storage.look(&segment.key).await?;
     let opened = found.ok_or_else(|| format!("{} is gone", segment.key)).and_then(|found| found.map_err(|e| e.to_string()));
     Ok(opened.and_then(|opened| segment.open(&opened.bytes).map_err(|e| e.to_string())))

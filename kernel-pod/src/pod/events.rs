@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dormouse_lifecycle::log::Log;
+use dormouse_lifecycle::Json;
+use dormouse_lifecycle::log::{Entries, Log};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::kernel::{EventsCall, StoredCall};
 use dormouse_protocol::session::session_id;
@@ -12,6 +13,7 @@ use tokio::sync::broadcast;
 
 use super::Pod;
 use crate::events::{EventLog, Followed};
+use crate::session::Host;
 use crate::stored;
 
 impl Pod {
@@ -36,7 +38,7 @@ impl Pod {
             return Err(expired(oldest));
         }
         let (host, form) = (Arc::clone(&self.shared.host), EventLog::new(session_id(&call.assignment.uid)));
-        let earlier = futures::stream::iter(earlier).flat_map(move |log| stored::entries(Arc::clone(&host), log, after));
+        let earlier = futures::stream::iter(earlier).flat_map(move |log| entries(Arc::clone(&host), log, after));
         let earlier = earlier.map(move |entry| entry.and_then(|(seq, entry)| form.read(seq, &entry)));
         let (replay, live) = match followed {
             Some(Followed { replay, live, .. }) if call.follow => (replay, Some(live)),
@@ -73,4 +75,25 @@ fn expired(oldest: u64) -> ApiError {
         "the events behind that number are not kept any more: the oldest that is has the number {oldest}. Ask without `after`, or behind an event that is kept"
     );
     ApiError::new(ErrorCode::EventsExpired, message).with_detail("oldest", oldest)
+}
+
+/// Entries of a log behind the one numbered `after`, with their numbers, object by object. `None`: an object cannot be read.
+fn entries(host: Arc<Host>, log: Log, after: u64) -> impl Stream<Item = Option<(u64, Json)>> + Send {
+    let tail = Entries { first: log.tail_first(), entries: log.tail.clone() };
+    let ends: Vec<u64> = log.segments.iter().skip(1).map(|next| next.first).chain([log.tail_first()]).collect();
+    let wanted = log.segments.into_iter().zip(ends).filter(move |(_, end)| *end > after.saturating_add(1)).map(|(segment, _)| segment);
+    let parts = futures::stream::iter(wanted).then(move |segment| {
+        let host = Arc::clone(&host);
+        async move {
+            let read = stored::part(&host.storage, &segment).await.map_err(|error| error.to_string());
+            read.and_then(|read| read).inspect_err(|error| tracing::warn!(error, "events cannot be read")).ok()
+        }
+    });
+    parts.chain(futures::stream::iter([Some(tail)])).flat_map(move |part| {
+        let entries = match part {
+            Some(part) => (part.first..).zip(part.entries).filter(move |(seq, _)| *seq > after).map(Some).collect(),
+            None => vec![None],
+        };
+        futures::stream::iter(entries)
+    })
 }
