@@ -13,7 +13,7 @@ use dormouse_protocol::{
     broker::{DecideCall, Parked, ToolAnswer, ToolCall, Waits, digest},
 };
 
-use crate::{Broker, Problem, ProblemKind, catalog::Tool};
+use crate::{Broker, Problem, ProblemKind, callee::Callee};
 
 /// Bytes of a reason that code is told.
 const REASON_BYTES_MAX: usize = 1 << 10;
@@ -87,10 +87,10 @@ impl Broker {
     ///
     /// # Errors
     /// There is no store for decisions, or it cannot be read.
-    pub(crate) async fn gate(&self, tool: Option<&Tool>, call: &ToolCall) -> Result<Gate, ApiError> {
+    pub(crate) async fn gate(&self, callee: Option<&Callee>, call: &ToolCall) -> Result<Gate, ApiError> {
         // Arguments that do not fit are refused before anybody is asked.
-        let fits = tool.filter(|tool| tool.input.is_valid(&call.args));
-        let wanted = fits.and_then(|tool| tool.approval.as_ref()).filter(|approval| approval.wants(&call.args));
+        let fits = callee.filter(|callee| callee.approval().is_some() && callee.request(&call.args).is_ok());
+        let wanted = fits.and_then(Callee::approval).filter(|approval| approval.wants(&call.args));
         if wanted.is_none() && call.waits == Waits::No {
             return Ok(Gate::Open);
         }
@@ -145,12 +145,12 @@ impl Broker {
         }
         let arguments = call.arguments.filter(|_| call.approve);
         if let Some(arguments) = &arguments {
-            let tool = self.tool(&call.tool);
-            let editable = tool.as_ref().and_then(|tool| tool.approval.as_ref()).is_some_and(|approval| approval.editable);
-            let Some(tool) = tool.filter(|_| editable) else {
+            let callee = self.callee(&call.tool, arguments);
+            let editable = callee.as_ref().and_then(Callee::approval).is_some_and(|approval| approval.editable);
+            let Some(callee) = callee.filter(|_| editable) else {
                 return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this tool may not be changed: it is not `editable`"));
             };
-            if let Err(error) = tool.input.validate(arguments) {
+            if let Err(error) = callee.request(arguments) {
                 let message = format!("the changed arguments do not fit the tool: {error}");
                 return Err(ApiError::new(ErrorCode::ToolArgsInvalid, message));
             }

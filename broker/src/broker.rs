@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ConfigError, Secrets,
     approval::Gate,
-    catalog::{Catalog, Tool},
+    callee::{Callee, SERVICE},
+    catalog::Catalog,
     egress::{self, BrokerRules, Egress},
     exchange,
     journal::{Claim, Journal, Limits, Ticket, ended},
@@ -133,8 +134,8 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let tool = self.tool(&call.tool);
-        let (call, agreed) = match self.gate(tool.as_deref(), &call).await? {
+        let callee = self.callee(&call.tool, &call.args);
+        let (call, agreed) = match self.gate(callee.as_ref(), &call).await? {
             Gate::Open => (call, false),
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
             Gate::Answer(answer) => {
@@ -143,9 +144,10 @@ impl Broker {
             }
         };
         // A tool that is not there has no effect either. What somebody agreed to is made once, whatever its method.
-        let patience = tool
-            .filter(|tool| agreed || !tool.method.is_safe())
-            .map(|tool| Patience { wait: tool.timeout * 2 + OUTCOME_SLACK, honours_key: tool.service.honours_idempotency_key });
+        let patience = callee.filter(|callee| agreed || !callee.is_safe(&call.args)).map(|callee| Patience {
+            wait: callee.timeout() * 2 + OUTCOME_SLACK,
+            honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
+        });
         self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
     }
 
@@ -226,8 +228,14 @@ impl Broker {
         let meters = &self.inner.meters;
         let started = Instant::now();
         meters.in_flight.inc();
-        let result = match self.catalog().tools.get(&call.tool) {
-            Some(tool) => self.run(tool, call).await,
+        let result = match self.callee(&call.tool, &call.args) {
+            Some(Callee::List) => serde_json::to_value(self.tools())
+                .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the list of tools cannot be written: {error}"))),
+            Some(callee) => self.run(&callee, call).await,
+            None if call.tool == SERVICE => Err(ApiError::new(
+                ErrorCode::ToolNotFound,
+                "the broker has no such service that cells may call: `direct` is what lets them",
+            )),
             // The name is the caller's, and may be long.
             None => Err(ApiError::new(ErrorCode::ToolNotFound, "the broker has no tool of this name; GET /v1/tools lists them")),
         };
@@ -241,15 +249,22 @@ impl Broker {
         answer
     }
 
-    async fn run(&self, tool: &Arc<Tool>, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
-        let busy = || ApiError::new(ErrorCode::TimeoutError, "the broker had too many calls to make");
-        let slot = tokio::time::timeout(tool.timeout, self.inner.slots.acquire()).await.map_err(|_| busy())?;
-        let started = Instant::now();
-        let result = exchange::run(&self.inner.http, &self.inner.secrets, tool, call).await;
-        drop(slot);
+    async fn run(&self, callee: &Callee, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
+        let (started, timeout) = (Instant::now(), callee.timeout());
+        let places = async {
+            let permits = callee.enter(&call.session_uid).await;
+            (permits, self.inner.slots.acquire().await)
+        };
+        let limited = |_| {
+            let message = "there were more calls than the limits of the tool, its service or the broker allow: call again later";
+            ApiError::new(ErrorCode::RateLimited, message)
+        };
+        let places = tokio::time::timeout(timeout, places).await.map_err(limited)?;
+        let result = callee.make(&self.inner.http, &self.inner.secrets, call, timeout).await;
+        drop(places);
         tracing::info!(
-            tool = tool.name,
-            service = tool.service.name,
+            tool = call.tool,
+            service = callee.service().map(|service| service.name.as_str()),
             session = call.session,
             session_uid = call.session_uid,
             epoch = call.epoch,
@@ -265,8 +280,8 @@ impl Broker {
         self.inner.ledger.as_ref()
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<Arc<Tool>> {
-        self.catalog().tools.get(name).cloned()
+    pub(crate) fn callee(&self, tool: &str, args: &serde_json::Value) -> Option<Callee> {
+        self.catalog().callee(tool, args)
     }
 
     fn catalog(&self) -> Arc<Catalog> {

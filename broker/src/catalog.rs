@@ -6,21 +6,29 @@ use std::{
     time::Duration,
 };
 
-use dormouse_crds::broker::{BODY_BYTES_MAX, Service as ServiceSpec, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec};
-use dormouse_protocol::broker::ToolDescription;
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use dormouse_crds::{
+    broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
+    service::{BODY_BYTES_MAX, Service as ServiceSpec},
+};
+use dormouse_protocol::broker::{FETCH, ToolDescription};
 use dormouse_service::url;
+use dormouse_service::wire::Http;
 use jsonschema::{PatternOptions, Validator};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    ConfigError, Problem, ProblemKind, Secrets,
+    ConfigError, Problem, ProblemKind, SecretError, Secrets,
     approval::Approval,
-    credential::Scheme,
-    egress::BrokerRules,
-    egress::{self, Reach},
+    breaker::Breaker,
+    callee::{Callee, Direct, LIST, SERVICE},
+    credential::Authentication,
+    egress::{self, BrokerRules, Reach},
+    limits::Limiter,
     modules::Source,
     path::{Pattern, Spelled, Template},
+    tls_client::TlsClient,
 };
 
 /// Methods that tools may use.
@@ -29,7 +37,8 @@ const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::P
 /// What may be called.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    pub(crate) tools: BTreeMap<String, Arc<Tool>>,
+    tools: BTreeMap<String, Arc<Tool>>,
+    services: BTreeMap<String, Arc<Service>>,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
 }
@@ -45,6 +54,7 @@ pub(crate) struct Tool {
     pub(crate) output: Validator,
     pub(crate) service: Arc<Service>,
     pub(crate) approval: Option<Approval>,
+    pub(crate) limits: Limiter,
     spec: ToolSpec,
 }
 
@@ -54,16 +64,47 @@ pub(crate) struct Service {
     pub(crate) name: String,
     /// Without a slash at the end.
     pub(crate) base_url: String,
-    pub(crate) scheme: Scheme,
+    pub(crate) authentication: Authentication,
+    /// Its own client, where its TLS has certificates of its own.
+    tls: Option<TlsClient>,
     methods: BTreeSet<String>,
     paths: Vec<Pattern>,
     pub(crate) request_bytes_max: usize,
     pub(crate) response_bytes_max: usize,
     /// Whether it makes two requests of one idempotency key once.
     pub(crate) honours_idempotency_key: bool,
+    pub(crate) direct: Option<Direct>,
+    pub(crate) limits: Limiter,
+    pub(crate) breaker: Breaker,
+    retries: usize,
 }
 
+/// The first wait before a call is repeated; each further one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The longest.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
+
 impl Service {
+    /// What reaches it.
+    pub(crate) fn http(&self, shared: &Http, secrets: &Secrets) -> Result<Http, SecretError> {
+        self.tls.as_ref().map_or_else(|| Ok(shared.clone()), |tls| tls.http(secrets))
+    }
+
+    /// The method of this name, if cells may use it.
+    pub(crate) fn allowed_method(&self, name: &str) -> Option<Method> {
+        METHODS.iter().find(|method| method.as_str() == name && self.methods.contains(name)).cloned()
+    }
+
+    /// The waits between the attempts of one call, each up to twice as long as its turn, so that callers do not come together.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = Duration> + use<> {
+        ExponentialBuilder::default()
+            .with_min_delay(RETRY_FIRST)
+            .with_max_delay(RETRY_WAIT_MAX)
+            .with_max_times(self.retries)
+            .with_jitter()
+            .build()
+    }
+
     pub(crate) fn allows_path(&self, path: &str) -> bool {
         let path = Spelled::of(path);
         self.paths.iter().any(|pattern| pattern.matches(&path))
@@ -103,7 +144,18 @@ impl Catalog {
         }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
-        if problems.is_empty() { Ok(Self { tools, egress, modules }) } else { Err(ConfigError::Problems(problems)) }
+        if problems.is_empty() { Ok(Self { tools, services, egress, modules }) } else { Err(ConfigError::Problems(problems)) }
+    }
+
+    /// What a call names.
+    pub(crate) fn callee(&self, tool: &str, args: &Value) -> Option<Callee> {
+        match tool {
+            LIST => Some(Callee::List),
+            SERVICE => {
+                self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
+            }
+            name => self.tools.get(name).cloned().map(Callee::Tool),
+        }
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
@@ -115,6 +167,7 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     let kind = match (name.is_empty(), taken) {
         (true, _) => ProblemKind::NameMissing,
         (_, true) => ProblemKind::Duplicate(name.to_owned()),
+        _ if [LIST, SERVICE, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
         _ => return,
     };
     problems.push(Problem { path: format!("{path}.name"), kind });
@@ -144,7 +197,16 @@ fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: 
         const METADATA: &str = "must not name an address where clouds keep their metadata";
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::Path(METADATA) });
     }
-    let scheme = Scheme::check(&spec.auth, &format!("{path}.auth"), secrets, problems).unwrap_or(Scheme::None);
+    let authentication = Authentication::check(&spec.name, &spec.auth, &spec.secret_headers, path, secrets, problems);
+    // Nothing is served with a problem; one that is wrong stays known, so that its tools are not wrong for it.
+    let authentication = authentication.unwrap_or_default();
+    let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), secrets, problems));
+    let direct = spec.direct.as_ref().map(|direct| {
+        let path = format!("{path}.direct");
+        let timeout =
+            limit(direct.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS_DEFAULT), TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
+        Direct { approval: Approval::compile(&direct.approval, &path, problems), timeout: Duration::from_millis(timeout) }
+    });
     let mut methods = BTreeSet::new();
     for (index, text) in spec.allowed_methods.iter().enumerate() {
         methods.extend(method(text, format!("{path}.allowedMethods[{index}]"), problems).map(|method| method.to_string()));
@@ -163,12 +225,17 @@ fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: 
     Service {
         name: spec.name.clone(),
         base_url: spec.base_url.trim_end_matches('/').to_owned(),
-        scheme,
+        authentication,
+        tls,
         methods,
         paths,
         request_bytes_max: usize::try_from(request).unwrap_or(usize::MAX),
         response_bytes_max: usize::try_from(response).unwrap_or(usize::MAX),
         honours_idempotency_key: spec.honours_idempotency_key,
+        direct,
+        limits: Limiter::new(&spec.limits),
+        breaker: Breaker::new(spec.breaker),
+        retries: usize::try_from(spec.retries).unwrap_or(usize::MAX),
     }
 }
 
@@ -215,6 +282,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         output: output?,
         service: service?.clone(),
         approval,
+        limits: Limiter::new(&spec.limits),
         spec: spec.clone(),
     })
 }

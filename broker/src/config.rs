@@ -45,6 +45,9 @@ pub enum ProblemKind {
     /// A name occurs twice.
     #[error("`{0}` is defined twice")]
     Duplicate(String),
+    /// A name means something else.
+    #[error("`{0}` has a meaning of its own: write another name")]
+    Reserved(String),
     /// A tool refers to a service that is not there.
     #[error("there is no service `{0}`")]
     UnknownService(String),
@@ -80,6 +83,9 @@ pub enum ProblemKind {
     /// An auth scheme needs a field that is not there.
     #[error("is needed for `{0}`")]
     AuthFieldMissing(&'static str),
+    /// Certificates that are none.
+    #[error("{0}")]
+    Certificates(String),
     /// A header cannot carry a credential.
     #[error("`{0}` is not a header that may carry a credential")]
     Header(String),

@@ -1,200 +1,516 @@
-//! A service's credential: where it comes from, how it goes out, and how it is struck from what comes back.
+//! A service's credential: where it comes from, how it goes out, how it is renewed, and what of it must not come back.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use base64::Engine as _;
-use dormouse_crds::broker::{Auth, AuthType};
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use serde_json::Value;
+use dormouse_crds::{
+    KeyRef,
+    service::{Auth, AuthType, BASIC_KEYS, CLIENT_KEYS, SecretHeader},
+};
+use dormouse_protocol::broker::{ModulesCall, ToolCall};
+use dormouse_service::{url, wire::Http};
+use reqwest::{
+    RequestBuilder, Url,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::{Problem, ProblemKind, SecretError, Secrets, path};
+use crate::{Problem, ProblemKind, SecretError, Secrets, path, redact::Redactor};
 
-/// What stands where a credential was.
-pub(crate) const STRUCK: &str = "[redacted]";
-/// A shorter user name is not struck: it is no secret, and answers would be shredded by it.
+/// A shorter user name is not taken out of answers: it is no secret, and they would be shredded by it.
 const USER_BYTES_MIN: usize = 4;
 /// Headers that carry the request itself and cannot carry a credential.
 const RESERVED_HEADERS: [&str; 9] =
     ["host", "content-length", "content-type", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"];
+/// How long whoever makes credentials may take.
+const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest answer of it, in bytes.
+const ISSUER_BYTES_MAX: usize = 64 << 10;
+/// Headers that a hook may set.
+const ISSUED_HEADERS_MAX: usize = 16;
+/// How long a token is used whose issuer does not say.
+const TOKEN_SECONDS: u64 = 300;
+/// A credential is renewed so long before its end, or, if it lives shortly, a tenth of its life before.
+const RENEWED_BEFORE: Duration = Duration::from_secs(30);
+/// Sessions whose made credentials are kept.
+const KEPT_MAX: usize = 1_024;
+
+/// Whose call needs a credential.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    namespace: &'a str,
+    session: &'a str,
+    session_uid: &'a str,
+}
+
+impl<'a> From<&'a ToolCall> for Caller<'a> {
+    fn from(call: &'a ToolCall) -> Self {
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid }
+    }
+}
+
+impl<'a> From<&'a ModulesCall> for Caller<'a> {
+    fn from(call: &'a ModulesCall) -> Self {
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid }
+    }
+}
+
+/// A key of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SecretKey {
+    secret: String,
+    key: String,
+}
+
+impl SecretKey {
+    fn of(reference: &KeyRef) -> Option<Self> {
+        Some(Self { secret: reference.name.clone(), key: reference.key.clone()? })
+    }
+
+    fn in_secret(secret: &str, key: &str) -> Self {
+        Self { secret: secret.to_owned(), key: key.to_owned() }
+    }
+
+    fn read(&self, secrets: &Secrets) -> Result<String, SecretError> {
+        secrets.read(&self.secret, &self.key)
+    }
+
+    fn header(&self, value: &str) -> Result<HeaderValue, SecretError> {
+        let refused = |_| SecretError::NotAHeaderValue { secret: self.secret.clone(), key: self.key.clone() };
+        let mut value = HeaderValue::from_str(value).map_err(refused)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
 
 /// How a service is authenticated to, checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scheme {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Scheme {
+    #[default]
     None,
-    Bearer { secret: String, key: String },
-    Header { name: HeaderName, secret: String, key: String },
-    Basic { secret: String },
+    Bearer(SecretKey),
+    Header {
+        name: HeaderName,
+        value: SecretKey,
+    },
+    Basic {
+        secret: String,
+    },
+    ClientCredentials {
+        token_url: Url,
+        scopes: String,
+        secret: String,
+    },
+    Hook {
+        url: Url,
+        token: Option<SecretKey>,
+    },
+}
+
+/// A service's credentials, and those that were made for it and may be used again.
+#[derive(Debug, Default)]
+pub(crate) struct Authentication {
+    service: String,
+    scheme: Scheme,
+    headers: Vec<(HeaderName, SecretKey)>,
+    /// By session, where they are made for one; else under the empty name. Whoever holds a slot is the only one to ask the issuer.
+    kept: Mutex<HashMap<String, Arc<Slot>>>,
+}
+
+type Slot = tokio::sync::Mutex<Option<Kept>>;
+
+#[derive(Debug)]
+struct Kept {
+    made: Made,
+    until: Instant,
+}
+
+/// What an issuer made. It has no values in its `Debug`.
+#[derive(Clone, PartialEq)]
+struct Made {
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// What must not come back.
+    secret: Vec<String>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Made")
+    }
 }
 
 /// A credential, ready to be sent. It has no `Debug`.
 pub(crate) struct Credential {
-    pub(crate) header: Option<(HeaderName, HeaderValue)>,
-    pub(crate) striker: Striker,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) redactor: Redactor,
 }
 
-impl Scheme {
-    /// The checked form of `auth`, or what is wrong below `path`.
-    pub(crate) fn check(auth: &Auth, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Self> {
-        let mut problem = |field: &str, kind| problems.push(Problem { path: format!("{path}.{field}"), kind });
-        let scheme = match auth.type_ {
-            AuthType::None => return Some(Self::None),
-            AuthType::Bearer => "bearer",
-            AuthType::Header => "header",
-            AuthType::Basic => "basic",
-        };
-        let Some(reference) = &auth.secret_ref else {
-            problem("secretRef", ProblemKind::AuthFieldMissing(scheme));
-            return None;
-        };
-        let secret = reference.name.clone();
-        if auth.type_ != AuthType::Basic && reference.key.is_none() {
-            problem("secretRef.key", ProblemKind::AuthFieldMissing(scheme));
-            return None;
-        }
-        let key = reference.key.clone().unwrap_or_default();
-        let scheme = match auth.type_ {
-            AuthType::None => Self::None,
-            AuthType::Bearer => Self::Bearer { secret, key },
-            AuthType::Basic => Self::Basic { secret },
-            AuthType::Header => {
-                let Some(name) = &auth.header_name else {
-                    problem("headerName", ProblemKind::AuthFieldMissing(scheme));
-                    return None;
-                };
-                let parsed = name.parse::<HeaderName>().ok().filter(|name| !RESERVED_HEADERS.contains(&name.as_str()));
-                let Some(name) = parsed else {
-                    problem("headerName", ProblemKind::Header(name.clone()));
-                    return None;
-                };
-                Self::Header { name, secret, key }
+impl Credential {
+    /// The request with it.
+    pub(crate) fn apply(&self, request: RequestBuilder) -> RequestBuilder {
+        self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
+    }
+}
+
+/// Why there is no credential.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CredentialError {
+    /// A Secret's value cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// Whoever makes it does not, or makes something else. The text is free of secrets.
+    #[error("{0}")]
+    Issuer(String),
+}
+
+impl Authentication {
+    /// The checked form of `auth` and `headers`, or what is wrong below `path`.
+    pub(crate) fn check(
+        service: &str,
+        auth: &Auth,
+        headers: &[SecretHeader],
+        path: &str,
+        secrets: &Secrets,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
+        let before = problems.len();
+        let scheme = check_scheme(auth, &format!("{path}.auth"), problems);
+        let mut checked = Vec::new();
+        for (index, header) in headers.iter().enumerate() {
+            let path = format!("{path}.secretHeaders[{index}]");
+            let name = header_name(&header.name, format!("{path}.name"), problems);
+            let value = SecretKey::of(&header.secret_ref);
+            if value.is_none() {
+                problems.push(Problem { path: format!("{path}.secretRef.key"), kind: ProblemKind::AuthFieldMissing("secretHeaders") });
             }
-        };
-        if let Err(error) = scheme.read(secrets) {
-            problem("secretRef", ProblemKind::Secret(error));
+            checked.extend(name.zip(value));
         }
-        Some(scheme)
+        if problems.len() > before {
+            return None;
+        }
+        let checked = Self { service: service.to_owned(), scheme: scheme?, headers: checked, kept: Mutex::default() };
+        let mut wrong = "";
+        for (field, key) in &checked.keys() {
+            if let Err(error) = key.read(secrets)
+                && wrong != field
+            {
+                wrong = field;
+                problems.push(Problem { path: format!("{path}.{field}"), kind: ProblemKind::Secret(error) });
+            }
+        }
+        Some(checked)
     }
 
-    /// The credential as it is now.
-    pub(crate) fn read(&self, secrets: &Secrets) -> Result<Credential, SecretError> {
-        let (name, value, striker, secret, key) = match self {
-            Self::None => return Ok(Credential { header: None, striker: Striker::default() }),
-            Self::Bearer { secret, key } => {
-                let token = secrets.read(secret, key)?;
-                (AUTHORIZATION, format!("Bearer {token}"), Striker::new(&[&token]), secret, key.as_str())
-            }
-            Self::Header { name, secret, key } => {
-                let value = secrets.read(secret, key)?;
-                let striker = Striker::new(&[&value]);
-                (name.clone(), value, striker, secret, key.as_str())
-            }
-            Self::Basic { secret } => {
-                let (user, password) = (secrets.read(secret, "user")?, secrets.read(secret, "password")?);
-                let pair = format!("{user}:{password}");
-                let user = if user.len() < USER_BYTES_MIN { "" } else { &user };
-                let striker = Striker::new(&[&pair, &password, user]);
-                (AUTHORIZATION, format!("Basic {}", base64(&pair)), striker, secret, "password")
-            }
+    /// What it reads of Secrets, by field.
+    fn keys(&self) -> Vec<(String, SecretKey)> {
+        let of = |field: &str, keys: &[SecretKey]| keys.iter().map(|key| (field.to_owned(), key.clone())).collect::<Vec<_>>();
+        let mut keys = match &self.scheme {
+            Scheme::None | Scheme::Hook { token: None, .. } => Vec::new(),
+            Scheme::Bearer(value) | Scheme::Header { value, .. } => of("auth.secretRef", std::slice::from_ref(value)),
+            Scheme::Basic { secret } => of("auth.secretRef", &BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key))),
+            Scheme::ClientCredentials { secret, .. } => of("auth.secretRef", &CLIENT_KEYS.map(|key| SecretKey::in_secret(secret, key))),
+            Scheme::Hook { token: Some(token), .. } => of("auth.hook.secretRef", std::slice::from_ref(token)),
         };
-        let refused = |_| SecretError::NotAHeaderValue { secret: secret.clone(), key: key.to_owned() };
-        let mut value = HeaderValue::from_str(&value).map_err(refused)?;
-        value.set_sensitive(true);
-        Ok(Credential { header: Some((name, value)), striker })
+        for (index, (_, key)) in self.headers.iter().enumerate() {
+            keys.push((format!("secretHeaders[{index}].secretRef"), key.clone()));
+        }
+        keys
     }
+
+    /// The credential as it is now: Secrets are read at each use, and what an issuer makes is made when it is needed, once for all who wait.
+    ///
+    /// # Errors
+    /// A Secret cannot be used, or the issuer does not make one.
+    pub(crate) async fn credential(&self, http: &Http, secrets: &Secrets, caller: Caller<'_>) -> Result<Credential, CredentialError> {
+        self.read(http, secrets, caller, None).await
+    }
+
+    /// Another credential, after the service has refused one; `None` where there is no other.
+    ///
+    /// # Errors
+    /// As [`Self::credential`].
+    pub(crate) async fn renewed(
+        &self,
+        http: &Http,
+        secrets: &Secrets,
+        caller: Caller<'_>,
+        refused: &Credential,
+    ) -> Result<Option<Credential>, CredentialError> {
+        let other = self.read(http, secrets, caller, Some(refused)).await?;
+        Ok((other.headers != refused.headers).then_some(other))
+    }
+
+    async fn read(
+        &self,
+        http: &Http,
+        secrets: &Secrets,
+        caller: Caller<'_>,
+        refused: Option<&Credential>,
+    ) -> Result<Credential, CredentialError> {
+        let mut made = match &self.scheme {
+            Scheme::None => Made { headers: Vec::new(), secret: Vec::new() },
+            Scheme::Bearer(key) => {
+                let token = key.read(secrets)?;
+                Made { headers: vec![(AUTHORIZATION, key.header(&format!("Bearer {token}"))?)], secret: vec![token] }
+            }
+            Scheme::Header { name, value: key } => {
+                let value = key.read(secrets)?;
+                Made { headers: vec![(name.clone(), key.header(&value)?)], secret: vec![value] }
+            }
+            Scheme::Basic { secret } => {
+                let [user, password] = BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key));
+                let (user, key, password) = (user.read(secrets)?, &password, password.read(secrets)?);
+                let pair = format!("{user}:{password}");
+                let header = key.header(&format!("Basic {}", base64(&pair)))?;
+                let user = if user.len() < USER_BYTES_MIN { String::new() } else { user };
+                Made { headers: vec![(AUTHORIZATION, header)], secret: vec![pair, password, user] }
+            }
+            Scheme::ClientCredentials { .. } => self.kept(http, secrets, caller, "", refused).await?,
+            Scheme::Hook { .. } => self.kept(http, secrets, caller, caller.session_uid, refused).await?,
+        };
+        for (name, key) in &self.headers {
+            let value = key.read(secrets)?;
+            made.headers.push((name.clone(), key.header(&value)?));
+            made.secret.push(value);
+        }
+        let secret: Vec<&str> = made.secret.iter().map(String::as_str).collect();
+        Ok(Credential { redactor: Redactor::new(&secret), headers: made.headers })
+    }
+
+    /// What the issuer made before, unless it is over or was refused; else what it makes now.
+    async fn kept(
+        &self,
+        http: &Http,
+        secrets: &Secrets,
+        caller: Caller<'_>,
+        of: &str,
+        refused: Option<&Credential>,
+    ) -> Result<Made, CredentialError> {
+        let slot = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() >= KEPT_MAX && !kept.contains_key(of) {
+                kept.retain(|_, slot| Arc::strong_count(slot) > 1);
+            }
+            Arc::clone(kept.entry(of.to_owned()).or_default())
+        };
+        let mut slot = slot.lock().await;
+        let usable =
+            |kept: &Kept| Instant::now() < kept.until && refused.is_none_or(|refused| !refused.headers.starts_with(&kept.made.headers));
+        if let Some(kept) = slot.as_ref().filter(|kept| usable(kept)) {
+            return Ok(kept.made.clone());
+        }
+        *slot = None;
+        let (made, life) = tokio::time::timeout(ISSUER_TIMEOUT, self.issue(http, secrets, caller))
+            .await
+            .map_err(|_| CredentialError::Issuer(format!("its issuer did not answer within {} s", ISSUER_TIMEOUT.as_secs())))??;
+        let life = life.saturating_sub(RENEWED_BEFORE.min(life / 10));
+        if !life.is_zero() {
+            *slot = Some(Kept { made: made.clone(), until: Instant::now() + life });
+        }
+        Ok(made)
+    }
+
+    /// Has a credential made; answers it, and how long it may be used.
+    async fn issue(&self, http: &Http, secrets: &Secrets, caller: Caller<'_>) -> Result<(Made, Duration), CredentialError> {
+        match &self.scheme {
+            Scheme::ClientCredentials { token_url, scopes, secret } => {
+                let [id, password] = CLIENT_KEYS.map(|key| SecretKey::in_secret(secret, key).read(secrets));
+                let (id, password) = (id?, password?);
+                // RFC 6749, 2.3.1: both are form-encoded before they become a user and a password.
+                let pair = format!("{}:{}", form(&id), form(&password));
+                let mut fields = "grant_type=client_credentials".to_owned();
+                if !scopes.is_empty() {
+                    fields.push_str("&scope=");
+                    fields.push_str(&form(scopes));
+                }
+                let request = http
+                    .client()
+                    .post(token_url.clone())
+                    .header(AUTHORIZATION, format!("Basic {}", base64(&pair)))
+                    .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                    .header(ACCEPT, "application/json")
+                    .body(fields);
+                let token: Token = ask(http, request, "the token's URL").await?;
+                if !token.token_type.eq_ignore_ascii_case("bearer") {
+                    return Err(CredentialError::Issuer("the token's URL answers a token that is no bearer token".to_owned()));
+                }
+                let value = sensitive(&format!("Bearer {}", token.access_token)).ok_or_else(|| unusable("the token's URL"))?;
+                let life = Duration::from_secs(token.expires_in.unwrap_or(TOKEN_SECONDS));
+                Ok((Made { headers: vec![(AUTHORIZATION, value)], secret: vec![token.access_token, password] }, life))
+            }
+            Scheme::Hook { url, token } => {
+                let body = json!({ "service": self.service, "namespace": caller.namespace, "session": caller.session });
+                let mut request = http.client().post(url.clone()).json(&body);
+                let mut secret = Vec::new();
+                if let Some(token) = token {
+                    let value = token.read(secrets)?;
+                    request = request.header(AUTHORIZATION, token.header(&format!("Bearer {value}"))?);
+                    secret.push(value);
+                }
+                let issued: Issued = ask(http, request, "the hook").await?;
+                if issued.headers.len() > ISSUED_HEADERS_MAX {
+                    return Err(unusable("the hook"));
+                }
+                let mut headers = Vec::new();
+                for (name, value) in issued.headers {
+                    let name = usable_name(&name).ok_or_else(|| unusable("the hook"))?;
+                    headers.push((name, sensitive(&value).ok_or_else(|| unusable("the hook"))?));
+                    // The scheme before a token is no secret.
+                    secret.extend(value.split_once(' ').map(|(_, token)| token.to_owned()));
+                    secret.push(value);
+                }
+                Ok((Made { headers, secret }, Duration::from_secs(issued.expires_seconds.unwrap_or(0))))
+            }
+            Scheme::None | Scheme::Bearer(_) | Scheme::Header { .. } | Scheme::Basic { .. } => {
+                Err(CredentialError::Issuer("this credential has no issuer".to_owned()))
+            }
+        }
+    }
+}
+
+/// RFC 6749, 5.1.
+#[derive(Deserialize)]
+struct Token {
+    access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+}
+
+/// What a hook answers.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Issued {
+    headers: BTreeMap<String, String>,
+    expires_seconds: Option<u64>,
+}
+
+/// Asks an issuer. What it answers instead is not told: it may repeat what it was shown.
+async fn ask<T: serde::de::DeserializeOwned>(http: &Http, request: RequestBuilder, who: &str) -> Result<T, CredentialError> {
+    let silent = || CredentialError::Issuer(format!("{who} cannot be reached"));
+    let mut response = http.send(request).await.map_err(|_| silent())?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(CredentialError::Issuer(format!("{who} answered {status}")));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| silent())? {
+        if body.len() + chunk.len() > ISSUER_BYTES_MAX {
+            return Err(CredentialError::Issuer(format!("{who} answered more than {ISSUER_BYTES_MAX} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    serde_json::from_slice(&body).map_err(|_| unusable(who))
+}
+
+fn unusable(who: &str) -> CredentialError {
+    CredentialError::Issuer(format!("{who} answered something else than a credential"))
+}
+
+fn sensitive(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn usable_name(name: &str) -> Option<HeaderName> {
+    name.parse::<HeaderName>().ok().filter(|name| !RESERVED_HEADERS.contains(&name.as_str()))
+}
+
+fn header_name(name: &str, path: String, problems: &mut Vec<Problem>) -> Option<HeaderName> {
+    let parsed = usable_name(name);
+    if parsed.is_none() {
+        problems.push(Problem { path, kind: ProblemKind::Header(name.to_owned()) });
+    }
+    parsed
+}
+
+fn issuer(text: Option<&str>, path: String, scheme: &'static str, problems: &mut Vec<Problem>) -> Option<Url> {
+    let Some(text) = text else {
+        problems.push(Problem { path, kind: ProblemKind::AuthFieldMissing(scheme) });
+        return None;
+    };
+    let found = url::plain(text);
+    if found.is_none() {
+        problems.push(Problem { path, kind: ProblemKind::BaseUrl });
+    }
+    found
+}
+
+fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<Scheme> {
+    let name = match auth.type_ {
+        AuthType::None => return Some(Scheme::None),
+        AuthType::Bearer => "bearer",
+        AuthType::Header => "header",
+        AuthType::Basic => "basic",
+        AuthType::Oauth2ClientCredentials => "oauth2ClientCredentials",
+        AuthType::Custom => "custom",
+    };
+    if auth.type_ == AuthType::Custom {
+        let url = issuer(auth.hook.as_ref().map(|hook| hook.url.as_str()), format!("{path}.hook"), name, problems);
+        let reference = auth.hook.as_ref().and_then(|hook| hook.secret_ref.as_ref());
+        let token = reference.map(SecretKey::of);
+        if token == Some(None) {
+            problems.push(Problem { path: format!("{path}.hook.secretRef.key"), kind: ProblemKind::AuthFieldMissing(name) });
+        }
+        return Some(Scheme::Hook { url: url?, token: token.flatten() });
+    }
+    let mut missing = |field: &str| problems.push(Problem { path: format!("{path}.{field}"), kind: ProblemKind::AuthFieldMissing(name) });
+    let Some(reference) = &auth.secret_ref else {
+        missing("secretRef");
+        return None;
+    };
+    let secret = reference.name.clone();
+    match auth.type_ {
+        AuthType::Basic => return Some(Scheme::Basic { secret }),
+        AuthType::Oauth2ClientCredentials => {
+            let token_url = issuer(auth.token_url.as_deref(), format!("{path}.tokenUrl"), name, problems)?;
+            return Some(Scheme::ClientCredentials { token_url, scopes: auth.scopes.join(" "), secret });
+        }
+        _ => {}
+    }
+    let Some(key) = SecretKey::of(reference) else {
+        missing("secretRef.key");
+        return None;
+    };
+    if auth.type_ == AuthType::Bearer {
+        return Some(Scheme::Bearer(key));
+    }
+    let Some(header) = &auth.header_name else {
+        missing("headerName");
+        return None;
+    };
+    Some(Scheme::Header { name: header_name(header, format!("{path}.headerName"), problems)?, value: key })
 }
 
 fn base64(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// Strikes credential values, in the forms in which services echo them, from texts and JSON.
-#[derive(Clone, Default)]
-pub(crate) struct Striker {
-    /// Longest first, so that no part of one is left over by a shorter one.
-    forms: Vec<String>,
-}
-
-impl Striker {
-    fn new(values: &[&str]) -> Self {
-        let mut forms: Vec<String> = Vec::new();
-        for value in values.iter().filter(|value| !value.is_empty()) {
-            let escaped = Value::from(*value).to_string();
-            let escaped = escaped.trim_matches('"').to_owned();
-            let url_safe = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value);
-            let standard = base64(value).trim_end_matches('=').to_owned();
-            forms.extend([(*value).to_owned(), standard, url_safe, path::encode(value), escaped]);
-        }
-        forms.retain(|form| !form.is_empty());
-        forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        forms.dedup();
-        Self { forms }
-    }
-
-    /// The text without them.
-    pub(crate) fn text(&self, text: &str) -> String {
-        self.forms.iter().fold(text.to_owned(), |text, form| if text.contains(form) { text.replace(form, STRUCK) } else { text })
-    }
-
-    /// The beginning of a text that was cut off somewhere, without them and without a beginning of one at its end.
-    pub(crate) fn cut_text(&self, text: &str) -> String {
-        let mut struck = self.text(text);
-        for form in &self.forms {
-            let ends = |length: &usize| form.get(..*length).is_some_and(|start| struck.ends_with(start));
-            if let Some(length) = (1..form.len()).rev().find(ends) {
-                struck.truncate(struck.len() - length);
-            }
-        }
-        struck
-    }
-
-    /// The value without them, in keys, texts and numbers. The depth is what the JSON parser allows.
-    pub(crate) fn value(&self, value: Value) -> Value {
-        if self.forms.is_empty() {
-            return value;
-        }
-        match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Number(number) => {
-                let text = number.to_string();
-                if self.forms.iter().any(|form| text.contains(form)) { Value::from(STRUCK) } else { Value::Number(number) }
-            }
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
-            Value::Object(fields) => fields.into_iter().map(|(key, item)| (self.text(&key), self.value(item))).collect(),
-            Value::Null | Value::Bool(_) => value,
-        }
-    }
+/// As `application/x-www-form-urlencoded` has it.
+fn form(text: &str) -> String {
+    path::encode(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    #[test]
-    fn every_form_is_struck() {
-        let striker = Striker::new(&["user:pa\"ss/wörd"]);
-        for form in ["user:pa\"ss/wörd", "user:pa\\\"ss/wörd", &base64("user:pa\"ss/wörd"), &path::encode("user:pa\"ss/wörd")] {
-            assert_eq!(striker.text(&format!("<{form}>")).trim_matches(['<', '>', '=']), STRUCK, "{form}");
-        }
-    }
-
-    #[test]
-    fn json_is_struck_everywhere() {
-        let striker = Striker::new(&["123456"]);
-        let struck = striker.value(json!({"a123456": ["x123456y", 123456, 1.5, null, {"b": "123456"}]}));
-        assert_eq!(struck, json!({"a[redacted]": ["x[redacted]y", STRUCK, 1.5, null, {"b": STRUCK}]}));
-    }
-
-    #[test]
-    fn a_cut_text_does_not_end_in_half_a_secret() {
-        let striker = Striker::new(&["topsecret"]);
-        assert_eq!(striker.cut_text("a topsecret b topsec"), "a [redacted] b ");
-    }
-
-    #[test]
-    fn a_short_user_name_does_not_shred_answers() {
+    #[tokio::test]
+    async fn a_short_user_name_does_not_shred_answers() {
         let values = [("user", "a"), ("password", "hunter22")].map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()));
         let secrets = Secrets::memory([("s".to_owned(), values.into_iter().collect())].into_iter().collect());
-        let credential = Scheme::Basic { secret: "s".to_owned() }.read(&secrets).unwrap();
-        assert_eq!(credential.striker.text("a banana hunter22 a:hunter22"), "a banana [redacted] [redacted]");
+        let auth = serde_json::from_value(json!({ "type": "basic", "secretRef": { "name": "s" } })).unwrap();
+        let mut problems = Vec::new();
+        let checked = Authentication::check("s", &auth, &[], "services[0]", &secrets, &mut problems).unwrap();
+        let call = Caller { namespace: "n", session: "s", session_uid: "u" };
+        let http = Http::new(crate::exchange::client().unwrap());
+        let credential = checked.credential(&http, &secrets, call).await.unwrap();
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(credential.redactor.text("a banana hunter22 a:hunter22"), "a banana [redacted] [redacted]");
     }
 }

@@ -1,21 +1,24 @@
 //! One HTTP request to a service, and what came of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::{Http, SendError};
+use jsonschema::Validator;
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName, LOCATION},
+    header::{ACCEPT, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
 };
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Secrets,
     catalog::{Service, Tool},
-    credential::{Credential, Striker},
+    credential::{Credential, CredentialError},
     egress::{Reach, Resolver},
+    redact::Redactor,
 };
 
 /// How much of a failed answer's body is read, in bytes.
@@ -35,8 +38,13 @@ const IDEMPOTENCY_KEY_DIGITS: usize = 32;
 
 /// The client of all services: no redirects, no proxy, no cookies.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
+    service_client(|builder| builder)
+}
+
+/// The same, with what `shape` adds.
+pub(crate) fn service_client(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder) -> Result<Client, reqwest::Error> {
     let agent = concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"));
-    client_with(|builder| builder.user_agent(agent).dns_resolver(Resolver::new(Reach::Service)))
+    client_with(|builder| shape(builder.user_agent(agent).dns_resolver(Resolver::new(Reach::Service))))
 }
 
 /// A client without redirects, proxy and cookies, and with what `shape` adds.
@@ -51,41 +59,109 @@ pub(crate) fn client_with(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::Cli
     })
 }
 
-/// Calls the tool. The result and every failure are free of the service's credential.
-pub(crate) async fn run(http: &Http, secrets: &Secrets, tool: &Tool, call: &ToolCall) -> Result<Value, ApiError> {
-    let args = arguments(tool, &call.args)?;
-    let request = Request::build(tool, args)?;
-    let credential = tool.service.scheme.read(secrets).map_err(|error| {
-        tracing::error!(service = tool.service.name, %error, "credential");
-        ApiError::new(ErrorCode::ToolDenied, format!("the credential of the service cannot be read: {error}"))
-    })?;
-    let striker = credential.striker.clone();
-    let attempt = async || {
-        let response = request.send(http, tool, call, &credential).await.map_err(|error| match error {
-            SendError::Unreachable(cause) => unreachable(cause, &striker),
-            SendError::Lost(cause) => lost(tool, cause, &striker),
-        })?;
-        receive(response, tool, &striker).await
-    };
-    let exchange = async {
-        match attempt().await {
-            // The service makes two requests of one key once.
-            Err(error) if error.code == ErrorCode::OutcomeUnknown && tool.service.honours_idempotency_key => attempt().await,
-            outcome => outcome,
-        }
-    };
-    let value = tokio::time::timeout(tool.timeout, exchange).await.map_err(|_| {
-        let message = format!("the service did not answer within {} ms", tool.timeout.as_millis());
-        ApiError::new(ErrorCode::TimeoutError, message)
-    })??;
-    if let Err(error) = tool.output.validate(&value) {
-        let path = error.instance_path().to_string();
-        let message = format!("the service's answer does not fit the tool's output schema at `{path}`: {error}");
-        return Err(ApiError::new(ErrorCode::ToolResultInvalid, cut(&message, MESSAGE_BYTES_MAX)).with_details(json!({"path": path})));
-    }
-    Ok(value)
+/// One call as a request to a service: all but the credential.
+pub(crate) struct Exchange<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) request: Request,
+    pub(crate) timeout: Duration,
+    /// What the answer must fit.
+    pub(crate) output: Option<&'a Validator>,
 }
 
+/// How a failed attempt may be followed by another.
+enum Again {
+    /// Not at all.
+    No,
+    /// With another credential.
+    Authenticated,
+    /// Nobody has done anything: it was not seen, or refused for now. After that time, if the service said one.
+    Unseen(Option<Duration>),
+    /// It may have been done: only where that does no harm.
+    Harmless(Option<Duration>),
+}
+
+/// A failed attempt.
+struct Failure {
+    error: ApiError,
+    again: Again,
+    /// Whether it says that the service is not well.
+    broken: bool,
+}
+
+impl Failure {
+    fn of(error: ApiError, again: Again) -> Self {
+        Self { error, again, broken: true }
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self { error, again: Again::No, broken: false }
+    }
+}
+
+impl Exchange<'_> {
+    /// Makes the call. The result and every failure are free of the service's credential.
+    ///
+    /// # Errors
+    /// Whatever the service makes of it, and that it is left in peace.
+    pub(crate) async fn run(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+        let deadline = Instant::now() + self.timeout;
+        let value = tokio::time::timeout_at(deadline.into(), self.attempts(http, secrets, call, deadline)).await.unwrap_or_else(|_| {
+            self.service.breaker.failed();
+            let message = format!("the service did not answer within {} ms", self.timeout.as_millis());
+            Err(ApiError::new(ErrorCode::TimeoutError, message))
+        })?;
+        if let Some(Err(error)) = self.output.map(|output| output.validate(&value)) {
+            let path = error.instance_path().to_string();
+            let message = format!("the service's answer does not fit the tool's output schema at `{path}`: {error}");
+            return Err(ApiError::new(ErrorCode::ToolResultInvalid, cut(&message, MESSAGE_BYTES_MAX)).with_details(json!({"path": path})));
+        }
+        Ok(value)
+    }
+
+    async fn attempts(&self, http: &Http, secrets: &Secrets, call: &ToolCall, deadline: Instant) -> Result<Value, ApiError> {
+        let Self { service, request, .. } = self;
+        let unusable = |error: CredentialError| {
+            tracing::error!(service = service.name, %error, "credential");
+            ApiError::new(ErrorCode::ToolDenied, format!("the credential of the service cannot be had: {error}"))
+        };
+        let own = service.http(http, secrets).map_err(|error| unusable(error.into()))?;
+        let mut credential = service.authentication.credential(http, secrets, call.into()).await.map_err(unusable)?;
+        let (mut renewed, mut waits) = (false, service.waits());
+        let harmless = request.method.is_safe() || service.honours_idempotency_key;
+        loop {
+            service.breaker.admit()?;
+            let attempt = request.attempt(&own, service, call, &credential).await;
+            match &attempt {
+                Err(failure) if failure.broken => service.breaker.failed(),
+                _ => service.breaker.answered(),
+            }
+            let Err(Failure { error, again, .. }) = attempt else { return attempt.map_err(|failure| failure.error) };
+            let after = match again {
+                Again::Authenticated if !renewed => {
+                    renewed = true;
+                    match service.authentication.renewed(http, secrets, call.into(), &credential).await.map_err(unusable)? {
+                        Some(other) => credential = other,
+                        None => return Err(error),
+                    }
+                    continue;
+                }
+                Again::Unseen(after) => after,
+                Again::Harmless(after) if harmless => after,
+                Again::No | Again::Authenticated | Again::Harmless(_) => return Err(error),
+            };
+            let Some(wait) = waits.next().map(|wait| wait.max(after.unwrap_or_default())) else { return Err(error) };
+            // What cannot be waited for is told now.
+            if Instant::now() + wait >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// The arguments of a tool, checked.
 fn arguments(tool: &Tool, args: &Value) -> Result<Map<String, Value>, ApiError> {
     let args = if args.is_null() { json!({}) } else { args.clone() };
     if let Err(error) = tool.input.validate(&args) {
@@ -103,53 +179,101 @@ fn invalid(path: &str, message: &str) -> ApiError {
     ApiError::new(ErrorCode::ToolArgsInvalid, message).with_details(json!({"path": path}))
 }
 
+/// The arguments of `callService`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Direct {
+    #[serde(rename = "service")]
+    _service: String,
+    #[serde(default = "get")]
+    method: String,
+    path: String,
+    #[serde(default)]
+    query: Map<String, Value>,
+    #[serde(default)]
+    body: Value,
+}
+
+fn get() -> String {
+    Method::GET.to_string()
+}
+
 /// A request before it gets its credential.
-struct Request {
+pub(crate) struct Request {
+    pub(crate) method: Method,
     url: Url,
     body: Option<Vec<u8>>,
 }
 
 impl Request {
-    fn build(tool: &Tool, mut args: Map<String, Value>) -> Result<Self, ApiError> {
+    /// What a tool makes of its arguments.
+    ///
+    /// # Errors
+    /// The arguments do not fit the tool, or make a request that its service does not allow.
+    pub(crate) fn of_tool(tool: &Tool, args: &Value) -> Result<Self, ApiError> {
+        let mut args = arguments(tool, args)?;
         let argument = |name: &str| args.get(name).and_then(scalar);
         let path = tool.path.expand(argument).map_err(|(name, error)| invalid(&format!("/{name}"), &format!("`{name}`: {error}")))?;
         for name in tool.path.arguments() {
             args.remove(name);
         }
-        if !tool.service.allows_path(&path) {
-            return Err(ApiError::new(ErrorCode::ToolDenied, "the service's allowedPaths do not hold this path"));
-        }
-        let mut url = url(&tool.service.base_url, &path)?;
-        let too_large = || {
-            let message = format!("the request is larger than the service's requestBytesMax of {}", tool.service.request_bytes_max);
-            invalid("", &message)
-        };
         if matches!(tool.method, Method::GET | Method::HEAD | Method::DELETE) {
-            query(&mut url, &args);
-            let within = url.as_str().len() <= tool.service.request_bytes_max;
-            return if within { Ok(Self { url, body: None }) } else { Err(too_large()) };
+            return Self::new(&tool.service, tool.method.clone(), &path, &args, None);
         }
-        let body = serde_json::to_vec(&args).map_err(|error| invalid("", &error.to_string()))?;
-        if body.len() > tool.service.request_bytes_max {
-            return Err(too_large());
-        }
-        Ok(Self { url, body: Some(body) })
+        Self::new(&tool.service, tool.method.clone(), &path, &Map::new(), Some(&Value::Object(args)))
     }
 
-    async fn send(&self, http: &Http, tool: &Tool, call: &ToolCall, credential: &Credential) -> Result<Response, SendError> {
-        let key = idempotency_key(call);
+    /// What `callService` says.
+    ///
+    /// # Errors
+    /// The arguments are something else, or a request that the service does not allow.
+    pub(crate) fn of_service(service: &Service, args: &Value) -> Result<Self, ApiError> {
+        let Direct { method, path, query, body, .. } = Direct::deserialize(args)
+            .map_err(|error| invalid("", &format!("callService(service, {{method, path, query, body}}): {error}")))?;
+        let Some(method) = service.allowed_method(&method) else {
+            let message = "the service's allowedMethods do not hold this method";
+            return Err(ApiError::new(ErrorCode::ToolDenied, message));
+        };
+        if !path.starts_with('/') || path.contains(['?', '#']) {
+            return Err(invalid("/path", "write a path that begins with '/', without query and fragment"));
+        }
+        let takes_none = matches!(method, Method::GET | Method::HEAD);
+        if takes_none && !body.is_null() {
+            return Err(invalid("/body", &format!("a request of {method} has no body")));
+        }
+        let body = (!body.is_null()).then_some(&body);
+        Self::new(service, method, &path, &query, body)
+    }
+
+    fn new(service: &Service, method: Method, path: &str, query: &Map<String, Value>, body: Option<&Value>) -> Result<Self, ApiError> {
+        if !service.allows_path(path) {
+            return Err(ApiError::new(ErrorCode::ToolDenied, "the service's allowedPaths do not hold this path"));
+        }
+        let mut url = url(&service.base_url, path)?;
+        append(&mut url, query);
+        let body = body.map(serde_json::to_vec).transpose().map_err(|error| invalid("", &error.to_string()))?;
+        if body.as_ref().map_or(url.as_str().len(), Vec::len) > service.request_bytes_max {
+            let message = format!("the request is larger than the service's requestBytesMax of {}", service.request_bytes_max);
+            return Err(invalid("", &message));
+        }
+        Ok(Self { method, url, body })
+    }
+
+    async fn attempt(&self, http: &Http, service: &Service, call: &ToolCall, credential: &Credential) -> Result<Value, Failure> {
         let mut request = http
             .client()
-            .request(tool.method.clone(), self.url.clone())
+            .request(self.method.clone(), self.url.clone())
             .header(ACCEPT, "application/json, */*;q=0.5")
-            .header(IDEMPOTENCY_KEY, key);
+            .header(IDEMPOTENCY_KEY, idempotency_key(call));
         if let Some(body) = &self.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        if let Some((name, value)) = &credential.header {
-            request = request.header(name, value);
-        }
-        http.send(request).await
+        let redactor = &credential.redactor;
+        let response = http.send(credential.apply(request)).await.map_err(|error| match error {
+            SendError::Unreachable(cause) => Failure::of(unreachable(cause, redactor), Again::Unseen(None)),
+            SendError::Lost(cause) => Failure::of(lost(&self.method, cause, redactor), Again::Harmless(None)),
+        })?;
+        receive(response, &self.method, service, redactor).await
     }
 }
 
@@ -170,7 +294,7 @@ fn url(base: &str, path: &str) -> Result<Url, ApiError> {
     if url.path() == expected { Ok(url) } else { Err(denied()) }
 }
 
-fn query(url: &mut Url, args: &Map<String, Value>) {
+fn append(url: &mut Url, args: &Map<String, Value>) {
     if args.is_empty() {
         return;
     }
@@ -202,17 +326,23 @@ fn text(value: &Value) -> String {
     scalar(value).unwrap_or_else(|| value.to_string())
 }
 
-async fn receive(mut response: Response, tool: &Tool, striker: &Striker) -> Result<Value, ApiError> {
-    let service: &Service = &tool.service;
+async fn receive(mut response: Response, method: &Method, service: &Service, redactor: &Redactor) -> Result<Value, Failure> {
     let status = response.status();
     if status.is_redirection() {
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let details = json!({"status": status.as_u16(), "location": cut(&striker.text(location), MESSAGE_BYTES_MAX)});
+        let details = json!({"status": status.as_u16(), "location": cut(&redactor.text(location), MESSAGE_BYTES_MAX)});
         let message = format!("the service answered {status}; redirects are not followed");
-        return Err(ApiError::new(ErrorCode::ToolResultInvalid, message).with_details(details));
+        return Err(ApiError::new(ErrorCode::ToolResultInvalid, message).with_details(details).into());
     }
     if !status.is_success() {
-        return Err(refusal(response, status, striker).await);
+        let after = retry_after(&response);
+        let again = match status {
+            StatusCode::UNAUTHORIZED => Again::Authenticated,
+            StatusCode::TOO_MANY_REQUESTS => Again::Unseen(after),
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Again::Harmless(after),
+            _ => Again::No,
+        };
+        return Err(Failure { error: refusal(response, status, redactor).await, again, broken: status.is_server_error() });
     }
     let too_large = || {
         let message = format!("the service's answer is larger than its responseBytesMax of {}", service.response_bytes_max);
@@ -220,17 +350,24 @@ async fn receive(mut response: Response, tool: &Tool, striker: &Striker) -> Resu
     };
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     if announced > service.response_bytes_max {
-        return Err(too_large());
+        return Err(too_large().into());
     }
-    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(|error| lost(tool, error.into(), striker))?;
+    let (body, whole) = read(&mut response, service.response_bytes_max)
+        .await
+        .map_err(|error| Failure::of(lost(method, error.into(), redactor), Again::Harmless(None)))?;
     if !whole {
-        return Err(too_large());
+        return Err(too_large().into());
     }
     if body.is_empty() {
         return Ok(Value::Null);
     }
     let value = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
-    Ok(striker.value(value))
+    Ok(redactor.value(value))
+}
+
+/// What the service says of when to come back, in seconds.
+fn retry_after(response: &Response) -> Option<Duration> {
+    response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 /// The body up to `max` bytes, and whether that was all.
@@ -247,11 +384,11 @@ async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), re
     Ok((body, true))
 }
 
-async fn refusal(mut response: Response, status: StatusCode, striker: &Striker) -> ApiError {
+async fn refusal(mut response: Response, status: StatusCode, redactor: &Redactor) -> ApiError {
     let (body, whole) = read(&mut response, ERROR_BODY_READ_BYTES_MAX).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body);
-    // Struck before it is cut: half a credential would not be recognised.
-    let body = if whole { striker.text(&body) } else { striker.cut_text(&body) };
+    // Redacted before it is cut: half a credential would not be recognised.
+    let body = if whole { redactor.text(&body) } else { redactor.cut_text(&body) };
     let denied = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     let code = if denied { ErrorCode::ToolDenied } else { ErrorCode::ToolResultInvalid };
     let details = json!({"status": status.as_u16(), "body": cut(&body, ERROR_BODY_BYTES_MAX)});
@@ -259,20 +396,20 @@ async fn refusal(mut response: Response, status: StatusCode, striker: &Striker) 
 }
 
 /// The service has not seen the request.
-fn unreachable(error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
-    transport(ErrorCode::ToolResultInvalid, "the service cannot be reached", error, striker)
+fn unreachable(error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
+    transport(ErrorCode::ToolResultInvalid, "the service cannot be reached", error, redactor)
 }
 
 /// The connection broke when the service may have seen the request: of one that changes something nobody knows whether it did.
-fn lost(tool: &Tool, error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
-    if tool.method.is_safe() {
-        return transport(ErrorCode::ToolResultInvalid, "the service's answer was lost", error, striker);
+fn lost(method: &Method, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
+    if method.is_safe() {
+        return transport(ErrorCode::ToolResultInvalid, "the service's answer was lost", error, redactor);
     }
     let what = "the connection broke after the request was sent; it may or may not have had its effect, and is not sent again";
-    transport(ErrorCode::OutcomeUnknown, what, error, striker)
+    transport(ErrorCode::OutcomeUnknown, what, error, redactor)
 }
 
-fn transport(code: ErrorCode, what: &str, error: Box<dyn std::error::Error + Send + Sync>, striker: &Striker) -> ApiError {
+fn transport(code: ErrorCode, what: &str, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
     // The URL holds arguments, and what the error knows besides is in its sources.
     let error = match error.downcast::<reqwest::Error>() {
         Ok(error) => Box::new(error.without_url()),
@@ -284,7 +421,7 @@ fn transport(code: ErrorCode, what: &str, error: Box<dyn std::error::Error + Sen
         message.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    ApiError::new(code, cut(&striker.text(&message), MESSAGE_BYTES_MAX))
+    ApiError::new(code, cut(&redactor.text(&message), MESSAGE_BYTES_MAX))
 }
 
 fn cut(text: &str, max: usize) -> String {

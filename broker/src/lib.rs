@@ -1,7 +1,7 @@
 //! The broker: holds a ToolBroker's secrets and does what the sandbox may ask of the world.
 //!
 //! A kernel pod sends a tool's name and arguments; the broker checks them against the tool's schema, makes the one HTTP request that the
-//! tool stands for, adds the service's credential, and strikes that credential from whatever comes back. It journals every call by
+//! tool stands for, adds the service's credential, and takes that credential out of whatever comes back. It journals every call by
 //! (session, call number), so that a repeated call gets the first answer and the world sees it once. The journal of calls that are not safe
 //! to repeat is in an object store, where replicas and later processes find it; without one, it lives in memory as long as this process, and a
 //! repeated call that it does not know is refused: its outcome is unknown. Services see an `idempotency-key` header that names the call.
@@ -13,7 +13,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod approval;
+mod breaker;
 mod broker;
+mod callee;
 mod catalog;
 mod config;
 mod credential;
@@ -21,11 +23,14 @@ mod egress;
 mod exchange;
 mod journal;
 mod ledger;
+mod limits;
 mod meters;
 mod modules;
 mod path;
 mod process;
+mod redact;
 mod secrets;
+mod tls_client;
 
 pub use broker::Broker;
 pub use config::{ConfigError, Problem, ProblemKind};

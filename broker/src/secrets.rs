@@ -34,6 +34,14 @@ pub enum SecretError {
         /// Why.
         source: io::Error,
     },
+    /// It does not hold certificates, or a key, in PEM.
+    #[error("the key `{key}` of the Secret `{secret}` does not hold what TLS needs, in PEM")]
+    NoCertificates {
+        /// Name of the Secret.
+        secret: String,
+        /// Key in it.
+        key: String,
+    },
     /// It is empty, or holds something that no HTTP header can carry.
     #[error("the key `{key}` of the Secret `{secret}` must be one line of visible ASCII text")]
     NotAHeaderValue {
@@ -63,18 +71,22 @@ impl Secrets {
         Self { source: Arc::new(Source::Memory(values)) }
     }
 
+    /// One value as it is.
+    pub(crate) fn bytes(&self, secret: &str, key: &str) -> Result<Vec<u8>, SecretError> {
+        let missing = || SecretError::Missing { secret: secret.to_owned(), key: key.to_owned() };
+        match self.source.as_ref() {
+            Source::Memory(values) => values.get(secret).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing),
+            Source::Directory(_) if !is_file_name(secret) || !is_file_name(key) => Err(missing()),
+            Source::Directory(directory) => std::fs::read(directory.join(secret).join(key)).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => missing(),
+                _ => SecretError::Unreadable { secret: secret.to_owned(), key: key.to_owned(), source },
+            }),
+        }
+    }
+
     /// One value as text, without the newline that editors put at the end.
     pub(crate) fn read(&self, secret: &str, key: &str) -> Result<String, SecretError> {
-        let missing = || SecretError::Missing { secret: secret.to_owned(), key: key.to_owned() };
-        let bytes = match self.source.as_ref() {
-            Source::Memory(values) => values.get(secret).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing)?,
-            Source::Directory(_) if !is_file_name(secret) || !is_file_name(key) => return Err(missing()),
-            Source::Directory(directory) => match std::fs::read(directory.join(secret).join(key)) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
-                Err(source) => return Err(SecretError::Unreadable { secret: secret.to_owned(), key: key.to_owned(), source }),
-            },
-        };
+        let bytes = self.bytes(secret, key)?;
         let text = String::from_utf8(bytes).unwrap_or_default();
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() || !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {

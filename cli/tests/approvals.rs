@@ -36,7 +36,7 @@ fn manifest(folder: &Path, service: SocketAddr, approval: &str) -> PathBuf {
     let path = folder.join("pay.yaml");
     let text = format!(
         "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: bank}}\nspec:\n  services:\n    - name: bank\n      baseUrl: http://{service}\n      \
-         allowedMethods: [POST]\n  tools:\n    - name: pay\n      service: bank\n      method: POST\n      path: /pay\n      \
+         allowedMethods: [POST]\n      direct: {{}}\n  tools:\n    - name: pay\n      service: bank\n      method: POST\n      path: /pay\n      \
          input: {{type: object, properties: {{to: {{type: string}}, amount: {{type: number}}}}, required: [to, amount]}}\n      approval: {approval}\n---\n\
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: bank}}\n"
     );
@@ -171,4 +171,20 @@ async fn a_call_that_nobody_decides_about_expires_though_nobody_asks() {
     let ended = get(&dev, &format!("{run}?waitSeconds=60")).await;
     assert_eq!((&ended["state"], &ended["result"]["value"]), (&json!("Succeeded"), &json!("ApprovalExpired")), "{ended}");
     assert!(paid.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cells_list_the_tools_and_call_a_service_that_lets_them() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let listed =
+        dev.command(&["eval", "--session", "agent", "(await tools.list()).map(({ name, approval }) => `${name} ${approval}`).join()"], "");
+    assert!(listed.out.contains("pay true"), "{}{}", listed.out, listed.err);
+    let code = "(await callService('bank', { method: 'POST', path: '/pay', body: { to: 'd', amount: 5 } })).receipt";
+    let called = dev.command(&["eval", "--session", "agent", code], "");
+    assert!(called.status.success(), "{}{}", called.out, called.err);
+    assert_eq!(*paid.lock().unwrap(), [json!({ "to": "d", "amount": 5 })]);
+    let closed = dev.command(&["eval", "--session", "agent", "await callService('other', { path: '/pay' })"], "");
+    assert!(closed.err.contains("ToolNotFound"), "{}{}", closed.out, closed.err);
 }

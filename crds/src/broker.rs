@@ -4,7 +4,12 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, condition::Condition, egress::BrokerEgress, modules::Registry};
+use crate::{
+    condition::Condition,
+    egress::BrokerEgress,
+    modules::Registry,
+    service::{Limits, Service},
+};
 
 /// Desired state of a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,94 +88,8 @@ fn default_replicas() -> u32 {
     1
 }
 
-/// Largest request or response that a service may be given, in bytes: a broker holds it in memory.
-pub const BODY_BYTES_MAX: u64 = 64 << 20;
 /// Longest time that a tool's call may take, in milliseconds.
 pub const TOOL_TIMEOUT_MS_MAX: u64 = 10 * 60 * 1_000;
-
-/// An HTTP service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::service())))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Service {
-    /// Name that tools refer to.
-    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
-    pub name: String,
-    /// `http` or `https` URL that paths are appended to.
-    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
-    pub base_url: String,
-    /// Credentials that the broker adds.
-    #[serde(default)]
-    pub auth: Auth,
-    /// HTTP methods that tools may use.
-    #[serde(default = "default_methods")]
-    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 8), inner(length(max = 16)), extend("x-kubernetes-list-type" = "set")))]
-    pub allowed_methods: Vec<String>,
-    /// Paths that tools may reach; `*` matches any run of characters.
-    #[serde(default = "default_paths")]
-    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 1024))))]
-    pub allowed_paths: Vec<String>,
-    /// Largest request body.
-    #[serde(default = "default_request_bytes")]
-    pub request_bytes_max: u64,
-    /// Largest response body.
-    #[serde(default = "default_response_bytes")]
-    pub response_bytes_max: u64,
-    /// The service makes two requests with one `Idempotency-Key` header once. Then a call whose outcome is unknown is sent again.
-    #[serde(default)]
-    pub honours_idempotency_key: bool,
-}
-
-fn default_methods() -> Vec<String> {
-    vec!["GET".to_owned()]
-}
-
-fn default_paths() -> Vec<String> {
-    vec!["/*".to_owned()]
-}
-
-fn default_request_bytes() -> u64 {
-    1 << 20
-}
-
-fn default_response_bytes() -> u64 {
-    8 << 20
-}
-
-/// How the broker authenticates to a service.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::auth())))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Auth {
-    /// The scheme.
-    #[serde(rename = "type", default)]
-    pub type_: AuthType,
-    /// Where the credential is. `bearer` and `header` use `key`; `basic` uses the keys `user` and `password`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<KeyRef>,
-    /// The header that `header` sets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "kubernetes", schemars(length(max = 128)))]
-    pub header_name: Option<String>,
-}
-
-/// Schemes of [`Auth`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum AuthType {
-    /// Nothing is added.
-    #[default]
-    None,
-    /// `Authorization: Bearer …`
-    Bearer,
-    /// A header of the service's own.
-    Header,
-    /// `Authorization: Basic …`
-    Basic,
-}
 
 /// Something that a cell may call by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -206,6 +125,9 @@ pub struct Tool {
     /// Milliseconds that a call may take.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+    /// How many calls there may be.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
     /// Whether a person has to agree to a call first: `Never`, `Always`, or `{when?, editable?, expiresSeconds?}`.
     #[serde(default, skip_serializing_if = "Approval::is_never")]
     #[cfg_attr(feature = "kubernetes", schemars(schema_with = "approval"))]
@@ -268,7 +190,7 @@ impl Approval {
 
 /// The two forms have no type in common, which a structural schema cannot say; the broker checks the rest.
 #[cfg(feature = "kubernetes")]
-fn approval(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(crate) fn approval(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
@@ -276,8 +198,11 @@ fn default_method() -> String {
     "GET".to_owned()
 }
 
+/// Time that a call may take if nothing else is said, in milliseconds.
+pub const TOOL_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
 fn default_timeout_ms() -> u64 {
-    10_000
+    TOOL_TIMEOUT_MS_DEFAULT
 }
 
 #[cfg(feature = "kubernetes")]

@@ -11,6 +11,7 @@ pub mod modules;
 pub mod pool;
 #[cfg(feature = "kubernetes")]
 mod rules;
+pub mod service;
 pub mod session;
 pub mod url;
 #[cfg(feature = "kubernetes")]

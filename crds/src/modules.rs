@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::broker::Auth;
 #[cfg(feature = "kubernetes")]
 use crate::rules;
+use crate::service::Auth;
 
 /// Packages that a session may allow.
 pub const ALLOWED_MAX: usize = 64;

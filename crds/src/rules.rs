@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    broker::{BODY_BYTES_MAX, TOOL_TIMEOUT_MS_MAX},
+    broker::TOOL_TIMEOUT_MS_MAX,
+    service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, RETRIES_MAX},
     url,
 };
 
@@ -148,6 +149,21 @@ pub(crate) fn service() -> Value {
         rule("self.allowedPaths.all(p, p.startsWith('/'))", "allowedPaths: write paths that begin with '/', such as /widgets/*"),
         between("requestBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
         between("responseBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
+        between("retries", 0, u64::from(RETRIES_MAX), "repetitions"),
+    ])
+}
+
+pub(crate) fn call_limits() -> Value {
+    rules(["concurrency", "perMinute", "sessionConcurrency", "sessionPerMinute"].map(|field| {
+        let rule = format!("!has(self.{field}) || (self.{field} >= 1 && self.{field} <= {LIMIT_MAX})");
+        (rule, format!("{field} is out of range: write 1 to {LIMIT_MAX}, or leave it out"))
+    }))
+}
+
+pub(crate) fn breaker() -> Value {
+    rules([
+        between("failures", 0, u64::from(LIMIT_MAX), "failures in a row; 0 for none"),
+        between("openSeconds", 1, OPEN_SECONDS_MAX, "seconds"),
     ])
 }
 
@@ -194,13 +210,19 @@ pub(crate) fn registry() -> Value {
 pub(crate) fn auth() -> Value {
     rules([
         rule(
-            "self.type == 'none' || has(self.secretRef)",
-            "auth needs its credential: write secretRef: {name: …, key: …} (basic: only name; the Secret has the keys user and password)",
+            "self.type in ['none', 'custom'] || has(self.secretRef)",
+            "auth needs its credential: write secretRef: {name: …, key: …} (basic and oauth2ClientCredentials: only name; the Secret has the keys user and \
+             password, or clientId and clientSecret)",
         ),
         rule(
             "!(self.type in ['bearer', 'header']) || !has(self.secretRef) || has(self.secretRef.key)",
             "secretRef needs a key: write the key of the Secret that holds the credential",
         ),
+        rule(
+            "self.type != 'oauth2ClientCredentials' || has(self.tokenUrl)",
+            "auth of type oauth2ClientCredentials needs tokenUrl: write the URL that answers tokens",
+        ),
+        rule("self.type != 'custom' || has(self.hook)", "auth of type custom needs its hook: write hook: {url: …}"),
         rule("self.type != 'header' || has(self.headerName)", "auth of type header needs headerName: write the name of the header to set"),
         rule(
             "!has(self.headerName) || self.headerName.matches('^[A-Za-z0-9-]+$')",

@@ -10,7 +10,6 @@ use dormouse_lifecycle::{Acquire, Head, SessionKey, recover};
 use dormouse_protocol::ApiError;
 use dormouse_protocol::history::{Checkpoint, JournalEntry, JournalPage};
 use dormouse_protocol::kernel::Anchor;
-use futures::StreamExt as _;
 
 use crate::storage::Storage;
 

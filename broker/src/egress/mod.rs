@@ -15,7 +15,7 @@ mod streams;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -33,7 +33,7 @@ pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
 use self::{failure::Fault, reader::Reader, request::Parsed, rules::Judge, streams::Streams};
-use crate::{Broker, ConfigError, broker::OUTCOME_SLACK, ledger::Patience, meters::EgressMeters};
+use crate::{Broker, ConfigError, broker::OUTCOME_SLACK, ledger::Patience, limits::Shares, meters::EgressMeters};
 
 /// Fetches of a broker that are being made at one time; further ones wait.
 const FETCHES_IN_FLIGHT_MAX: usize = 256;
@@ -51,7 +51,7 @@ const INLINE_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Egress {
     clients: request::Clients,
     slots: Semaphore,
-    sessions: Mutex<HashMap<String, Weak<Semaphore>>>,
+    shares: Shares,
     running: Mutex<HashMap<(String, u64), CancellationToken>>,
     streams: Streams,
     meters: EgressMeters,
@@ -62,28 +62,16 @@ impl Egress {
         Ok(Self {
             clients: request::Clients::new()?,
             slots: Semaphore::new(FETCHES_IN_FLIGHT_MAX),
-            sessions: Mutex::default(),
+            shares: Shares::new(SESSION_FETCHES_IN_FLIGHT_MAX),
             running: Mutex::default(),
             streams: Streams::new(meters.open_bodies.clone()),
             meters,
         })
     }
 
-    /// The session's share of the slots. Shares that nobody holds are dropped.
-    fn share(&self, session_uid: &str) -> Arc<Semaphore> {
-        let mut sessions = lock(&self.sessions);
-        if let Some(share) = sessions.get(session_uid).and_then(Weak::upgrade) {
-            return share;
-        }
-        sessions.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(SESSION_FETCHES_IN_FLIGHT_MAX));
-        sessions.insert(session_uid.to_owned(), Arc::downgrade(&share));
-        share
-    }
-
     /// Makes the request, to the head of its answer and as much of the body as comes at once.
     async fn make(&self, call: &FetchCall, request: Parsed, judge: &Judge) -> Result<FetchOutcome, ApiError> {
-        let share = self.share(&call.call.session_uid);
+        let share = self.shares.of(&call.call.session_uid);
         let exchange = async {
             let _turn = share.acquire().await;
             let _slot = self.slots.acquire().await;

@@ -52,7 +52,7 @@ impl Modules {
         let specifier = Specifier::parse(&call.specifier)
             .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, "specifier: write NAME or npm:NAME@RANGE"))?;
         let _slot = self.slots.acquire().await;
-        let registry = Registry::new(&self.clients, source, secrets)?;
+        let registry = Registry::new(&self.clients, source, secrets, call.into()).await?;
         let graph = resolve::resolve(&registry, specifier, &call.pinned).await?;
         let unpacked: Vec<(Chosen, Arc<Unpacked>)> = stream::iter(graph.packages)
             .map(|chosen| async {

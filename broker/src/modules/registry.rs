@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use dormouse_crds::{broker::Auth, modules::Registry as RegistrySpec};
+use dormouse_crds::{modules::Registry as RegistrySpec, service::Auth};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::wire::Http;
 use reqwest::{
     Method, Response, StatusCode, Url,
     header::{ACCEPT, LOCATION},
@@ -12,7 +13,7 @@ use reqwest::{
 use super::packument::Packument;
 use crate::{
     Problem, ProblemKind, Secrets,
-    credential::{Credential, Scheme},
+    credential::{Authentication, Caller, Credential},
     egress::{Clients, Reach, literal},
 };
 
@@ -28,10 +29,10 @@ const REDIRECTS_MAX: usize = 5;
 const ABBREVIATED: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8";
 
 /// A registry as a spec names it, checked.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Source {
     base: Url,
-    scheme: Scheme,
+    authentication: Authentication,
 }
 
 impl Source {
@@ -39,12 +40,12 @@ impl Source {
     pub(crate) fn compile(spec: &RegistrySpec, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Self> {
         let RegistrySpec { registry, auth } = spec;
         let auth: &Auth = auth;
-        let scheme = Scheme::check(auth, "modules.auth", secrets, problems);
+        let authentication = Authentication::check("modules", auth, &[], "modules", secrets, problems);
         let base = dormouse_service::url::plain(registry);
         if base.is_none() {
             problems.push(Problem { path: "modules.registry".to_owned(), kind: ProblemKind::BaseUrl });
         }
-        Some(Self { base: base?, scheme: scheme? })
+        Some(Self { base: base?, authentication: authentication? })
     }
 }
 
@@ -56,10 +57,11 @@ pub(super) struct Registry<'a> {
 }
 
 impl<'a> Registry<'a> {
-    pub(super) fn new(clients: &'a Clients, source: &'a Source, secrets: &Secrets) -> Result<Self, ApiError> {
-        let credential = source.scheme.read(secrets).map_err(|error| {
+    pub(super) async fn new(clients: &'a Clients, source: &'a Source, secrets: &Secrets, caller: Caller<'_>) -> Result<Self, ApiError> {
+        let http = Http::new(clients.of(Reach::Private).clone());
+        let credential = source.authentication.credential(&http, secrets, caller).await.map_err(|error| {
             tracing::error!(%error, "credential of the registry");
-            unavailable(format!("the credential of the registry cannot be read: {error}"))
+            unavailable(format!("the credential of the registry cannot be had: {error}"))
         })?;
         Ok(Self { clients, base: &source.base, credential })
     }
@@ -101,8 +103,8 @@ impl<'a> Registry<'a> {
                 return Err(refused());
             }
             let mut request = self.clients.of(reach).request(Method::GET, url.clone()).header(ACCEPT, ABBREVIATED);
-            if let Some((name, value)) = self.credential.header.clone().filter(|_| own) {
-                request = request.header(name, value);
+            if own {
+                request = self.credential.apply(request);
             }
             // Its sources name the address, and perhaps more than a cell should know.
             let response = request.send().await.map_err(|error| {

@@ -6,4 +6,5 @@ mod fetch;
 mod journal;
 mod modules;
 mod process;
+mod services;
 mod world;

@@ -28,6 +28,7 @@ const GLOBALS: &[&str] = &[
     "Promise",
     "Set",
     "String",
+    "callService",
     "callTool",
     "clearTimeout",
     "console",

@@ -1,1 +1,1 @@
-include_bytes!("a1bd585449b02a7b.wasm")
+include_bytes!("a6bfe19ae0462377.wasm")

@@ -81,6 +81,8 @@ pub enum ErrorCode {
     ApprovalExpired,
     /// It was decided about the call already.
     ApprovalUsed,
+    /// There were more calls than a limit allows, for longer than this one could wait.
+    RateLimited,
     /// The events that were asked for are not kept any more.
     EventsExpired,
     /// It may have been done or not, and nobody knows.
@@ -119,7 +121,7 @@ impl ErrorCode {
             | Self::NativeAllocLimitError
             | Self::StackOverflow
             | Self::Interrupted => 422,
-            Self::SessionBusy | Self::QuotaExceeded => 429,
+            Self::SessionBusy | Self::QuotaExceeded | Self::RateLimited => 429,
             Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
             Self::NotSupported => 501,
             Self::ToolResultInvalid | Self::ModuleUnavailable | Self::OutcomeUnknown => 502,
@@ -138,7 +140,7 @@ impl ErrorCode {
     #[must_use]
     pub fn retry_after_seconds(self) -> Option<u32> {
         match self {
-            Self::SessionGone | Self::SessionBusy | Self::ShuttingDown => Some(1),
+            Self::SessionGone | Self::SessionBusy | Self::ShuttingDown | Self::RateLimited => Some(1),
             Self::CapacityExhausted | Self::StorageUnavailable => Some(5),
             _ => None,
         }

@@ -1,7 +1,8 @@
 use dormouse_crds::{
     NameRef,
-    broker::{Auth, ToolBroker, ToolBrokerSpec},
+    broker::{ToolBroker, ToolBrokerSpec},
     pool::{Encryption, KernelPoolSpec, Kms},
+    service::{Auth, AuthType},
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
@@ -173,10 +174,7 @@ fn what_is_missing_is_named() {
         (|b| b.spec.tools[0].service = "nope".to_owned(), "there is no service nope"),
         (|b| b.spec.tools[0].method = "POST".to_owned(), "does not allow POST"),
         (|b| b.spec.services[0].auth.secret_ref = None, "secretRef"),
-        (
-            |b| b.spec.services[0].auth = Auth { type_: dormouse_crds::broker::AuthType::Header, ..b.spec.services[0].auth.clone() },
-            "headerName",
-        ),
+        (|b| b.spec.services[0].auth = Auth { type_: AuthType::Header, ..b.spec.services[0].auth.clone() }, "headerName"),
     ];
     for (spoil, word) in spoils {
         let mut broker = broker();

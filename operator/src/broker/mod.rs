@@ -166,13 +166,7 @@ pub fn referring(brokers: &Store<ToolBroker>, secret: &PartialObjectMeta<Secret>
     let refers = |broker: &ToolBroker| {
         broker.namespace() == namespace
             && (storage_secret(&broker.spec.journal.pool) == name
-                || broker
-                    .spec
-                    .services
-                    .iter()
-                    .map(|service| &service.auth)
-                    .chain(broker.spec.modules.iter().map(|modules| &modules.auth))
-                    .any(|auth| auth.secret_ref.as_ref().is_some_and(|reference| reference.name == name)))
+                || validate::references(&broker.spec).is_ok_and(|needed| needed.contains_key(&name)))
     };
     brokers.state().iter().filter(|broker| refers(broker)).map(|broker| ObjectRef::from_obj(&**broker)).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dormouse_crds::{
-    broker::{Auth, AuthType, ToolBroker, ToolBrokerSpec},
+    broker::{ToolBroker, ToolBrokerSpec},
     pool::Resources,
 };
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -11,9 +11,6 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::{BrokerReason, journal::JournalLocation};
 use crate::config::Config;
-
-/// Keys that `basic` reads.
-const BASIC_KEYS: [&str; 2] = ["user", "password"];
 
 /// Why a broker cannot be built. It becomes the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,34 +76,15 @@ impl ValidBroker {
 /// An `auth` without its secretRef, which objects older than the CEL rule may have.
 pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
     let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let services = spec.services.iter().map(|service| (format!("service {}", service.name), &service.auth));
-    let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), &modules.auth));
-    for (owner, auth) in services.chain(registry) {
-        for (secret, key) in keys(&owner, auth)? {
+    let services = spec.services.iter().map(|service| (format!("service {}", service.name), service.secrets()));
+    let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), modules.auth.secrets()));
+    for (owner, secrets) in services.chain(registry) {
+        let refused = |missing| Refusal { reason: BrokerReason::InvalidSpec, message: format!("{owner}: {missing}: write it") };
+        for (secret, key) in secrets.map_err(refused)? {
             needed.entry(secret).or_default().insert(key);
         }
     }
     Ok(needed)
-}
-
-fn keys(owner: &str, auth: &Auth) -> Result<Vec<(String, String)>, Refusal> {
-    let refuse = |what: &str| Refusal { reason: BrokerReason::InvalidSpec, message: format!("{owner}: auth needs {what}") };
-    let secret = || auth.secret_ref.as_ref().ok_or_else(|| refuse("secretRef: {name: …, key: …}"));
-    match auth.type_ {
-        AuthType::None => Ok(Vec::new()),
-        AuthType::Basic => {
-            let name = secret()?.name.clone();
-            Ok(BASIC_KEYS.map(|key| (name.clone(), key.to_owned())).into())
-        }
-        AuthType::Bearer | AuthType::Header => {
-            if auth.type_ == AuthType::Header && auth.header_name.is_none() {
-                return Err(refuse("headerName"));
-            }
-            let reference = secret()?;
-            let key = reference.key.clone().ok_or_else(|| refuse("secretRef.key"))?;
-            Ok(vec![(reference.name.clone(), key)])
-        }
-    }
 }
 
 /// Checks a broker against the Secrets that it refers to; `journal` is what was found for it.

@@ -65,9 +65,16 @@ const callTool = (name, args) => {
     issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text) }, { __proto__: null, resolve, reject, failure });
   });
 };
+// A service itself, where its spec lets cells call it.
+const callService = (service, request) => {
+  if (typeof service !== 'string') throw new TypeErrorCtor('callService needs the name of a service');
+  return callTool('callService', { __proto__: null, ...request, service });
+};
+const listTools = () => callTool('tools.list');
 const tools = new ProxyCtor(create(null), {
   get(target, name) {
     if (typeof name !== 'string' || name === 'then' || name === 'toJSON') return undefined;
+    if (name === 'list') return listTools;
     return (args) => callTool(name, args);
   },
   set() { return false; },
@@ -114,5 +121,5 @@ const deliver = (id, status, answer) => {
   } else waiting.resolve(status === 2 ? undefined : answer);
 };
 
-const operationGlobals = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval: clearTimeout, clearImmediate: clearTimeout, sleep, callTool, tools };
+const operationGlobals = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval: clearTimeout, clearImmediate: clearTimeout, sleep, callTool, callService, tools };
 for (const name in operationGlobals) expose(name, operationGlobals[name]);
