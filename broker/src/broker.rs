@@ -39,6 +39,7 @@ use crate::{
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
     modules::{self, Modules},
+    sources::{self, Found},
 };
 
 /// Largest body of a call, in bytes.
@@ -57,6 +58,8 @@ pub struct Broker {
 #[derive(Debug)]
 struct Inner {
     catalog: RwLock<Arc<Catalog>>,
+    /// The spec in force, and what was found for it elsewhere. Whoever changes either holds it.
+    sources: tokio::sync::Mutex<(ToolBrokerSpec, Found)>,
     secrets: Secrets,
     http: Http,
     journal: Journal,
@@ -101,24 +104,44 @@ impl Broker {
         http: Http,
         ids: &Ids,
     ) -> Result<Self, ConfigError> {
-        let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets)?));
+        let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets, &Found::default())?));
+        let sources = tokio::sync::Mutex::new((spec.clone(), Found::default()));
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        Ok(Self { inner: Arc::new(Inner { catalog, secrets, http, journal, ledger, meters, slots, egress, modules }) })
+        Ok(Self { inner: Arc::new(Inner { catalog, sources, secrets, http, journal, ledger, meters, slots, egress, modules }) })
     }
 
-    /// Takes another spec; the journal stays.
+    /// Takes another spec, and looks for what it names elsewhere; the journal stays.
     ///
     /// # Errors
     /// Everything that is wrong with it; then the old one stays in force.
-    pub fn reconfigure(&self, spec: &ToolBrokerSpec) -> Result<(), ConfigError> {
-        let catalog = Arc::new(Catalog::compile(spec, &self.inner.secrets)?);
-        *self.inner.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
-        Ok(())
+    pub async fn reconfigure(&self, spec: &ToolBrokerSpec) -> Result<(), ConfigError> {
+        self.take(Some(spec)).await.map(drop)
+    }
+
+    /// Looks again for the tools that the spec names elsewhere. Answers what cannot be had; what was had of it stays in force.
+    ///
+    /// # Errors
+    /// What was found cannot be served together with the rest; then the old tools stay in force.
+    pub async fn look_for_tools(&self) -> Result<Vec<String>, ConfigError> {
+        self.take(None).await
+    }
+
+    async fn take(&self, other: Option<&ToolBrokerSpec>) -> Result<Vec<String>, ConfigError> {
+        let mut sources = self.inner.sources.lock().await;
+        let spec = other.unwrap_or(&sources.0);
+        let (found, missing) = sources::find(spec, &self.inner.secrets, &self.inner.http, &sources.1).await;
+        if other.is_some() || found != sources.1 {
+            let catalog = Arc::new(Catalog::compile(spec, &self.inner.secrets, &found)?);
+            let spec = spec.clone();
+            *self.inner.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+            *sources = (spec, found);
+        }
+        Ok(missing)
     }
 
     /// What may be called.

@@ -9,7 +9,8 @@ use std::{
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
     broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
-    service::{BODY_BYTES_MAX, Service as ServiceSpec},
+    service::{BODY_BYTES_MAX, Limits as LimitsSpec, Service as ServiceSpec},
+    sources::OpenApi,
 };
 use dormouse_protocol::broker::{FETCH, ToolDescription};
 use dormouse_service::url;
@@ -28,6 +29,10 @@ use crate::{
     limits::Limiter,
     modules::Source,
     path::{Pattern, Spelled, Template},
+    sources::{
+        Found,
+        openapi::{self, Operation, Shape},
+    },
     tls_client::TlsClient,
 };
 
@@ -55,7 +60,9 @@ pub(crate) struct Tool {
     pub(crate) service: Arc<Service>,
     pub(crate) approval: Option<Approval>,
     pub(crate) limits: Limiter,
-    spec: ToolSpec,
+    /// Where its arguments go, if it is an operation of OpenAPI.
+    pub(crate) shape: Option<Shape>,
+    description: ToolDescription,
 }
 
 /// A service.
@@ -111,21 +118,9 @@ impl Service {
     }
 }
 
-impl Tool {
-    fn description(&self) -> ToolDescription {
-        ToolDescription {
-            name: self.name.clone(),
-            description: self.spec.description.clone(),
-            input: self.spec.input.clone().unwrap_or_else(|| json!({"type": "object"})),
-            output: self.spec.output.clone().unwrap_or_else(|| json!({})),
-            approval: self.approval.is_some(),
-        }
-    }
-}
-
 impl Catalog {
     /// Checks everything and tells every problem at once.
-    pub(crate) fn compile(spec: &ToolBrokerSpec, secrets: &Secrets) -> Result<Self, ConfigError> {
+    pub(crate) fn compile(spec: &ToolBrokerSpec, secrets: &Secrets, found: &Found) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut services = BTreeMap::new();
         for (index, service) in spec.services.iter().enumerate() {
@@ -140,6 +135,14 @@ impl Catalog {
             name(&tool.name, &path, tools.contains_key(&tool.name), &mut problems);
             if let Some(compiled) = compile_tool(tool, &path, &services, &mut problems) {
                 tools.insert(tool.name.clone(), Arc::new(compiled));
+            }
+        }
+        for (index, source) in spec.openapi.iter().enumerate() {
+            let Some(document) = found.document(source) else { continue };
+            for tool in compile_document(source, document, &format!("openapi[{index}]"), &services, &mut problems) {
+                let path = format!("openapi[{index}].{}", tool.name);
+                name(&tool.name, &path, tools.contains_key(&tool.name), &mut problems);
+                tools.insert(tool.name.clone(), Arc::new(tool));
             }
         }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
@@ -159,7 +162,7 @@ impl Catalog {
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
-        self.tools.values().map(|tool| tool.description()).collect()
+        self.tools.values().map(|tool| tool.description.clone()).collect()
     }
 }
 
@@ -281,10 +284,73 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         input: input?,
         output: output?,
         service: service?.clone(),
-        approval,
         limits: Limiter::new(&spec.limits),
-        spec: spec.clone(),
+        shape: None,
+        description: ToolDescription {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            input: spec.input.clone().unwrap_or_else(|| json!({"type": "object"})),
+            output: spec.output.clone().unwrap_or_else(|| json!({})),
+            approval: approval.is_some(),
+        },
+        approval,
     })
+}
+
+/// The tools of a document: its operations that the service allows.
+fn compile_document(
+    source: &OpenApi,
+    document: &Value,
+    path: &str,
+    services: &BTreeMap<String, Arc<Service>>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Tool> {
+    let Some(service) = services.get(&source.service) else {
+        problems.push(Problem { path: format!("{path}.service"), kind: ProblemKind::UnknownService(source.service.clone()) });
+        return Vec::new();
+    };
+    let include: Vec<Pattern> = source.include.iter().map(|text| Pattern::of_names(text)).collect();
+    let (operations, mut left_out) = match openapi::operations(document, &include) {
+        Ok(read) => read,
+        Err(error) => {
+            problems.push(Problem { path: format!("{path}.document"), kind: ProblemKind::Document(error.to_string()) });
+            return Vec::new();
+        }
+    };
+    let mut tools = Vec::new();
+    for operation in operations {
+        let Operation { name, description, method, path: template, input, output, shape } = operation;
+        let fixed = !template.contains('{');
+        if !service.methods.contains(&method) || (fixed && !service.allows_path(&template)) {
+            continue;
+        }
+        let (service, approval) = (source.service.clone(), source.approval.clone());
+        let spec = ToolSpec {
+            name,
+            description,
+            service,
+            method,
+            path: template,
+            input: Some(input),
+            output: None,
+            timeout_ms: source.timeout_ms,
+            approval,
+            limits: LimitsSpec::default(),
+        };
+        // What is wrong with one operation does not stop the others.
+        let mut wrong = Vec::new();
+        let compiled = compile_tool(&spec, &spec.name, services, &mut wrong);
+        left_out.extend(wrong.iter().map(ToString::to_string));
+        tools.extend(compiled.map(|tool| Tool {
+            shape: Some(shape),
+            description: ToolDescription { output, ..tool.description.clone() },
+            ..tool
+        }));
+    }
+    if !left_out.is_empty() {
+        tracing::warn!(openapi = source.name, ?left_out, "operations that cannot be tools");
+    }
+    tools
 }
 
 /// Compiles a schema that refers to nothing outside itself, with patterns that match in linear time: what they match is a tenant's.

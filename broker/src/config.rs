@@ -77,6 +77,9 @@ pub enum ProblemKind {
     /// An expression is none.
     #[error("not a CEL expression that can be used: {0}")]
     Expression(String),
+    /// A document that tools cannot be made of.
+    #[error("{0}")]
+    Document(String),
     /// A limit is zero or too large.
     #[error("must be between 1 and {0}")]
     Limit(u64),

@@ -417,7 +417,8 @@ fn sensitive(value: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn usable_name(name: &str) -> Option<HeaderName> {
+/// A header's name, unless it carries the request itself.
+pub(crate) fn usable_name(name: &str) -> Option<HeaderName> {
     name.parse::<HeaderName>().ok().filter(|name| !RESERVED_HEADERS.contains(&name.as_str()))
 }
 

@@ -8,7 +8,7 @@ use dormouse_service::wire::{Http, SendError};
 use jsonschema::Validator;
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use crate::{
     credential::{Credential, CredentialError},
     egress::{Reach, Resolver},
     redact::Redactor,
+    sources::openapi::{BODY, Shape},
 };
 
 /// How much of a failed answer's body is read, in bytes.
@@ -202,6 +203,7 @@ fn get() -> String {
 pub(crate) struct Request {
     pub(crate) method: Method,
     url: Url,
+    headers: HeaderMap,
     body: Option<Vec<u8>>,
 }
 
@@ -217,10 +219,28 @@ impl Request {
         for name in tool.path.arguments() {
             args.remove(name);
         }
+        if let Some(shape) = &tool.shape {
+            return Self::of_operation(tool, shape, &path, args);
+        }
         if matches!(tool.method, Method::GET | Method::HEAD | Method::DELETE) {
             return Self::new(&tool.service, tool.method.clone(), &path, &args, None);
         }
         Self::new(&tool.service, tool.method.clone(), &path, &Map::new(), Some(&Value::Object(args)))
+    }
+
+    /// An operation of OpenAPI says where each argument goes.
+    fn of_operation(tool: &Tool, shape: &Shape, path: &str, mut args: Map<String, Value>) -> Result<Self, ApiError> {
+        let body = args.remove(BODY).filter(|_| shape.body);
+        let mut headers = HeaderMap::new();
+        for (argument, name) in &shape.headers {
+            let Some(value) = args.remove(argument).filter(|value| !value.is_null()) else { continue };
+            let value = scalar(&value).and_then(|text| HeaderValue::from_str(&text).ok());
+            let value = value.ok_or_else(|| invalid(&format!("/{argument}"), "a header is one line of text"))?;
+            headers.insert(name, value);
+        }
+        args.retain(|name, _| shape.query.contains(name));
+        let request = Self::new(&tool.service, tool.method.clone(), path, &args, body.as_ref())?;
+        Ok(Self { headers, ..request })
     }
 
     /// What `callService` says.
@@ -256,7 +276,7 @@ impl Request {
             let message = format!("the request is larger than the service's requestBytesMax of {}", service.request_bytes_max);
             return Err(invalid("", &message));
         }
-        Ok(Self { method, url, body })
+        Ok(Self { method, url, headers: HeaderMap::new(), body })
     }
 
     async fn attempt(&self, http: &Http, service: &Service, call: &ToolCall, credential: &Credential) -> Result<Value, Failure> {
@@ -264,6 +284,7 @@ impl Request {
             .client()
             .request(self.method.clone(), self.url.clone())
             .header(ACCEPT, "application/json, */*;q=0.5")
+            .headers(self.headers.clone())
             .header(IDEMPOTENCY_KEY, idempotency_key(call));
         if let Some(body) = &self.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());

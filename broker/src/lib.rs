@@ -30,6 +30,7 @@ mod path;
 mod process;
 mod redact;
 mod secrets;
+mod sources;
 mod tls_client;
 
 pub use broker::Broker;

@@ -157,6 +157,16 @@ impl Pattern {
         Ok(Self(decode(text)))
     }
 
+    /// A pattern of names, in which nothing is encoded.
+    pub(crate) fn of_names(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Whether it matches a name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.covers(name)
+    }
+
     /// Whether it matches a path, both decoded once: servers may see either form.
     pub(crate) fn matches(&self, path: &Spelled<'_>) -> bool {
         self.covers(&path.once)

@@ -21,6 +21,8 @@ use crate::{Broker, ConfigError, JournalStore, Secrets};
 
 /// How often the configuration is looked at.
 const CONFIG_CHECK: Duration = Duration::from_secs(5);
+/// How often it is looked for the tools that the spec names elsewhere, when all of them were had.
+const SOURCES_CHECK: Duration = Duration::from_secs(300);
 /// How long the end waits for a probe of the store that is under way.
 const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -43,6 +45,9 @@ pub struct Args {
     /// Folder with a file <secret>/<key> for every key of every Secret.
     #[arg(long, env = "DORMOUSE_SECRETS_DIR", default_value = "/etc/dormouse/secrets")]
     pub secrets_dir: PathBuf,
+    /// Folder with a file <config map>/<key> for every document that is in one.
+    #[arg(long, env = "DORMOUSE_CONFIG_MAPS_DIR", default_value = "/etc/dormouse/config-maps")]
+    pub config_maps_dir: PathBuf,
     /// Namespace of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAMESPACE")]
     pub namespace: String,
@@ -110,8 +115,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
     let probe = tokio::spawn(probe_journal(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
+    let look = tokio::spawn(broker.clone().keep_looking());
     broker.serve_within(Memory::of_process(&args.memory), listener, tls, shutdown).await;
     follow.abort();
+    look.abort();
     // Cut off, it would leave objects in the store.
     let _ = tokio::time::timeout(LAST_PROBE_TIMEOUT, probe).await;
     Ok(())
@@ -124,13 +131,16 @@ async fn first_config(
     gate: &Gate,
     shutdown: &CancellationToken,
 ) -> Result<Option<(Broker, String)>, ConfigError> {
-    let secrets = Secrets::directory(&args.secrets_dir);
+    let secrets = Secrets::directory(&args.secrets_dir).with_config_maps_in(&args.config_maps_dir);
     loop {
         let made = read(&args.config).and_then(|text| {
             let spec = yaml_serde::from_str::<ToolBrokerSpec>(&text)?;
             let broker = Broker::with_journal(&spec, secrets.clone(), metrics, journal.clone())?;
             Ok((broker, text))
         });
+        if let Ok((broker, _)) = &made {
+            broker.look_now().await;
+        }
         match made {
             Ok(made) => {
                 gate.ready();
@@ -142,6 +152,31 @@ async fn first_config(
         tokio::select! {
             () = shutdown.cancelled() => return Ok(None),
             () = tokio::time::sleep(CONFIG_CHECK) => {}
+        }
+    }
+}
+
+impl Broker {
+    /// Looks for the tools that the spec names elsewhere, and says what cannot be had.
+    pub async fn look_now(&self) -> bool {
+        match self.look_for_tools().await {
+            Ok(missing) => {
+                missing.iter().for_each(|missing| tracing::warn!(missing, "tools are missing"));
+                missing.is_empty()
+            }
+            Err(error) => {
+                tracing::error!(%error, "what was found cannot be served; the old tools stay in force");
+                false
+            }
+        }
+    }
+
+    /// The same for ever: soon again while something is missing.
+    pub async fn keep_looking(self) {
+        let mut wait = CONFIG_CHECK;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = if self.look_now().await { SOURCES_CHECK } else { (wait * 2).min(SOURCES_CHECK) };
         }
     }
 }
@@ -165,7 +200,11 @@ async fn follow_config(path: PathBuf, broker: Broker, mut in_force: String, gate
             continue;
         }
         let parsed = yaml_serde::from_str::<ToolBrokerSpec>(&text).map_err(ConfigError::from);
-        match parsed.and_then(|spec| broker.reconfigure(&spec)) {
+        let taken = match parsed {
+            Ok(spec) => broker.reconfigure(&spec).await,
+            Err(error) => Err(error),
+        };
+        match taken {
             Ok(()) => {
                 gate.ready();
                 tracing::info!(tools = broker.tools().len(), "the new configuration is in force");

@@ -1,11 +1,12 @@
-//! Where the values of Secrets come from.
+//! Where the values of Secrets and ConfigMaps come from.
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
-/// Values of Secrets: a folder with a file `<secret>/<key>` each, or memory. Every use reads again, so a rotated value is in use at once.
+/// Values of Secrets, and of ConfigMaps: a folder with a file `<name>/<key>` each, or memory. Every use reads again, so a rotated value is in use at once.
 #[derive(Clone)]
 pub struct Secrets {
     source: Arc<Source>,
+    config_maps: Arc<Source>,
 }
 
 enum Source {
@@ -62,26 +63,35 @@ impl Secrets {
     /// The files `<directory>/<secret>/<key>`.
     #[must_use]
     pub fn directory(directory: impl Into<PathBuf>) -> Self {
-        Self { source: Arc::new(Source::Directory(directory.into())) }
+        Self { source: Arc::new(Source::Directory(directory.into())), config_maps: Arc::new(Source::none()) }
+    }
+
+    /// The same, with ConfigMaps from the files `<directory>/<config map>/<key>`.
+    #[must_use]
+    pub fn with_config_maps_in(self, directory: impl Into<PathBuf>) -> Self {
+        Self { config_maps: Arc::new(Source::Directory(directory.into())), ..self }
+    }
+
+    /// The same, with these ConfigMaps, by name and key.
+    #[must_use]
+    pub fn with_config_maps(self, values: BTreeMap<String, BTreeMap<String, Vec<u8>>>) -> Self {
+        Self { config_maps: Arc::new(Source::Memory(values)), ..self }
     }
 
     /// Values by Secret and key.
     #[must_use]
     pub fn memory(values: BTreeMap<String, BTreeMap<String, Vec<u8>>>) -> Self {
-        Self { source: Arc::new(Source::Memory(values)) }
+        Self { source: Arc::new(Source::Memory(values)), config_maps: Arc::new(Source::none()) }
     }
 
     /// One value as it is.
     pub(crate) fn bytes(&self, secret: &str, key: &str) -> Result<Vec<u8>, SecretError> {
-        let missing = || SecretError::Missing { secret: secret.to_owned(), key: key.to_owned() };
-        match self.source.as_ref() {
-            Source::Memory(values) => values.get(secret).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing),
-            Source::Directory(_) if !is_file_name(secret) || !is_file_name(key) => Err(missing()),
-            Source::Directory(directory) => std::fs::read(directory.join(secret).join(key)).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => missing(),
-                _ => SecretError::Unreadable { secret: secret.to_owned(), key: key.to_owned(), source },
-            }),
-        }
+        self.source.read(secret, key)
+    }
+
+    /// One value of a ConfigMap, as it is.
+    pub(crate) fn config_map(&self, name: &str, key: &str) -> Result<Vec<u8>, SecretError> {
+        self.config_maps.read(name, key)
     }
 
     /// One value as text, without the newline that editors put at the end.
@@ -93,6 +103,24 @@ impl Secrets {
             return Err(SecretError::NotAHeaderValue { secret: secret.to_owned(), key: key.to_owned() });
         }
         Ok(text.to_owned())
+    }
+}
+
+impl Source {
+    fn none() -> Self {
+        Self::Memory(BTreeMap::new())
+    }
+
+    fn read(&self, name: &str, key: &str) -> Result<Vec<u8>, SecretError> {
+        let missing = || SecretError::Missing { secret: name.to_owned(), key: key.to_owned() };
+        match self {
+            Self::Memory(values) => values.get(name).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing),
+            Self::Directory(_) if !is_file_name(name) || !is_file_name(key) => Err(missing()),
+            Self::Directory(directory) => std::fs::read(directory.join(name).join(key)).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => missing(),
+                _ => SecretError::Unreadable { secret: name.to_owned(), key: key.to_owned(), source },
+            }),
+        }
     }
 }
 

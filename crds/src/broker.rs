@@ -9,6 +9,7 @@ use crate::{
     egress::BrokerEgress,
     modules::Registry,
     service::{Limits, Service},
+    sources::OpenApi,
 };
 
 /// Desired state of a broker.
@@ -52,6 +53,13 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub tools: Vec<Tool>,
+    /// OpenAPI documents whose operations are tools, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub openapi: Vec<OpenApi>,
     /// Where it is written down which calls were made.
     #[serde(default)]
     pub journal: Journal,
@@ -206,7 +214,7 @@ fn default_timeout_ms() -> u64 {
 }
 
 #[cfg(feature = "kubernetes")]
-fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(crate) fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 

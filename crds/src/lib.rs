@@ -13,6 +13,7 @@ pub mod pool;
 mod rules;
 pub mod service;
 pub mod session;
+pub mod sources;
 pub mod url;
 #[cfg(feature = "kubernetes")]
 mod yaml;

@@ -160,6 +160,20 @@ pub(crate) fn call_limits() -> Value {
     }))
 }
 
+pub(crate) fn document() -> Value {
+    rules([
+        rule(
+            "[has(self.inline), has(self.configMapRef), has(self.url)].filter(it, it).size() == 1",
+            "document: write one of inline, configMapRef and url",
+        ),
+        rule(
+            "!has(self.configMapRef) || has(self.configMapRef.key)",
+            "configMapRef needs a key: write the key of the ConfigMap that holds the document",
+        ),
+        rule("!has(self.url) || self.url.matches('^https?://')", "url: write an http:// or https:// URL"),
+    ])
+}
+
 pub(crate) fn breaker() -> Value {
     rules([
         between("failures", 0, u64::from(LIMIT_MAX), "failures in a row; 0 for none"),

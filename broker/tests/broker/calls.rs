@@ -111,7 +111,7 @@ async fn a_slow_or_absent_service_is_a_typed_failure() {
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
-    broker.reconfigure(&crate::world::spec(&format!("http://{address}"))).unwrap();
+    broker.reconfigure(&crate::world::spec(&format!("http://{address}"))).await.unwrap();
     let error = failure(&broker, call(2, "getWidget", json!({"id": "argument"}))).await;
     assert_eq!(error.code, ErrorCode::ToolResultInvalid);
     assert!(!error.message.contains("argument") && !error.message.contains(&address.port().to_string()), "{error:?}");
@@ -146,7 +146,7 @@ async fn an_unsafe_call_whose_connection_breaks_after_it_was_sent_has_an_unknown
     let half: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"id\"";
     for (number, said) in [(1, &b""[..]), (3, half)] {
         let (base, taken) = breaks_off(said).await;
-        broker.reconfigure(&crate::world::spec(&base)).unwrap();
+        broker.reconfigure(&crate::world::spec(&base)).await.unwrap();
         let error = failure(&broker, call(number, "make", json!({"kind": "big"}))).await;
         assert_eq!((error.code, error.retryable), (ErrorCode::OutcomeUnknown, false), "{error:?}");
         assert!(error.message.contains("may or may not"), "{error:?}");
@@ -155,11 +155,11 @@ async fn an_unsafe_call_whose_connection_breaks_after_it_was_sent_has_an_unknown
         assert_eq!(read.code, ErrorCode::ToolResultInvalid, "what changes nothing has no outcome that matters: {read:?}");
     }
     let (base, taken) = breaks_off(b"").await;
-    broker.reconfigure(&crate::world::spec(&base)).unwrap();
+    broker.reconfigure(&crate::world::spec(&base)).await.unwrap();
     failure(&broker, call(6, "keyed", json!({"kind": "big"}))).await;
     assert_eq!(taken.load(Ordering::SeqCst), 3, "a service that knows the key gets it again, as often as `retries` says");
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    broker.reconfigure(&crate::world::spec(&format!("http://{closed}/base/"))).unwrap();
+    broker.reconfigure(&crate::world::spec(&format!("http://{closed}/base/"))).await.unwrap();
     let error = failure(&broker, call(5, "make", json!({"kind": "big"}))).await;
     assert_eq!(error.code, ErrorCode::ToolResultInvalid, "nobody has seen it: {error:?}");
 }

@@ -170,7 +170,7 @@ async fn what_no_rule_holds_is_not_connected_to() {
     }
     let nothing = FetchCall { allow: Vec::new(), ..fetch(100, get(format!("{}/echo", web.url()))) };
     assert_eq!(outcome(&broker, nothing).await.unwrap_err().code, ErrorCode::EgressDenied, "the session allows nothing");
-    broker.reconfigure(&spec(&web.url())).unwrap();
+    broker.reconfigure(&spec(&web.url())).await.unwrap();
     let by_session = fetch(101, get(format!("{}/echo", web.url())));
     assert_eq!(outcome(&broker, by_session).await.unwrap_err().code, ErrorCode::EgressDenied, "nor does a broker without rules");
     assert!(web.seen().is_empty());
@@ -235,7 +235,7 @@ async fn failures_of_the_network_have_nodes_names() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut spec = spec(&web.url());
     spec.egress = serde_json::from_value(json!({"allow": [{"host": "127.0.0.1:*", "private": true}, {"host": "*"}]})).unwrap();
-    broker.reconfigure(&spec).unwrap();
+    broker.reconfigure(&spec).await.unwrap();
     assert_eq!(failure(&broker, get(format!("http://{free}/"))).await.code, "ECONNREFUSED");
     let unknown = outcome(&broker, fetch(2, get("http://no-such-host.invalid/".to_owned()))).await.unwrap();
     assert!(matches!(unknown, FetchOutcome::Failed(failure) if failure.code == "ENOTFOUND"));

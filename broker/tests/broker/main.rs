@@ -5,6 +5,7 @@ mod calls;
 mod fetch;
 mod journal;
 mod modules;
+mod openapi;
 mod process;
 mod services;
 mod world;

@@ -33,18 +33,25 @@ pub(super) async fn start(
     tasks: &TaskTracker,
 ) -> anyhow::Result<DevTools> {
     let documents = sessions::read(files, namespace)?;
-    let mut values: BTreeMap<String, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
+    let (mut values, mut config_maps): (BTreeMap<_, _>, BTreeMap<_, _>) = Default::default();
     for document in &documents {
-        if let Document::Secret(metadata, secret) = document {
-            values.insert(metadata.name.clone(), secret.clone());
+        match document {
+            Document::Secret(metadata, secret) => drop(values.insert(metadata.name.clone(), secret.clone())),
+            Document::ConfigMap(metadata, data) => {
+                let data = data.iter().map(|(key, text)| (key.clone(), text.clone().into_bytes())).collect();
+                config_maps.insert(metadata.name.clone(), data);
+            }
+            Document::Broker(..) | Document::Session(..) => {}
         }
     }
-    let secrets = Secrets::memory(values);
+    let secrets = Secrets::memory(values).with_config_maps(config_maps);
     let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
         let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal.clone()))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
+        broker.look_now().await;
+        tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;
         let address = listener.local_addr()?.to_string();

@@ -1,5 +1,7 @@
 //! What a ToolBroker becomes: pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dormouse_crds::labels::{BROKER, COMPONENT};
 use dormouse_protocol::broker::BROKER_PORT;
 use k8s_openapi::api::{
@@ -24,6 +26,7 @@ const CONFIG_DIR: &str = "/etc/dormouse/config";
 const CONFIG_KEY: &str = "broker.yaml";
 /// Below it each Secret has a folder.
 const SECRETS_DIR: &str = "/etc/dormouse/secrets";
+const CONFIG_MAPS_DIR: &str = "/etc/dormouse/config-maps";
 /// Annotation of the pods: what they were started with.
 pub const CONFIG_HASH: &str = "dormouse.dev/config-hash";
 const COMPONENT_BROKER: &str = "broker";
@@ -119,6 +122,13 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
         volumes.push(json!({ "name": volume, "secret": { "secretName": name, "items": items, "defaultMode": r::SECRET_MODE } }));
         mounts.push(json!({ "name": volume, "mountPath": format!("{SECRETS_DIR}/{name}"), "readOnly": true }));
     }
+    for (index, (name, keys)) in config_maps(broker).into_iter().enumerate() {
+        // Optional: without a document the broker serves its other tools, and takes the document up when it comes.
+        let items: Vec<Value> = keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
+        let volume = format!("config-map-{index}");
+        volumes.push(json!({ "name": volume, "configMap": { "name": name, "items": items, "optional": true } }));
+        mounts.push(json!({ "name": volume, "mountPath": format!("{CONFIG_MAPS_DIR}/{name}"), "readOnly": true }));
+    }
     serde_json::from_value(json!({
         "metadata": metadata(broker),
         "spec": {
@@ -141,11 +151,21 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
     }))
 }
 
+/// The keys of ConfigMaps that the spec names, by name.
+fn config_maps(broker: &ValidBroker) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut named: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for reference in broker.spec.openapi.iter().filter_map(|source| source.document.config_map_ref.as_ref()) {
+        named.entry(&reference.name).or_default().extend(reference.key.as_deref());
+    }
+    named
+}
+
 fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
         r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
         r::env("DORMOUSE_SECRETS_DIR", SECRETS_DIR),
+        r::env("DORMOUSE_CONFIG_MAPS_DIR", CONFIG_MAPS_DIR),
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
         r::env("DORMOUSE_NAME", &broker.name),
         r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{BROKER_PORT}")),
@@ -183,7 +203,8 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
     let registry = broker.spec.modules.iter().flat_map(|modules| modules.auth.urls().chain([modules.registry.as_str()]));
     let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
     let mut peers = Vec::new();
-    for (named, _) in journal.chain(services).chain(registry).map(egress_to).chain(fetches.then(|| (everywhere(), 0))) {
+    let documents = broker.spec.openapi.iter().filter_map(|source| source.document.url.as_deref());
+    for (named, _) in journal.chain(services).chain(registry).chain(documents).map(egress_to).chain(fetches.then(|| (everywhere(), 0))) {
         for peer in named {
             if !peers.contains(&peer) {
                 peers.push(peer);

@@ -1,0 +1,66 @@
+//! Tools from elsewhere: descriptions of them that others wrote.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "kubernetes")]
+use crate::rules;
+use crate::{
+    KeyRef,
+    broker::{Approval, TOOL_TIMEOUT_MS_DEFAULT},
+};
+
+/// An OpenAPI document, 3.0 or 3.1: each of its operations that the service allows is a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OpenApi {
+    /// Name, for messages.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
+    pub name: String,
+    /// The service that the operations are of; its `baseUrl` stands for the document's `servers`.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
+    pub service: String,
+    /// Where the document is.
+    pub document: DocumentSource,
+    /// Which operations, by `operationId`; `*` matches any run of characters.
+    #[serde(default = "all")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 256))))]
+    pub include: Vec<String>,
+    /// Whether a person has to agree to a call first, as of a tool.
+    #[serde(default, skip_serializing_if = "Approval::is_never")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    pub approval: Approval,
+    /// Milliseconds that a call may take.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+}
+
+/// Where a document is: one of them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::document())))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct DocumentSource {
+    /// Here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::json_schema"))]
+    pub inline: Option<serde_json::Value>,
+    /// In a ConfigMap of the namespace, as JSON or YAML; the key is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<KeyRef>,
+    /// At this `http` or `https` URL, as JSON or YAML; asked for without credentials, and again every few minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub url: Option<String>,
+}
+
+/// Largest document, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+
+fn all() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+fn default_timeout_ms() -> u64 {
+    TOOL_TIMEOUT_MS_DEFAULT
+}
