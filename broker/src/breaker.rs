@@ -2,11 +2,12 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use dormouse_crds::service::Breaker as BreakerSpec;
 use dormouse_protocol::{ApiError, ErrorCode};
+use tokio::time::Instant;
 
 /// Counts failures in a row. Closed: the service is asked. Open: it is not, until its time is over; then one call goes, on which it depends.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use base64::Engine as _;
@@ -19,6 +19,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::{Problem, ProblemKind, SecretError, Secrets, path, redact::Redactor};
 

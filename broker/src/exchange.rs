@@ -1,6 +1,6 @@
 //! One HTTP request to a service, and what came of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
@@ -12,6 +12,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use crate::{
     Secrets,
@@ -108,7 +109,7 @@ impl Exchange<'_> {
     /// Whatever the service makes of it, and that it is left in peace.
     pub(crate) async fn run(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
         let deadline = Instant::now() + self.timeout;
-        let value = tokio::time::timeout_at(deadline.into(), self.attempts(http, secrets, call, deadline)).await.unwrap_or_else(|_| {
+        let value = tokio::time::timeout_at(deadline, self.attempts(http, secrets, call, deadline)).await.unwrap_or_else(|_| {
             self.service.breaker.failed();
             let message = format!("the service did not answer within {} ms", self.timeout.as_millis());
             Err(ApiError::new(ErrorCode::TimeoutError, message))

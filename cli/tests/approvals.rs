@@ -188,3 +188,18 @@ async fn cells_list_the_tools_and_call_a_service_that_lets_them() {
     let closed = dev.command(&["eval", "--session", "agent", "await callService('other', { path: '/pay' })"], "");
     assert!(closed.err.contains("ToolNotFound"), "{}{}", closed.out, closed.err);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_waits_asleep_can_be_interrupted() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let run = begin(&dev, "await tools.pay({ to: 'e', amount: 1 })", "waits").await;
+    asleep(&dev).await;
+    let interrupted = http().post(format!("{}{SESSION}/interrupt", dev.server)).send().await.unwrap();
+    assert_eq!(interrupted.status().as_u16(), 202);
+    let ended = get(&dev, &format!("{run}?waitSeconds=30")).await;
+    assert_eq!((&ended["state"], &ended["error"]["code"]), (&json!("Cancelled"), &json!("Interrupted")), "{ended}");
+    assert!(dev.command(&["eval", "--session", "agent", "1 + 1"], "").out.contains('2'), "the session goes on");
+    assert!(paid.lock().unwrap().is_empty());
+}

@@ -177,18 +177,23 @@ pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, 
     }
 }
 
-/// Ends the running cell of a session; of one that is not live there is none.
+/// Ends the running cell of a session. A cell may await while its session sleeps: then it is woken for that. One that never ran awaits nothing.
 pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
     let record = router.find(key).await?;
-    let Some(route) = router.placed(&record, 0) else { return Ok(()) };
-    match router.kernels().interrupt(&route.pod, &route.assignment()).await {
-        Ok(()) => Ok(()),
-        Err(KernelError::Refused(refusal)) if refusal.code != ErrorCode::SessionGone => Err(refusal),
-        // No process, no running cell.
-        Err(KernelError::Refused(_) | KernelError::Unreachable(_)) => Ok(()),
-        Err(error @ (KernelError::Lost(_) | KernelError::CutOff | KernelError::Garbled(_))) => {
-            tracing::warn!(session = %key, %error, "an interrupt may not have arrived");
-            Err(ApiError::new(ErrorCode::SessionGone, "the session's kernel pod did not confirm the interrupt: send it again"))
+    if record.status.placement.is_none() && record.status.snapshot.is_none() {
+        return Ok(());
+    }
+    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+    loop {
+        let route = router.place(key, &mut journey).await?;
+        match router.kernels().interrupt(&route.pod, &route.assignment()).await {
+            Ok(()) => return Ok(()),
+            // A second one might meet the cell behind the one that was meant.
+            Err(error @ (KernelError::Lost(_) | KernelError::CutOff | KernelError::Garbled(_))) => {
+                tracing::warn!(session = %key, %error, "an interrupt may not have arrived");
+                return Err(ApiError::new(ErrorCode::SessionGone, "the session's kernel pod did not confirm the interrupt: send it again"));
+            }
+            Err(error) => router.failed(&mut journey, &route, error).await?,
         }
     }
 }

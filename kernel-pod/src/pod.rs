@@ -256,17 +256,16 @@ impl Pod {
         self.ask(&assignment, |reply| Message::Migrate(Box::new(assignment.clone()), dry_run, reply)).await
     }
 
-    /// Ends the running cell with `Interrupted`. Does nothing when none runs.
+    /// Ends the running cell with `Interrupted`, also one that awaits while the session sleeps. Does nothing when none runs.
     ///
     /// # Errors
-    /// The session is not here.
+    /// The session is not here, or cannot be woken.
     pub async fn interrupt(&self, assignment: Assignment) -> Result<(), ApiError> {
         self.admit(&assignment)?;
-        match self.shared.registry.get(&assignment.uid) {
-            None => Ok(()),
-            Some(handle) if handle.control.interrupt() => Ok(()),
-            Some(_) => self.ask(&assignment, |reply| Message::Interrupt(Box::new(assignment.clone()), reply)).await,
+        if self.shared.registry.get(&assignment.uid).is_some_and(|handle| handle.control.interrupt()) {
+            return Ok(());
         }
+        self.ask(&assignment, |reply| Message::Interrupt(Box::new(assignment.clone()), reply)).await
     }
 
     /// Drops the session without a commit. A session that is not here is forgotten already. Allowed while draining.

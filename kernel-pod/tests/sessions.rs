@@ -128,6 +128,23 @@ async fn an_error_names_the_users_line() {
     assert!(error.stack.contains("cell-1.ts:3:"), "{}", error.stack);
 }
 
+/// Its process was lost while it awaited: what is stored awaits still, and nobody has woken it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_awaits_while_its_session_sleeps_can_be_interrupted() {
+    let world = World::default();
+    let (first, second) = (world.pod("a"), world.pod("b"));
+    let session = assign(&first, "u1", 1);
+    let running = tokio::spawn({
+        let (pod, session) = (first.clone(), session.clone());
+        async move { eval(&pod, &session, "await callTool('slow', {})").await }
+    });
+    until(&first, "u1", |report| report.state == State::WaitingForTool).await;
+    running.abort();
+    let session = assign(&second, "u1", 2);
+    second.interrupt(session.clone()).await.unwrap();
+    assert_eq!(value(&second, &session, "1 + 1").await, json!(2));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_awaiting_cell_can_be_interrupted() {
     let world = World::default();

@@ -50,8 +50,12 @@ impl Actor {
                 self.answer_report(reply, result);
             }
             Message::Interrupt(_, reply) => {
-                self.interrupt_awaiting().await;
-                let _ = reply.send(Ok(()));
+                // A session sleeps while its cell waits for a person, and what was stored of one whose process is gone may await something, too.
+                let live = if self.phase.is_live() { Ok(()) } else { self.ensure_live().await.map(drop) };
+                if live.is_ok() {
+                    self.interrupt_awaiting().await;
+                }
+                let _ = reply.send(self.settle_answer(live));
             }
             Message::Forget(assignment, reply) => match self.adopt(&assignment) {
                 Ok(()) => self.leave_as(Leave::Forgotten(reply)),

@@ -26,6 +26,9 @@ use crate::{
 /// When a connection to nobody is given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long what nobody hears may take to be said.
+const ANSWER_MAX: Duration = Duration::from_secs(180);
+
 /// When a connection on which nothing comes is given up.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -157,8 +160,8 @@ impl Cable {
             Fate::ReplyLost { before } => {
                 sleep(Duration::from_millis(before)).await;
                 if let Ok(answer) = handled(&node, routes, request).await {
-                    // What is to be done is done, whoever may hear of it.
-                    let _ = answer.bytes().await;
+                    // What is to be done is done, whoever may hear of it; an answer without an end has nothing left to do.
+                    tokio::spawn(tokio::time::timeout(ANSWER_MAX, answer.bytes()));
                 }
                 Err(lost("the connection was reset"))
             }
