@@ -199,7 +199,7 @@ async fn a_cell_that_waits_asleep_can_be_interrupted() {
     let interrupted = http().post(format!("{}{SESSION}/interrupt", dev.server)).send().await.unwrap();
     assert_eq!(interrupted.status().as_u16(), 202);
     let ended = get(&dev, &format!("{run}?waitSeconds=30")).await;
-    assert_eq!((&ended["state"], &ended["error"]["code"]), (&json!("Cancelled"), &json!("Interrupted")), "{ended}");
+    assert_eq!((&ended["state"], &ended["result"]["error"]["code"]), (&json!("Cancelled"), &json!("Interrupted")), "{ended}");
     assert!(dev.command(&["eval", "--session", "agent", "1 + 1"], "").out.contains('2'), "the session goes on");
     assert!(paid.lock().unwrap().is_empty());
 }
