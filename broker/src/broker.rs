@@ -166,8 +166,8 @@ impl Broker {
                 return Ok(Arc::new(answer));
             }
         };
-        // A tool that is not there has no effect either. What somebody agreed to is made once, whatever its method.
-        let patience = callee.filter(|callee| agreed || !callee.is_safe(&call.args)).map(|callee| Patience {
+        // A tool that is not there has no effect either, nor has what cannot be made. What somebody agreed to is made once, whatever its method.
+        let patience = callee.filter(|callee| agreed || !callee.check(&call.args).unwrap_or(true)).map(|callee| Patience {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
@@ -283,7 +283,7 @@ impl Broker {
             ApiError::new(ErrorCode::RateLimited, message)
         };
         let places = tokio::time::timeout(timeout, places).await.map_err(limited)?;
-        let result = callee.make(&self.inner.http, &self.inner.secrets, call, timeout).await;
+        let result = callee.make(&self.inner.http, &self.inner.secrets, call).await;
         drop(places);
         tracing::info!(
             tool = call.tool,

@@ -1,17 +1,21 @@
-//! What a call names: a tool, a service itself, or the list of tools.
+//! What a call names: a tool of whatever kind, a service itself, or the list of tools.
 
 use std::{sync::Arc, time::Duration};
 
 use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
-use serde_json::Value;
+use jsonschema::Validator;
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
 
 use crate::{
     Secrets,
     approval::Approval,
     catalog::{Service, Tool},
-    exchange::{Exchange, Request},
+    credential::Caller,
+    exchange::{self, Exchange, Form, Request},
     limits::Permit,
+    sources::mcp,
 };
 
 /// The call that lists the tools.
@@ -32,6 +36,7 @@ pub(crate) enum Callee {
     Tool(Arc<Tool>),
     /// One that may be called so.
     Service(Arc<Service>),
+    Mcp(Arc<McpTool>),
     List,
 }
 
@@ -41,6 +46,7 @@ impl Callee {
         match self {
             Self::Tool(tool) => Some(&tool.service),
             Self::Service(service) => Some(service),
+            Self::Mcp(tool) => Some(&tool.server.service),
             Self::List => None,
         }
     }
@@ -50,6 +56,7 @@ impl Callee {
         match self {
             Self::Tool(tool) => tool.approval.as_ref(),
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
+            Self::Mcp(tool) => tool.server.approval.as_ref(),
             Self::List => None,
         }
     }
@@ -59,32 +66,29 @@ impl Callee {
         match self {
             Self::Tool(tool) => tool.timeout,
             Self::Service(service) => service.direct.as_ref().map_or(Duration::ZERO, |direct| direct.timeout),
+            Self::Mcp(tool) => tool.server.timeout,
             Self::List => Duration::ZERO,
         }
     }
 
-    /// The request that it makes of its arguments; `None` where it needs none.
+    /// Checks the arguments; answers whether making the call twice does no harm.
     ///
     /// # Errors
     /// They do not fit.
-    pub(crate) fn request(&self, args: &Value) -> Result<Option<Request>, ApiError> {
+    pub(crate) fn check(&self, args: &Value) -> Result<bool, ApiError> {
         match self {
-            Self::Tool(tool) => Request::of_tool(tool, args).map(Some),
-            Self::Service(service) => Request::of_service(service, args).map(Some),
-            Self::List => Ok(None),
+            Self::Tool(tool) => Request::of_tool(tool, args).map(|request| request.safe),
+            Self::Service(service) => Request::of_service(service, args).map(|request| request.safe),
+            Self::Mcp(tool) => exchange::arguments(&tool.input, args).map(|_| tool.read_only),
+            Self::List => Ok(true),
         }
-    }
-
-    /// Whether making a call twice does no harm. What cannot be made does none.
-    pub(crate) fn is_safe(&self, args: &Value) -> bool {
-        self.request(args).map_or(true, |request| request.is_none_or(|request| request.method.is_safe()))
     }
 
     /// Waits until the limits let the call go.
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::List => None,
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),
@@ -93,13 +97,91 @@ impl Callee {
         [tool, service]
     }
 
-    /// Makes the call of a service, within `timeout`.
+    /// Makes the call of a service.
     ///
     /// # Errors
-    /// Those of [`Self::request`] and of the exchange.
-    pub(crate) async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall, timeout: Duration) -> Result<Value, ApiError> {
-        let (Some(request), Some(service)) = (self.request(&call.args)?, self.service()) else { return Ok(Value::Null) };
-        let output = if let Self::Tool(tool) = self { Some(&tool.output) } else { None };
-        Exchange { service, request, timeout, output }.run(http, secrets, call).await
+    /// Those of [`Self::check`] and of the exchange.
+    pub(crate) async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+        let (service, request, output) = match self {
+            Self::Tool(tool) => (&tool.service, Request::of_tool(tool, &call.args)?, Some(&tool.output)),
+            Self::Service(service) => (service, Request::of_service(service, &call.args)?, None),
+            Self::Mcp(tool) => return tool.make(http, secrets, call).await,
+            Self::List => return Ok(Value::Null),
+        };
+        let (timeout, caller, key) = (self.timeout(), call.into(), exchange::idempotency_key(call));
+        Exchange { service, request, timeout, output, caller, key, form: Form::Body }.run(http, secrets).await
+    }
+}
+
+/// A server of the Model Context Protocol, as its spec has it.
+#[derive(Debug)]
+pub(crate) struct McpServer {
+    /// Its endpoint is the whole `base_url`.
+    pub(crate) service: Arc<Service>,
+    pub(crate) server: mcp::Server,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) timeout: Duration,
+}
+
+/// One of its tools.
+#[derive(Debug)]
+pub(crate) struct McpTool {
+    pub(crate) server: Arc<McpServer>,
+    /// Its name there.
+    pub(crate) name: String,
+    pub(crate) input: Validator,
+    pub(crate) read_only: bool,
+}
+
+impl McpTool {
+    async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+        let arguments = exchange::arguments(&self.input, &call.args)?;
+        let params = json!({ "name": self.name, "arguments": arguments });
+        let (caller, key) = (call.into(), exchange::idempotency_key(call));
+        let line = Line { server: &self.server, http, secrets, caller, key, safe: self.read_only, timeout: self.server.timeout };
+        mcp::outcome(self.server.server.call(&line, call.call, "tools/call", &params).await?)
+    }
+}
+
+impl McpServer {
+    /// What tools it has.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub(crate) async fn list(&self, http: &Http, secrets: &Secrets) -> Result<Vec<mcp::Described>, ApiError> {
+        let line = Line {
+            server: self,
+            http,
+            secrets,
+            caller: Caller::BROKER,
+            key: "\"list\"".to_owned(),
+            safe: true,
+            timeout: mcp::LIST_TIMEOUT,
+        };
+        self.server.list(&line).await
+    }
+}
+
+/// The way of messages to a server.
+struct Line<'a> {
+    server: &'a McpServer,
+    http: &'a Http,
+    secrets: &'a Secrets,
+    caller: Caller<'a>,
+    key: String,
+    safe: bool,
+    timeout: Duration,
+}
+
+impl mcp::Post for Line<'_> {
+    async fn post(&self, message: mcp::Posted) -> Result<mcp::Reply, ApiError> {
+        let service = &self.server.service;
+        let request = Request::of_message(service, message, self.safe)?;
+        let (timeout, caller, key) = (self.timeout, self.caller, self.key.clone());
+        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc };
+        let mut reply = exchange.run(self.http, self.secrets).await?;
+        let status = reply["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
+        let session = reply["session"].as_str().and_then(|text| HeaderValue::from_str(text).ok());
+        Ok(mcp::Reply { status, session, message: reply["message"].take() })
     }
 }

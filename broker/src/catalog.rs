@@ -10,7 +10,7 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
     broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
     service::{BODY_BYTES_MAX, Limits as LimitsSpec, Service as ServiceSpec},
-    sources::OpenApi,
+    sources::{McpServer as McpServerSpec, OpenApi},
 };
 use dormouse_protocol::broker::{FETCH, ToolDescription};
 use dormouse_service::url;
@@ -23,14 +23,14 @@ use crate::{
     ConfigError, Problem, ProblemKind, SecretError, Secrets,
     approval::Approval,
     breaker::Breaker,
-    callee::{Callee, Direct, LIST, SERVICE},
+    callee::{Callee, Direct, LIST, McpServer, McpTool, SERVICE},
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
     limits::Limiter,
     modules::Source,
     path::{Pattern, Spelled, Template},
     sources::{
-        Found,
+        Found, mcp,
         openapi::{self, Operation, Shape},
     },
     tls_client::TlsClient,
@@ -44,6 +44,8 @@ const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::P
 pub(crate) struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
     services: BTreeMap<String, Arc<Service>>,
+    mcp: BTreeMap<String, Arc<McpTool>>,
+    descriptions: Vec<ToolDescription>,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
 }
@@ -145,9 +147,41 @@ impl Catalog {
                 tools.insert(tool.name.clone(), Arc::new(tool));
             }
         }
+        let mut descriptions: Vec<ToolDescription> = tools.values().map(|tool| tool.description.clone()).collect();
+        let mut mcp = BTreeMap::new();
+        for (index, spec) in spec.mcp_servers.iter().enumerate() {
+            let path = format!("mcpServers[{index}]");
+            let server = Arc::new(compile_mcp_server(spec, &path, secrets, &mut problems));
+            let include: Vec<Pattern> = spec.tools.iter().map(|text| Pattern::of_names(text)).collect();
+            for described in found.tools(&spec.name).iter().filter(|tool| include.iter().any(|pattern| pattern.names(&tool.name))) {
+                let path = format!("{path}.{}", described.name);
+                let taken = tools.contains_key(&described.name) || mcp.contains_key(&described.name);
+                name(&described.name, &path, taken, &mut problems);
+                let input = match schema(Some(&described.input_schema)) {
+                    Ok(input) => input,
+                    Err(kind) => {
+                        problems.push(Problem { path: format!("{path}.inputSchema"), kind });
+                        continue;
+                    }
+                };
+                descriptions.push(ToolDescription {
+                    name: described.name.clone(),
+                    description: described.description.clone().unwrap_or_default(),
+                    input: described.input_schema.clone(),
+                    output: described.output_schema.clone().unwrap_or_else(|| json!({})),
+                    approval: server.approval.is_some(),
+                });
+                let (server, read_only) = (Arc::clone(&server), described.annotations.read_only_hint);
+                mcp.insert(described.name.clone(), Arc::new(McpTool { server, name: described.name.clone(), input, read_only }));
+            }
+        }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
-        if problems.is_empty() { Ok(Self { tools, services, egress, modules }) } else { Err(ConfigError::Problems(problems)) }
+        if problems.is_empty() {
+            Ok(Self { tools, services, mcp, descriptions, egress, modules })
+        } else {
+            Err(ConfigError::Problems(problems))
+        }
     }
 
     /// What a call names.
@@ -157,12 +191,15 @@ impl Catalog {
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
             }
-            name => self.tools.get(name).cloned().map(Callee::Tool),
+            name => {
+                let tool = self.tools.get(name).cloned().map(Callee::Tool);
+                tool.or_else(|| self.mcp.get(name).cloned().map(Callee::Mcp))
+            }
         }
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
-        self.tools.values().map(|tool| tool.description.clone()).collect()
+        self.descriptions.clone()
     }
 }
 
@@ -295,6 +332,21 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         },
         approval,
     })
+}
+
+/// A server of MCP, whose tools are another matter.
+pub(crate) fn compile_mcp_server(spec: &McpServerSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> McpServer {
+    let mut wrong = Vec::new();
+    let service = compile_service(&spec.service(), path, secrets, &mut wrong);
+    // What a service has as its base is the server's URL.
+    problems.extend(wrong.into_iter().map(|problem| Problem { path: problem.path.replace(".baseUrl", ".url"), ..problem }));
+    let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
+    McpServer {
+        service: Arc::new(service),
+        server: mcp::Server::default(),
+        approval: Approval::compile(&spec.approval, path, problems),
+        timeout: Duration::from_millis(timeout),
+    }
 }
 
 /// The tools of a document: its operations that the service allows.

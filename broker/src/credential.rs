@@ -49,6 +49,11 @@ pub(crate) struct Caller<'a> {
     session_uid: &'a str,
 }
 
+impl Caller<'static> {
+    /// The broker itself, which asks what there is.
+    pub(crate) const BROKER: Self = Self { namespace: "", session: "", session_uid: "" };
+}
+
 impl<'a> From<&'a ToolCall> for Caller<'a> {
     fn from(call: &'a ToolCall) -> Self {
         Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid }

@@ -17,10 +17,13 @@ use tokio::time::Instant;
 use crate::{
     Secrets,
     catalog::{Service, Tool},
-    credential::{Credential, CredentialError},
+    credential::{Caller, Credential, CredentialError},
     egress::{Reach, Resolver},
     redact::Redactor,
-    sources::openapi::{BODY, Shape},
+    sources::{
+        mcp::{self, Posted},
+        openapi::{BODY, Shape},
+    },
 };
 
 /// How much of a failed answer's body is read, in bytes.
@@ -68,6 +71,21 @@ pub(crate) struct Exchange<'a> {
     pub(crate) timeout: Duration,
     /// What the answer must fit.
     pub(crate) output: Option<&'a Validator>,
+    /// Whose call it is.
+    pub(crate) caller: Caller<'a>,
+    /// What names the call to the service.
+    pub(crate) key: String,
+    /// What is read of the answer.
+    pub(crate) form: Form,
+}
+
+/// What is read of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The body of a good one.
+    Body,
+    /// A JSON-RPC message of any, as `{status, session, message}`.
+    Rpc,
 }
 
 /// How a failed attempt may be followed by another.
@@ -107,9 +125,9 @@ impl Exchange<'_> {
     ///
     /// # Errors
     /// Whatever the service makes of it, and that it is left in peace.
-    pub(crate) async fn run(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+    pub(crate) async fn run(&self, http: &Http, secrets: &Secrets) -> Result<Value, ApiError> {
         let deadline = Instant::now() + self.timeout;
-        let value = tokio::time::timeout_at(deadline, self.attempts(http, secrets, call, deadline)).await.unwrap_or_else(|_| {
+        let value = tokio::time::timeout_at(deadline, self.attempts(http, secrets, deadline)).await.unwrap_or_else(|_| {
             self.service.breaker.failed();
             let message = format!("the service did not answer within {} ms", self.timeout.as_millis());
             Err(ApiError::new(ErrorCode::TimeoutError, message))
@@ -122,19 +140,19 @@ impl Exchange<'_> {
         Ok(value)
     }
 
-    async fn attempts(&self, http: &Http, secrets: &Secrets, call: &ToolCall, deadline: Instant) -> Result<Value, ApiError> {
-        let Self { service, request, .. } = self;
+    async fn attempts(&self, http: &Http, secrets: &Secrets, deadline: Instant) -> Result<Value, ApiError> {
+        let Self { service, request, caller, .. } = self;
         let unusable = |error: CredentialError| {
             tracing::error!(service = service.name, %error, "credential");
             ApiError::new(ErrorCode::ToolDenied, format!("the credential of the service cannot be had: {error}"))
         };
         let own = service.http(http, secrets).map_err(|error| unusable(error.into()))?;
-        let mut credential = service.authentication.credential(http, secrets, call.into()).await.map_err(unusable)?;
+        let mut credential = service.authentication.credential(http, secrets, *caller).await.map_err(unusable)?;
         let (mut renewed, mut waits) = (false, service.waits());
-        let harmless = request.method.is_safe() || service.honours_idempotency_key;
+        let harmless = request.safe || service.honours_idempotency_key;
         loop {
             service.breaker.admit()?;
-            let attempt = request.attempt(&own, service, call, &credential).await;
+            let attempt = request.attempt(&own, self, &credential).await;
             match &attempt {
                 Err(failure) if failure.broken => service.breaker.failed(),
                 _ => service.breaker.answered(),
@@ -143,7 +161,7 @@ impl Exchange<'_> {
             let after = match again {
                 Again::Authenticated if !renewed => {
                     renewed = true;
-                    match service.authentication.renewed(http, secrets, call.into(), &credential).await.map_err(unusable)? {
+                    match service.authentication.renewed(http, secrets, *caller, &credential).await.map_err(unusable)? {
                         Some(other) => credential = other,
                         None => return Err(error),
                     }
@@ -164,9 +182,12 @@ impl Exchange<'_> {
 }
 
 /// The arguments of a tool, checked.
-fn arguments(tool: &Tool, args: &Value) -> Result<Map<String, Value>, ApiError> {
+///
+/// # Errors
+/// They do not fit its schema, or are no object.
+pub(crate) fn arguments(input: &Validator, args: &Value) -> Result<Map<String, Value>, ApiError> {
     let args = if args.is_null() { json!({}) } else { args.clone() };
-    if let Err(error) = tool.input.validate(&args) {
+    if let Err(error) = input.validate(&args) {
         let path = error.instance_path().to_string();
         let message = format!("the arguments do not fit the tool's input schema at `{path}`: {error}");
         return Err(invalid(&path, &cut(&message, MESSAGE_BYTES_MAX)));
@@ -202,7 +223,9 @@ fn get() -> String {
 
 /// A request before it gets its credential.
 pub(crate) struct Request {
-    pub(crate) method: Method,
+    method: Method,
+    /// Whether making it twice does no harm.
+    pub(crate) safe: bool,
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
@@ -214,7 +237,7 @@ impl Request {
     /// # Errors
     /// The arguments do not fit the tool, or make a request that its service does not allow.
     pub(crate) fn of_tool(tool: &Tool, args: &Value) -> Result<Self, ApiError> {
-        let mut args = arguments(tool, args)?;
+        let mut args = arguments(&tool.input, args)?;
         let argument = |name: &str| args.get(name).and_then(scalar);
         let path = tool.path.expand(argument).map_err(|(name, error)| invalid(&format!("/{name}"), &format!("`{name}`: {error}")))?;
         for name in tool.path.arguments() {
@@ -267,7 +290,7 @@ impl Request {
     }
 
     fn new(service: &Service, method: Method, path: &str, query: &Map<String, Value>, body: Option<&Value>) -> Result<Self, ApiError> {
-        if !service.allows_path(path) {
+        if !path.is_empty() && !service.allows_path(path) {
             return Err(ApiError::new(ErrorCode::ToolDenied, "the service's allowedPaths do not hold this path"));
         }
         let mut url = url(&service.base_url, path)?;
@@ -277,30 +300,39 @@ impl Request {
             let message = format!("the request is larger than the service's requestBytesMax of {}", service.request_bytes_max);
             return Err(invalid("", &message));
         }
-        Ok(Self { method, url, headers: HeaderMap::new(), body })
+        Ok(Self { safe: method.is_safe(), method, url, headers: HeaderMap::new(), body })
     }
 
-    async fn attempt(&self, http: &Http, service: &Service, call: &ToolCall, credential: &Credential) -> Result<Value, Failure> {
+    /// A message to the service itself.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub(crate) fn of_message(service: &Service, message: Posted, safe: bool) -> Result<Self, ApiError> {
+        let request = Self::new(service, Method::POST, "", &Map::new(), Some(&message.body))?;
+        Ok(Self { safe, headers: message.headers, ..request })
+    }
+
+    async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Value, Failure> {
         let mut request = http
             .client()
             .request(self.method.clone(), self.url.clone())
             .header(ACCEPT, "application/json, */*;q=0.5")
-            .headers(self.headers.clone())
-            .header(IDEMPOTENCY_KEY, idempotency_key(call));
+            .header(IDEMPOTENCY_KEY, &exchange.key);
         if let Some(body) = &self.body {
             request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
+        let request = request.headers(self.headers.clone());
         let redactor = &credential.redactor;
         let response = http.send(credential.apply(request)).await.map_err(|error| match error {
             SendError::Unreachable(cause) => Failure::of(unreachable(cause, redactor), Again::Unseen(None)),
-            SendError::Lost(cause) => Failure::of(lost(&self.method, cause, redactor), Again::Harmless(None)),
+            SendError::Lost(cause) => Failure::of(lost(self.safe, cause, redactor), Again::Harmless(None)),
         })?;
-        receive(response, &self.method, service, redactor).await
+        receive(response, self.safe, exchange, redactor).await
     }
 }
 
 /// The same for every sending of a call, from whichever process, and another for every other call. It tells nothing about the session.
-fn idempotency_key(call: &ToolCall) -> String {
+pub(crate) fn idempotency_key(call: &ToolCall) -> String {
     let mut key = sha256_hex(format!("{}/{}/{}", call.namespace, call.session_uid, call.call).as_bytes());
     key.truncate(IDEMPOTENCY_KEY_DIGITS);
     format!("\"{key}\"")
@@ -348,7 +380,8 @@ fn text(value: &Value) -> String {
     scalar(value).unwrap_or_else(|| value.to_string())
 }
 
-async fn receive(mut response: Response, method: &Method, service: &Service, redactor: &Redactor) -> Result<Value, Failure> {
+async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, redactor: &Redactor) -> Result<Value, Failure> {
+    let Exchange { service, form, .. } = exchange;
     let status = response.status();
     if status.is_redirection() {
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -356,7 +389,10 @@ async fn receive(mut response: Response, method: &Method, service: &Service, red
         let message = format!("the service answered {status}; redirects are not followed");
         return Err(ApiError::new(ErrorCode::ToolResultInvalid, message).with_details(details).into());
     }
-    if !status.is_success() {
+    // What a client of JSON-RPC did wrong is said in a message.
+    let is_message =
+        *form == Form::Rpc && matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    if !status.is_success() && !is_message {
         let after = retry_after(&response);
         let again = match status {
             StatusCode::UNAUTHORIZED => Again::Authenticated,
@@ -374,9 +410,14 @@ async fn receive(mut response: Response, method: &Method, service: &Service, red
     if announced > service.response_bytes_max {
         return Err(too_large().into());
     }
-    let (body, whole) = read(&mut response, service.response_bytes_max)
-        .await
-        .map_err(|error| Failure::of(lost(method, error.into(), redactor), Again::Harmless(None)))?;
+    let broken = |error: reqwest::Error| Failure::of(lost(safe, error.into(), redactor), Again::Harmless(None));
+    if *form == Form::Rpc {
+        let session = response.headers().get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        return Ok(json!({ "status": status.as_u16(), "session": session, "message": redactor.value(message) }));
+    }
+    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(broken)?;
     if !whole {
         return Err(too_large().into());
     }
@@ -423,8 +464,8 @@ fn unreachable(error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redac
 }
 
 /// The connection broke when the service may have seen the request: of one that changes something nobody knows whether it did.
-fn lost(method: &Method, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
-    if method.is_safe() {
+fn lost(safe: bool, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
+    if safe {
         return transport(ErrorCode::ToolResultInvalid, "the service's answer was lost", error, redactor);
     }
     let what = "the connection broke after the request was sent; it may or may not have had its effect, and is not sent again";

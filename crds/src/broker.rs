@@ -9,7 +9,7 @@ use crate::{
     egress::BrokerEgress,
     modules::Registry,
     service::{Limits, Service},
-    sources::OpenApi,
+    sources::{McpServer, OpenApi},
 };
 
 /// Desired state of a broker.
@@ -60,6 +60,13 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub openapi: Vec<OpenApi>,
+    /// Servers of the Model Context Protocol whose tools are tools, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub mcp_servers: Vec<McpServer>,
     /// Where it is written down which calls were made.
     #[serde(default)]
     pub journal: Journal,
@@ -185,6 +192,13 @@ pub const APPROVAL_WHEN_BYTES_MAX: usize = 4 << 10;
 impl Default for Approval {
     fn default() -> Self {
         Self::Word(ApprovalWord::Never)
+    }
+}
+
+impl ToolBrokerSpec {
+    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers as such.
+    pub fn all_services(&self) -> impl Iterator<Item = Service> {
+        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service))
     }
 }
 

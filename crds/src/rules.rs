@@ -160,6 +160,13 @@ pub(crate) fn call_limits() -> Value {
     }))
 }
 
+pub(crate) fn mcp_server() -> Value {
+    rules([
+        plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
+        between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
+    ])
+}
+
 pub(crate) fn document() -> Value {
     rules([
         rule(

@@ -274,6 +274,27 @@ impl Auth {
 }
 
 impl Service {
+    /// A service of which nothing else is said.
+    #[must_use]
+    pub fn at(name: &str, base_url: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            base_url: base_url.to_owned(),
+            auth: Auth::default(),
+            secret_headers: Vec::new(),
+            tls: None,
+            allowed_methods: default_methods(),
+            allowed_paths: default_paths(),
+            request_bytes_max: default_request_bytes(),
+            response_bytes_max: default_response_bytes(),
+            honours_idempotency_key: false,
+            direct: None,
+            retries: default_retries(),
+            limits: Limits::default(),
+            breaker: Breaker::default(),
+        }
+    }
+
     /// The Secrets' keys that it needs, as `(Secret, key)`.
     ///
     /// # Errors

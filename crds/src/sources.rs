@@ -7,6 +7,7 @@ use crate::rules;
 use crate::{
     KeyRef,
     broker::{Approval, TOOL_TIMEOUT_MS_DEFAULT},
+    service::{Auth, Limits, Service},
 };
 
 /// An OpenAPI document, 3.0 or 3.1: each of its operations that the service allows is a tool.
@@ -33,6 +34,50 @@ pub struct OpenApi {
     /// Milliseconds that a call may take.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+}
+
+/// A server of the Model Context Protocol, over Streamable HTTP: its tools are tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::mcp_server())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpServer {
+    /// Name, for messages.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
+    pub name: String,
+    /// `http` or `https` URL of its endpoint.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub url: String,
+    /// Credentials that the broker adds.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Which tools, by name; `*` matches any run of characters.
+    #[serde(default = "all")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 256))))]
+    pub tools: Vec<String>,
+    /// Whether a person has to agree to a call first, as of a tool.
+    #[serde(default, skip_serializing_if = "Approval::is_never")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    pub approval: Approval,
+    /// How many calls there may be.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// Milliseconds that a call may take.
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+}
+
+impl McpServer {
+    /// The server as a service that takes messages at its URL.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service {
+            auth: self.auth.clone(),
+            limits: self.limits,
+            allowed_methods: vec!["POST".to_owned()],
+            ..Service::at(&self.name, &self.url)
+        }
+    }
 }
 
 /// Where a document is: one of them.

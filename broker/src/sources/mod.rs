@@ -1,7 +1,8 @@
-//! Tools from elsewhere: documents that describe them are found, kept, and looked for again.
+//! Tools from elsewhere: documents that describe them, and what servers say of theirs, are found, kept, and looked for again.
 //!
 //! What cannot be had now leaves what was had before in force.
 
+pub(crate) mod mcp;
 pub(crate) mod openapi;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -13,7 +14,7 @@ use dormouse_crds::{
 use dormouse_service::{url, wire::Http};
 use serde_json::Value;
 
-use crate::Secrets;
+use crate::{Secrets, catalog};
 
 /// How long a document may take to come.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -23,12 +24,19 @@ const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct Found {
     /// Documents by their source's name.
     documents: BTreeMap<String, Arc<Value>>,
+    /// Tools of MCP servers by the server's name.
+    tools: BTreeMap<String, Vec<mcp::Described>>,
 }
 
 impl Found {
     /// The document of a source, if there is one by now.
     pub(crate) fn document<'a>(&'a self, source: &'a OpenApi) -> Option<&'a Value> {
         source.document.inline.as_ref().or_else(|| self.documents.get(&source.name).map(|document| &**document))
+    }
+
+    /// The tools of an MCP server, as far as they are known.
+    pub(crate) fn tools(&self, server: &str) -> &[mcp::Described] {
+        self.tools.get(server).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -45,6 +53,18 @@ pub(crate) async fn find(spec: &ToolBrokerSpec, secrets: &Secrets, http: &Http, 
         });
         if let Ok(document) = document {
             found.documents.insert(source.name.clone(), document);
+        }
+    }
+    for spec in &spec.mcp_servers {
+        // What is wrong with its spec is told where all of it is compiled.
+        let server = catalog::compile_mcp_server(spec, "", secrets, &mut Vec::new());
+        let had = before.tools.get(&spec.name);
+        let tools = server.list(http, secrets).await.or_else(|error| {
+            missing.push(format!("the tools of the MCP server `{}`: {}", spec.name, error.message));
+            had.cloned().ok_or(())
+        });
+        if let Ok(tools) = tools {
+            found.tools.insert(spec.name.clone(), tools);
         }
     }
     (found, missing)

@@ -4,6 +4,7 @@
 mod calls;
 mod fetch;
 mod journal;
+mod mcp;
 mod modules;
 mod openapi;
 mod process;

@@ -52,7 +52,8 @@ pub(super) struct Owed {
     pub(super) setback: Setback,
     /// Whether objects may lie in the store that no head names.
     pub(super) litter: bool,
-    /// Whether a commit of another process was met: what that awaits, a timer or a call, nobody waits for before it is restored.
+    /// Whether something is stored that this process has not seen come: another's commit, or its own whose outcome came late. What that awaits, a
+    /// timer or a call, nobody waits for before it is restored.
     pub(super) unread: bool,
 }
 

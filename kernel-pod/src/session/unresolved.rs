@@ -1,6 +1,6 @@
 //! What is still to be stored of a session that has no instance: a commit of which nobody knows whether it is stored, or answers that were ahead of
 //! storage. The commit is sent again until its outcome is known; nothing else is done with the session before. And what another process has stored
-//! meanwhile, which may await something.
+//! meanwhile, which may await something, as may what is stored once its outcome is known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +87,16 @@ impl Actor {
         if let Some(tries) = &mut self.tries {
             tries.later();
         }
+        let was_in_doubt = self.is_in_doubt();
         if let Resolution::Lost(fault) = self.resolve_within(TRY_TIMEOUT).await {
             self.on_result(Err(fault));
+        }
+        if was_in_doubt
+            && !self.is_in_doubt()
+            && let Some(owed) = self.phase.owed_mut()
+        {
+            // Whatever is stored may await something: a call that has not left yet, or a timer.
+            owed.unread = true;
         }
         // What cannot be done now is tried again.
         let (storage, look) = (self.owes_storage(), self.owes_a_look());

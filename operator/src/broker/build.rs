@@ -199,7 +199,8 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
         let kms = place.encryption.iter().filter_map(|encryption| encryption.kms.as_ref()).map(|kms| kms.url.as_str());
         kms.chain([place.target.endpoint.as_str()])
     });
-    let services = broker.spec.services.iter().flat_map(|service| service.auth.urls().chain([service.base_url.as_str()]));
+    let all: Vec<_> = broker.spec.all_services().collect();
+    let services = all.iter().flat_map(|service| service.auth.urls().chain([service.base_url.as_str()]));
     let registry = broker.spec.modules.iter().flat_map(|modules| modules.auth.urls().chain([modules.registry.as_str()]));
     let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
     let mut peers = Vec::new();

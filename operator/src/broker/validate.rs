@@ -76,7 +76,7 @@ impl ValidBroker {
 /// An `auth` without its secretRef, which objects older than the CEL rule may have.
 pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
     let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let services = spec.services.iter().map(|service| (format!("service {}", service.name), service.secrets()));
+    let services = spec.all_services().map(|service| (format!("service {}", service.name), service.secrets()));
     let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), modules.auth.secrets()));
     for (owner, secrets) in services.chain(registry) {
         let refused = |missing| Refusal { reason: BrokerReason::InvalidSpec, message: format!("{owner}: {missing}: write it") };
