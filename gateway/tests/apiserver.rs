@@ -50,7 +50,9 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
-    rights_are_the_clusters(&server, &KubernetesAuthenticator::new(client, "dormouse".into())).await;
+    let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
+    rights_are_the_clusters(&server, &authenticator).await;
+    which_broker_a_session_names_is_a_right(&server, &authenticator).await;
     shutdown.cancel();
 }
 
@@ -203,4 +205,50 @@ async fn rights_are_the_clusters(server: &ApiServer, authenticator: &KubernetesA
     }
     let nobody = Caller { user: "system:anonymous".into(), ..Caller::default() };
     assert!(authenticator.authorize(&nobody, &access("team", Verb::Create, Part::Eval)).await.is_err());
+}
+
+/// By the gateway's word and by the cluster's own: `kubectl` asks no gateway.
+async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticator: &KubernetesAuthenticator) {
+    apply(
+        server,
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: maker, namespace: team}\n\
+         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions], verbs: [get, create, patch, update]}, \
+         {apiGroups: [dormouse.dev], resources: [toolbrokers], verbs: [use], resourceNames: [mine]}]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: maker, namespace: team}\n\
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: maker}\nsubjects: [{kind: User, name: maker, apiGroup: rbac.authorization.k8s.io}]\n",
+    )
+    .unwrap();
+    let caller = Caller { user: "maker".into(), ..Caller::default() };
+    let uses = |broker: &str| Access { namespace: "team".into(), name: Some(broker.into()), verb: Verb::Use, part: Part::Broker };
+    assert!(authenticator.authorize(&caller, &uses("mine")).await.is_ok());
+    assert!(matches!(authenticator.authorize(&caller, &uses("theirs")).await, Err(AuthError::Forbidden { resource: "toolbrokers", .. })));
+
+    let manifests = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/dormouse.yaml")).unwrap();
+    let policy: Vec<&str> = manifests.split("\n---\n").filter(|document| document.contains("kind: ValidatingAdmissionPolicy")).collect();
+    assert_eq!(policy.len(), 2, "a policy and its binding");
+    apply(server, &policy.join("\n---\n")).unwrap();
+    let write = |name: &str, broker: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let named = if broker.is_empty() { String::new() } else { format!("toolBrokerRef: {{name: {broker}}}") };
+        let text = format!(
+            "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: {name}, namespace: team}}\nspec: {{{named}}}\n"
+        );
+        std::fs::write(file.path(), text).unwrap();
+        server.kubectl(&["apply", "--server-side", "--force-conflicts", "--as=maker", "-f", file.path().to_str().unwrap()])
+    };
+    // A policy is in force some time after it was written.
+    let mut tries = 0..;
+    let refused = loop {
+        match write(&format!("theirs-{}", tries.next().unwrap_or(0)), "theirs") {
+            Err(refused) => break refused.to_string(),
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
+        }
+    };
+    assert!(refused.contains("you may not use the ToolBroker theirs: ask for a Role with the verb use on toolbrokers"), "{refused}");
+    write("mine", "mine").unwrap();
+    write("none", "").unwrap();
+    assert!(write("mine", "theirs").is_err(), "nor may it be changed to another");
+    server
+        .kubectl(&["patch", "kernelsession", "mine", "-n", "team", "--type=merge", "--as=maker", "-p", "{\"spec\":{\"idleSeconds\":9}}"])
+        .unwrap();
 }

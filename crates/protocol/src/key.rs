@@ -23,6 +23,8 @@ pub enum KeyVerb {
     Eval,
     /// See which calls wait for a person, and decide about them.
     Approve,
+    /// Name any ToolBroker of the namespace in a session.
+    Use,
 }
 
 /// Body of `POST …/keys`.

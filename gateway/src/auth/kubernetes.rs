@@ -82,11 +82,15 @@ impl KubernetesAuthenticator {
     }
 
     async fn review_access(&self, caller: &Caller, access: &Access) -> Result<bool, AuthError> {
+        let (resource, subresource) = match access.part.resource().split_once('/') {
+            Some((resource, part)) => (resource, Some(part.to_owned())),
+            None => (access.part.resource(), None),
+        };
         let attributes = ResourceAttributes {
             group: Some(dormouse_crds::GROUP.to_owned()),
             version: Some(dormouse_crds::VERSION.to_owned()),
-            resource: Some("kernelsessions".to_owned()),
-            subresource: access.part.resource().split_once('/').map(|(_, part)| part.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource,
             namespace: Some(access.namespace.clone()),
             name: access.name.clone(),
             verb: Some(access.verb.as_str().to_owned()),

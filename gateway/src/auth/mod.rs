@@ -40,6 +40,8 @@ pub enum Part {
     Approvals,
     /// The namespace's API keys.
     Keys,
+    /// A ToolBroker that a session names.
+    Broker,
 }
 
 impl Part {
@@ -51,6 +53,7 @@ impl Part {
             Self::Eval => "kernelsessions/eval",
             Self::Approvals => "kernelsessions/approvals",
             Self::Keys => "kernelsessions/keys",
+            Self::Broker => "toolbrokers",
         }
     }
 }
@@ -68,6 +71,8 @@ pub enum Verb {
     Update,
     /// Remove one.
     Delete,
+    /// Have a session call it.
+    Use,
 }
 
 impl Verb {
@@ -80,6 +85,7 @@ impl Verb {
             Self::List => "list",
             Self::Update => "update",
             Self::Delete => "delete",
+            Self::Use => "use",
         }
     }
 }
@@ -89,7 +95,7 @@ impl Verb {
 pub struct Access {
     /// Namespace.
     pub namespace: String,
-    /// Session, when it is about one.
+    /// Session or broker, when it is about one.
     pub name: Option<String>,
     /// What.
     pub verb: Verb,

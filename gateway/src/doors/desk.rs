@@ -72,6 +72,8 @@ impl Desk {
     /// Makes a session, or answers with the one that has the name.
     pub(crate) async fn create(&self, body: CreateSession, existing: Existing) -> Result<Session, ApiError> {
         self.app.allow_create(&self.caller, &self.namespace, &body.labels).await.map_err(|problem| problem.0)?;
+        let broker = body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str());
+        self.app.allow_broker(&self.caller, &self.namespace, broker).await.map_err(|problem| problem.0)?;
         if let Some(source) = &body.spec.source {
             self.may(Verb::Create, &Key::new(&self.namespace, &source.session), Part::Eval).await?;
         }
@@ -196,6 +198,7 @@ impl Desk {
         let labels = std::collections::BTreeMap::new();
         self.app.allow_create(&self.caller, &key.namespace, &labels).await.map_err(|problem| problem.0)?;
         self.may(Verb::Create, key, Part::Eval).await?;
+        self.app.allow_broker_of(&self.caller, key).await.map_err(|problem| problem.0)?;
         history::fork(&self.app.router, key, body).await
     }
 

@@ -134,6 +134,7 @@ pub(crate) async fn fork(
     app.allow_create(&caller, &key.namespace, &BTreeMap::new()).await?;
     // The child holds what the parent's cells made: for those who may run cells there.
     app.allow_eval(&caller, Verb::Create, &key).await?;
+    app.allow_broker_of(&caller, &key).await?;
     let session = history::fork(&app.router, &key, body).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response())
 }

@@ -81,6 +81,21 @@ impl App {
         }
     }
 
+    /// Whether the caller may have a session call this ToolBroker.
+    pub(crate) async fn allow_broker(&self, caller: &Caller, namespace: &str, broker: Option<&str>) -> Result<(), Problem> {
+        match broker {
+            Some(broker) => self.allow(caller, Verb::Use, namespace, Some(broker), Part::Broker).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same of the ToolBroker that a session has: a fork has it, too.
+    pub(crate) async fn allow_broker_of(&self, caller: &Caller, key: &Key) -> Result<(), Problem> {
+        let record = self.router.directory().get(key);
+        let broker = record.as_ref().and_then(|record| record.spec.tool_broker_ref.as_ref()).map(|broker| broker.name.as_str());
+        self.allow_broker(caller, &key.namespace, broker).await
+    }
+
     pub(crate) async fn allow_session(&self, caller: &Caller, verb: Verb, key: &Key) -> Result<(), Problem> {
         self.allow(caller, verb, &key.namespace, Some(&key.name), Part::Session).await
     }

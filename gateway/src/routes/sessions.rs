@@ -63,6 +63,7 @@ pub(crate) async fn create(
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Problem> {
     app.allow_create(&caller, &namespace, &body.labels).await?;
+    app.allow_broker(&caller, &namespace, body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str())).await?;
     if let Some(source) = &body.spec.source {
         // A fork holds what its parent's cells made.
         app.allow_eval(&caller, Verb::Create, &Key::new(&namespace, &source.session)).await?;
@@ -121,6 +122,8 @@ pub(crate) async fn patch(
 ) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
     let spec = body.spec.map(serde_json::Value::Object);
+    let broker = spec.as_ref().and_then(|spec| spec.pointer("/toolBrokerRef/name")).and_then(serde_json::Value::as_str);
+    app.allow_broker(&caller, &key.namespace, broker).await?;
     Ok(Json(service::patch(&app.router, &key, spec, body.labels).await?))
 }
 

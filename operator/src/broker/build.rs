@@ -195,11 +195,11 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
 /// In: the namespace's kernel pods. Out: DNS, and what the spec names. A policy knows no host names, so a name outside the cluster opens every address but
 /// those of metadata services, and the cluster's own pods, which a Service may be; on every port, because a Service's is not its pods'.
 fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &NetworkArgs) -> Result<NetworkPolicy, serde_json::Error> {
+    let all: Vec<_> = broker.spec.all_services().collect();
     let journal = broker.journal.iter().flat_map(|place| {
         let kms = place.encryption.iter().filter_map(|encryption| encryption.kms.as_ref()).map(|kms| kms.url.as_str());
         kms.chain([place.target.endpoint.as_str()])
     });
-    let all: Vec<_> = broker.spec.all_services().collect();
     let services = all.iter().flat_map(|service| service.auth.urls().chain([service.base_url.as_str()]));
     let registry = broker.spec.modules.iter().flat_map(|modules| modules.auth.urls().chain([modules.registry.as_str()]));
     let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());

@@ -140,7 +140,8 @@ impl Authenticator for Keys {
             (Part::Keys, _) => None,
             (Part::Eval, _) => Some(KeyVerb::Eval),
             (Part::Approvals, _) => Some(KeyVerb::Approve),
-            (Part::Session, verb) => Some(verb_of(verb)),
+            (Part::Broker, _) => Some(KeyVerb::Use),
+            (Part::Session, verb) => verb_of(verb),
         };
         let may = grant.namespace == access.namespace && wanted.is_some_and(|wanted| grant.verbs.contains(&wanted));
         if may && self.fits(grant, access).await {
@@ -155,14 +156,15 @@ impl Authenticator for Keys {
     }
 }
 
-fn verb_of(verb: Verb) -> KeyVerb {
-    match verb {
+fn verb_of(verb: Verb) -> Option<KeyVerb> {
+    Some(match verb {
         Verb::Create => KeyVerb::Create,
         Verb::Get => KeyVerb::Get,
         Verb::List => KeyVerb::List,
         Verb::Update => KeyVerb::Update,
         Verb::Delete => KeyVerb::Delete,
-    }
+        Verb::Use => return None,
+    })
 }
 
 /// What a verb of a key is to an authority.
@@ -176,6 +178,7 @@ pub fn access_of(verb: KeyVerb, namespace: &str) -> Access {
         KeyVerb::Delete => (Verb::Delete, Part::Session),
         KeyVerb::Eval => (Verb::Create, Part::Eval),
         KeyVerb::Approve => (Verb::Update, Part::Approvals),
+        KeyVerb::Use => (Verb::Use, Part::Broker),
     };
     Access { namespace: namespace.to_owned(), name: None, verb, part }
 }
