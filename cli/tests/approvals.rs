@@ -107,7 +107,7 @@ async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
     let item = waiting(&dev).await.remove(0);
     assert_eq!((&item["toolName"], &item["args"], &item["editable"]), (&json!("pay"), &json!({ "to": "b", "amount": 101 }), &json!(true)));
     asleep(&dev).await;
-    assert_eq!(waiting(&dev).await, [item.clone()], "to look wakes nothing, and changes nothing");
+    assert_eq!(waiting(&dev).await, std::slice::from_ref(&item), "to look wakes nothing, and changes nothing");
     dev.kill();
 
     let dev = start(data.path(), &manifest);
