@@ -13,7 +13,7 @@ use dormouse_protocol::{
     broker::{DecideCall, Parked, ToolAnswer, ToolCall, Waits, digest},
 };
 
-use crate::{Broker, Problem, ProblemKind, callee::Callee};
+use crate::{Broker, Problem, ProblemKind, audit::Line, callee::Callee};
 
 /// Bytes of a reason that code is told.
 const REASON_BYTES_MAX: usize = 1 << 10;
@@ -155,23 +155,17 @@ impl Broker {
                 return Err(ApiError::new(ErrorCode::ToolArgsInvalid, message));
             }
         }
+        let line = Line::decision(&call);
         let verdict = match call.approve {
             true => Verdict::Approved { digest: call.digest, arguments },
             false => Verdict::Denied { reason: call.reason },
         };
         let standing = ledger.decide(&call.session_uid, call.call, Decision { id: call.id.clone(), verdict, by: call.by.clone() }).await?;
-        tracing::info!(
-            target: "dormouse::audit",
-            session_uid = call.session_uid,
-            call = call.call,
-            tool = call.tool,
-            approve = call.approve,
-            by = call.by,
-            stands = standing.id == call.id,
-            "decision"
-        );
         match standing {
-            standing if standing.id == call.id => Ok(()),
+            standing if standing.id == call.id => {
+                self.note(&line);
+                Ok(())
+            }
             Decision { verdict: Verdict::Expired, .. } => {
                 Err(ApiError::new(ErrorCode::ApprovalExpired, "the time of this approval was over before the decision came"))
             }

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ConfigError, Secrets,
     approval::Gate,
+    audit::{Audit, Line},
     callee::{Callee, SERVICE},
     catalog::Catalog,
     egress::{self, BrokerRules, Egress},
@@ -46,6 +47,8 @@ use crate::{
 const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
+/// How long the end waits for the last lines of the audit.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
 pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
@@ -64,6 +67,7 @@ struct Inner {
     http: Http,
     journal: Journal,
     ledger: Option<Ledger>,
+    audit: Option<Audit>,
     meters: Meters,
     slots: Semaphore,
     egress: Egress,
@@ -109,10 +113,11 @@ impl Broker {
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
+        let audit = place.clone().map(|place| Audit::new(place, ids.next().simple().to_string(), meters.clone()));
         let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        Ok(Self { inner: Arc::new(Inner { catalog, sources, secrets, http, journal, ledger, meters, slots, egress, modules }) })
+        Ok(Self { inner: Arc::new(Inner { catalog, sources, secrets, http, journal, ledger, audit, meters, slots, egress, modules }) })
     }
 
     /// Takes another spec, and looks for what it names elsewhere; the journal stays.
@@ -163,6 +168,7 @@ impl Broker {
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
             Gate::Answer(answer) => {
                 self.inner.meters.outcome(&answer);
+                self.note(&Line::call("call", &call, &answer, Duration::ZERO));
                 return Ok(Arc::new(answer));
             }
         };
@@ -269,6 +275,7 @@ impl Broker {
             Err(error) => ToolAnswer::Err { error },
         };
         meters.outcome(&answer);
+        self.note(&Line::call("call", call, &answer, started.elapsed()));
         answer
     }
 
@@ -297,6 +304,20 @@ impl Broker {
             "tool call",
         );
         result
+    }
+
+    /// Notes a line of the audit, where there is a store for it.
+    pub(crate) fn note(&self, line: &Line) {
+        if let Some(audit) = &self.inner.audit {
+            audit.note(line);
+        }
+    }
+
+    /// Stores the lines of the audit that wait.
+    pub async fn store_audit(&self) {
+        if let Some(audit) = &self.inner.audit {
+            audit.flush().await;
+        }
     }
 
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
@@ -358,6 +379,7 @@ impl Broker {
         let namespace = tls.identity().namespace;
         let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit));
         Server::new(tls).serve(listener, routes, shutdown).await;
+        let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
     }
 }
 

@@ -13,6 +13,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
 mod approval;
+mod audit;
 mod breaker;
 mod broker;
 mod callee;

@@ -14,6 +14,8 @@ pub(crate) struct Meters {
     pub(crate) stored: Histogram,
     /// Outcomes that the journal's store did not take.
     pub(crate) unstored: IntCounter,
+    /// Lines of the audit that the store did not take in time.
+    pub(crate) unaudited: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) seconds: Histogram,
     /// Loads of packages.
@@ -28,6 +30,7 @@ impl Meters {
             refusals: metrics.counters("broker_refused_calls_total", "Calls refused before they were made, by error code.", &["code"])?,
             stored: metrics.latency("broker_journal_seconds", "How long a PUT of a session's journal of calls took.")?,
             unstored: metrics.counter("broker_unstored_outcomes_total", "Outcomes of calls that the journal's store did not take.")?,
+            unaudited: metrics.counter("broker_unaudited_total", "Lines of the audit that the store did not take in time.")?,
             in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
             seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
             loads: metrics.counters(

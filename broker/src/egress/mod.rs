@@ -33,7 +33,7 @@ pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
 use self::{failure::Fault, reader::Reader, request::Parsed, rules::Judge, streams::Streams};
-use crate::{Broker, ConfigError, broker::OUTCOME_SLACK, ledger::Patience, limits::Shares, meters::EgressMeters};
+use crate::{Broker, ConfigError, audit::Line, broker::OUTCOME_SLACK, ledger::Patience, limits::Shares, meters::EgressMeters};
 
 /// Fetches of a broker that are being made at one time; further ones wait.
 const FETCHES_IN_FLIGHT_MAX: usize = 256;
@@ -159,10 +159,12 @@ impl Broker {
             serde_json::to_value(outcome)
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
         });
-        match value {
+        let answer = match value {
             Ok(value) => ToolAnswer::Ok { value },
             Err(error) => ToolAnswer::Err { error },
-        }
+        };
+        self.note(&Line::call("fetch", &call.call, &answer, started.elapsed()));
+        answer
     }
 
     /// The next part of an open body.

@@ -352,3 +352,32 @@ async fn a_page_of_calls_that_was_put_back_is_noticed_and_nothing_is_made_again(
     value(&shared.broker(), ToolCall { page: known, epoch: again.epoch, ..make(3, "c") }).await;
     assert_eq!(shared.world.seen().len(), 3);
 }
+
+#[tokio::test]
+async fn what_was_done_is_told_in_the_bucket_and_no_secret_with_it() {
+    let shared = Shared::start().await;
+    let (one, two) = (shared.broker(), shared.broker());
+    value(&one, make(1, "a")).await;
+    value(&one, call(2, "getWidget", json!({ "id": "canary-argument" }))).await;
+    failure(&two, ToolCall { epoch: 2, ..make(3, "forbidden") }).await;
+    one.store_audit().await;
+    two.store_audit().await;
+    value(&two, ToolCall { epoch: 2, ..make(4, "b") }).await;
+    two.store_audit().await;
+    let keys = shared.store.list("p/t/team-a/audit/").await.unwrap();
+    assert_eq!(keys.len(), 3, "nobody writes an object again: {keys:?}");
+    let mut lines = Vec::new();
+    for key in keys {
+        let body = shared.store.get(&key).await.unwrap().unwrap().bytes;
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(!text.contains(TOKEN) && !text.contains("canary-argument"), "{text}");
+        lines.extend(text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()));
+    }
+    lines.sort_by_key(|line| line["call"].as_u64());
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (line["kind"].as_str().unwrap(), line["tool"].as_str().unwrap(), line["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("call", "make", "ok"), ("call", "getWidget", "ok"), ("call", "make", "ToolDenied"), ("call", "make", "ok")]);
+    assert!(lines.iter().all(|line| line["sessionUid"] == "u-1" && line["digest"].as_str().unwrap().len() == 64), "{lines:?}");
+}

@@ -480,7 +480,7 @@ impl Entry {
     }
 }
 
-fn answer_bytes(answer: &serde_json::Value) -> usize {
+pub fn answer_bytes(answer: &serde_json::Value) -> usize {
     serde_json::to_vec(answer).map_or(usize::MAX, |json| json.len())
 }
 

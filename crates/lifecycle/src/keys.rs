@@ -3,9 +3,16 @@
 //! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
 //! `j` for the journal, after `e` for events and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
-//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, and `<store prefix>t/<tenant>/clusters` names who stores sessions there.
+//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
+//! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`.
 
 use crate::log::Which;
+
+/// Key of a part of the audit of a tenant's brokers. `day` is `YYYY-MM-DD`; `process` is never used twice.
+#[must_use]
+pub fn audit(store_prefix: &str, tenant: &str, day: &str, process: &str, number: u64) -> String {
+    format!("{}audit/{day}/{process}-{number:08}.ndjson", tenant_prefix(store_prefix, tenant))
+}
 
 /// Hex digits of a sha256 that go into a key: 128 bits.
 pub const HASH_DIGITS: usize = 32;
