@@ -480,6 +480,8 @@ impl Entry {
     }
 }
 
+/// Bytes of an answer as JSON.
+#[must_use]
 pub fn answer_bytes(answer: &serde_json::Value) -> usize {
     serde_json::to_vec(answer).map_or(usize::MAX, |json| json.len())
 }
