@@ -160,7 +160,8 @@ impl Catalog {
                 let input = match schema(Some(&described.input_schema)) {
                     Ok(input) => input,
                     Err(kind) => {
-                        problems.push(Problem { path: format!("{path}.inputSchema"), kind });
+                        // What is wrong with one tool does not stop the others.
+                        tracing::warn!(tool = path, %kind, "a tool that cannot be called");
                         continue;
                     }
                 };

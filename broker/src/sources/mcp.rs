@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use dormouse_lifecycle::calls::answer_bytes;
 use dormouse_protocol::{ApiError, ErrorCode};
 use reqwest::{
     Response,
@@ -33,6 +34,8 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/e
 const PAGES_MAX: usize = 64;
 /// Tools of one server.
 const TOOLS_MAX: usize = 1_024;
+/// Bytes of all their descriptions, as JSON.
+const LIST_BYTES_MAX: usize = 4 << 20;
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -131,11 +134,15 @@ impl Server {
     /// # Errors
     /// The server cannot be asked, or its list is none.
     pub(crate) async fn list(&self, to: &impl Post) -> Result<Vec<Described>, ApiError> {
-        let (mut tools, mut cursor) = (Vec::new(), Value::Null);
+        let (mut tools, mut cursor, mut bytes) = (Vec::new(), Value::Null, 0);
         for page in 0..PAGES_MAX {
             let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
             let id = u64::try_from(page).unwrap_or(0) + 1;
             let mut listed = self.call(to, id, "tools/list", &params).await?;
+            bytes += answer_bytes(&listed["tools"]);
+            if bytes > LIST_BYTES_MAX {
+                return Err(unusable(&format!("its list of tools has more than {LIST_BYTES_MAX} bytes")));
+            }
             let more: Vec<Described> =
                 serde_json::from_value(listed["tools"].take()).map_err(|error| unusable(&format!("its list of tools is none: {error}")))?;
             tools.extend(more);
