@@ -143,6 +143,7 @@ impl Broker {
         if call.reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
             return Err(ApiError::new(ErrorCode::InvalidRequest, format!("a reason has {REASON_BYTES_MAX} bytes at most")));
         }
+        let line = Line::decision(&call);
         let arguments = call.arguments.filter(|_| call.approve);
         if let Some(arguments) = &arguments {
             let callee = self.callee(&call.tool, arguments);
@@ -155,7 +156,6 @@ impl Broker {
                 return Err(ApiError::new(ErrorCode::ToolArgsInvalid, message));
             }
         }
-        let line = Line::decision(&call);
         let verdict = match call.approve {
             true => Verdict::Approved { digest: call.digest, arguments },
             false => Verdict::Denied { reason: call.reason },

@@ -135,7 +135,15 @@ impl Catalog {
         for (index, tool) in spec.tools.iter().enumerate() {
             let path = format!("tools[{index}]");
             name(&tool.name, &path, tools.contains_key(&tool.name), &mut problems);
-            if let Some(compiled) = compile_tool(tool, &path, &services, &mut problems) {
+            let tool = match tool.of_webhook() {
+                Some((service, tool)) => {
+                    let compiled = compile_service(&service, &format!("{path}.webhook"), secrets, &mut problems);
+                    services.insert(service.name, Arc::new(compiled));
+                    tool
+                }
+                None => tool.clone(),
+            };
+            if let Some(compiled) = compile_tool(&tool, &path, &services, &mut problems) {
                 tools.insert(tool.name.clone(), Arc::new(compiled));
             }
         }
@@ -382,6 +390,7 @@ fn compile_document(
             name,
             description,
             service,
+            webhook: None,
             method,
             path: template,
             input: Some(input),

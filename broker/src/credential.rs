@@ -11,7 +11,10 @@ use dormouse_crds::{
     KeyRef,
     service::{Auth, AuthType, BASIC_KEYS, CLIENT_KEYS, SecretHeader},
 };
-use dormouse_protocol::broker::{ModulesCall, ToolCall};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{ModulesCall, ToolCall},
+};
 use dormouse_service::{url, wire::Http};
 use reqwest::{
     RequestBuilder, Url,
@@ -19,6 +22,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook};
 use tokio::time::Instant;
 
 use crate::{Problem, ProblemKind, SecretError, Secrets, path, redact::Redactor};
@@ -116,6 +120,8 @@ enum Scheme {
         url: Url,
         token: Option<SecretKey>,
     },
+    /// What each request is signed with.
+    Signature(SecretKey),
 }
 
 /// A service's credentials, and those that were made for it and may be used again.
@@ -153,6 +159,7 @@ impl std::fmt::Debug for Made {
 /// A credential, ready to be sent. It has no `Debug`.
 pub(crate) struct Credential {
     headers: Vec<(HeaderName, HeaderValue)>,
+    signer: Option<Webhook>,
     pub(crate) redactor: Redactor,
 }
 
@@ -160,6 +167,20 @@ impl Credential {
     /// The request with it.
     pub(crate) fn apply(&self, request: RequestBuilder) -> RequestBuilder {
         self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
+    }
+
+    /// The same, signed where this credential is for that. `id` names the message: another sending of it has the same.
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub(crate) fn sign(&self, request: RequestBuilder, id: &str, body: &[u8]) -> Result<RequestBuilder, ApiError> {
+        let Some(signer) = &self.signer else { return Ok(self.apply(request)) };
+        let time = jiff::Timestamp::now().as_second();
+        let failed = |error| ApiError::new(ErrorCode::Internal, format!("the message cannot be signed: {error}"));
+        let signature = signer.sign(id, time, body).map_err(failed)?;
+        let signed =
+            request.header(HEADER_WEBHOOK_ID, id).header(HEADER_WEBHOOK_TIMESTAMP, time).header(HEADER_WEBHOOK_SIGNATURE, signature);
+        Ok(self.apply(signed))
     }
 }
 
@@ -217,7 +238,9 @@ impl Authentication {
         let of = |field: &str, keys: &[SecretKey]| keys.iter().map(|key| (field.to_owned(), key.clone())).collect::<Vec<_>>();
         let mut keys = match &self.scheme {
             Scheme::None | Scheme::Hook { token: None, .. } => Vec::new(),
-            Scheme::Bearer(value) | Scheme::Header { value, .. } => of("auth.secretRef", std::slice::from_ref(value)),
+            Scheme::Bearer(value) | Scheme::Header { value, .. } | Scheme::Signature(value) => {
+                of("auth.secretRef", std::slice::from_ref(value))
+            }
             Scheme::Basic { secret } => of("auth.secretRef", &BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key))),
             Scheme::ClientCredentials { secret, .. } => of("auth.secretRef", &CLIENT_KEYS.map(|key| SecretKey::in_secret(secret, key))),
             Scheme::Hook { token: Some(token), .. } => of("auth.hook.secretRef", std::slice::from_ref(token)),
@@ -258,6 +281,7 @@ impl Authentication {
         caller: Caller<'_>,
         refused: Option<&Credential>,
     ) -> Result<Credential, CredentialError> {
+        let mut signer = None;
         let mut made = match &self.scheme {
             Scheme::None => Made { headers: Vec::new(), secret: Vec::new() },
             Scheme::Bearer(key) => {
@@ -276,6 +300,13 @@ impl Authentication {
                 let user = if user.len() < USER_BYTES_MIN { String::new() } else { user };
                 Made { headers: vec![(AUTHORIZATION, header)], secret: vec![pair, password, user] }
             }
+            Scheme::Signature(key) => {
+                let secret = key.read(secrets)?;
+                signer = Some(
+                    Webhook::new(&secret).map_err(|_| SecretError::NoSigningSecret { secret: key.secret.clone(), key: key.key.clone() })?,
+                );
+                Made { headers: Vec::new(), secret: vec![secret] }
+            }
             Scheme::ClientCredentials { .. } => self.kept(http, secrets, caller, "", refused).await?,
             Scheme::Hook { .. } => self.kept(http, secrets, caller, caller.session_uid, refused).await?,
         };
@@ -285,7 +316,7 @@ impl Authentication {
             made.secret.push(value);
         }
         let secret: Vec<&str> = made.secret.iter().map(String::as_str).collect();
-        Ok(Credential { redactor: Redactor::new(&secret), headers: made.headers })
+        Ok(Credential { redactor: Redactor::new(&secret), headers: made.headers, signer })
     }
 
     /// What the issuer made before, unless it is over or was refused; else what it makes now.
@@ -372,7 +403,7 @@ impl Authentication {
                 }
                 Ok((Made { headers, secret }, Duration::from_secs(issued.expires_seconds.unwrap_or(0))))
             }
-            Scheme::None | Scheme::Bearer(_) | Scheme::Header { .. } | Scheme::Basic { .. } => {
+            Scheme::None | Scheme::Bearer(_) | Scheme::Header { .. } | Scheme::Basic { .. } | Scheme::Signature(_) => {
                 Err(CredentialError::Issuer("this credential has no issuer".to_owned()))
             }
         }
@@ -456,6 +487,7 @@ fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<
         AuthType::Basic => "basic",
         AuthType::Oauth2ClientCredentials => "oauth2ClientCredentials",
         AuthType::Custom => "custom",
+        AuthType::Webhook => "webhook",
     };
     if auth.type_ == AuthType::Custom {
         let url = issuer(auth.hook.as_ref().map(|hook| hook.url.as_str()), format!("{path}.hook"), name, problems);
@@ -484,8 +516,10 @@ fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<
         missing("secretRef.key");
         return None;
     };
-    if auth.type_ == AuthType::Bearer {
-        return Some(Scheme::Bearer(key));
+    match auth.type_ {
+        AuthType::Bearer => return Some(Scheme::Bearer(key)),
+        AuthType::Webhook => return Some(Scheme::Signature(key)),
+        _ => {}
     }
     let Some(header) = &auth.header_name else {
         missing("headerName");

@@ -323,7 +323,9 @@ impl Request {
         }
         let request = request.headers(self.headers.clone());
         let redactor = &credential.redactor;
-        let response = http.send(credential.apply(request)).await.map_err(|error| match error {
+        let signed =
+            credential.sign(request, &format!("msg_{}", exchange.key.trim_matches('"')), self.body.as_deref().unwrap_or_default())?;
+        let response = http.send(signed).await.map_err(|error| match error {
             SendError::Unreachable(cause) => Failure::of(unreachable(cause, redactor), Again::Unseen(None)),
             SendError::Lost(cause) => Failure::of(lost(self.safe, cause, redactor), Again::Harmless(None)),
         })?;

@@ -35,6 +35,14 @@ pub enum SecretError {
         /// Why.
         source: io::Error,
     },
+    /// It is no signing secret.
+    #[error("the key `{key}` of the Secret `{secret}` must be a signing secret: `whsec_` and base64")]
+    NoSigningSecret {
+        /// Name of the Secret.
+        secret: String,
+        /// Key in it.
+        key: String,
+    },
     /// It does not hold certificates, or a key, in PEM.
     #[error("the key `{key}` of the Secret `{secret}` does not hold what TLS needs, in PEM")]
     NoCertificates {

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "kubernetes")]
 use crate::rules;
 use crate::{
+    KeyRef,
     condition::Condition,
     egress::BrokerEgress,
     modules::Registry,
-    service::{Limits, Service},
+    service::{Auth, AuthType, Limits, Service},
     sources::{McpServer, OpenApi},
 };
 
@@ -120,13 +121,18 @@ pub struct Tool {
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 4096)))]
     pub description: String,
     /// The service that it calls.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
     pub service: String,
+    /// Instead of a service: the arguments are sent to this URL, signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
     /// HTTP method.
     #[serde(default = "default_method")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 16)))]
     pub method: String,
     /// Path below the service's `baseUrl`; `{name}` is replaced by the argument of that name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 1024)))]
     pub path: String,
     /// JSON Schema of the arguments.
@@ -147,6 +153,35 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Approval::is_never")]
     #[cfg_attr(feature = "kubernetes", schemars(schema_with = "approval"))]
     pub approval: Approval,
+}
+
+/// A URL of the tenant that takes signed messages, as Standard Webhooks has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::webhook())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Webhook {
+    /// `http` or `https` URL.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub url: String,
+    /// Where the signing secret is, `whsec_…`; the key is needed.
+    pub secret_ref: KeyRef,
+}
+
+impl Tool {
+    /// The service that a webhook is, and the tool as one of that service.
+    #[must_use]
+    pub fn of_webhook(&self) -> Option<(Service, Self)> {
+        let webhook = self.webhook.as_ref()?;
+        let rest = webhook.url.find("://").map_or(0, |at| at + 3);
+        let end = webhook.url.get(rest..)?.find('/').map_or(webhook.url.len(), |at| rest + at);
+        let (base_url, path) = webhook.url.split_at(end);
+        let auth = Auth { type_: AuthType::Webhook, secret_ref: Some(webhook.secret_ref.clone()), ..Auth::default() };
+        let name = format!("webhook:{}", self.name);
+        let path = if path.is_empty() { "/" } else { path };
+        let service = Service { auth, allowed_methods: vec!["POST".to_owned()], ..Service::at(&name, base_url) };
+        Some((service, Self { service: name, webhook: None, method: "POST".to_owned(), path: path.to_owned(), ..self.clone() }))
+    }
 }
 
 /// When a person has to agree to a call.
@@ -196,9 +231,10 @@ impl Default for Approval {
 }
 
 impl ToolBrokerSpec {
-    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers as such.
+    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers and webhooks as such.
     pub fn all_services(&self) -> impl Iterator<Item = Service> {
-        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service))
+        let webhooks = self.tools.iter().filter_map(|tool| tool.of_webhook().map(|(service, _)| service));
+        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service)).chain(webhooks)
     }
 }
 

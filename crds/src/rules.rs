@@ -128,7 +128,7 @@ pub(crate) fn broker() -> Value {
     rules([
         between("replicas", 0, PODS_MAX, "pods"),
         rule(
-            "self.tools.all(t, self.services.exists(s, s.name == t.service))",
+            "self.tools.all(t, has(t.webhook) || self.services.exists(s, s.name == t.service))",
             "a tool's service does not exist: write the name of one of spec.services in tools[].service",
         ),
         rule(
@@ -164,6 +164,13 @@ pub(crate) fn mcp_server() -> Value {
     rules([
         plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
         between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
+    ])
+}
+
+pub(crate) fn webhook() -> Value {
+    rules([
+        plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
+        rule("has(self.secretRef.key)", "secretRef needs a key: write the key of the Secret that holds the signing secret"),
     ])
 }
 
@@ -236,7 +243,7 @@ pub(crate) fn auth() -> Value {
              password, or clientId and clientSecret)",
         ),
         rule(
-            "!(self.type in ['bearer', 'header']) || !has(self.secretRef) || has(self.secretRef.key)",
+            "!(self.type in ['bearer', 'header', 'webhook']) || !has(self.secretRef) || has(self.secretRef.key)",
             "secretRef needs a key: write the key of the Secret that holds the credential",
         ),
         rule(
@@ -258,7 +265,14 @@ pub(crate) fn tool() -> Value {
             "self.name.matches('^[A-Za-z_][A-Za-z0-9_.-]*$')",
             "name of a tool: write a letter or '_', then letters, digits, '_', '.' and '-', such as getWidget",
         ),
-        rule("self.path.startsWith('/')", "path: write a path below the service's baseUrl that begins with '/', such as /widgets/{id}"),
+        rule(
+            "has(self.webhook) ? self.service == '' && self.path == '' : self.service != ''",
+            "a tool calls a service or a webhook: write service and path, or webhook",
+        ),
+        rule(
+            "has(self.webhook) || self.path.startsWith('/')",
+            "path: write a path below the service's baseUrl that begins with '/', such as /widgets/{id}",
+        ),
         between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
     ])
 }

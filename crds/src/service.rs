@@ -195,7 +195,7 @@ pub struct Auth {
     /// The scheme.
     #[serde(rename = "type", default)]
     pub type_: AuthType,
-    /// Where the credential is. `bearer` and `header` use `key`; `basic` uses the keys `user` and `password`, `oauth2ClientCredentials` the keys
+    /// Where the credential is. `bearer`, `header` and `webhook` use `key`; `basic` uses the keys `user` and `password`, `oauth2ClientCredentials` the keys
     /// `clientId` and `clientSecret`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<KeyRef>,
@@ -257,7 +257,7 @@ impl Auth {
             AuthType::None => Vec::new(),
             AuthType::Basic => keys_of(&secret()?.name, BASIC_KEYS),
             AuthType::Header if self.header_name.is_none() => return Err(Missing("auth.headerName")),
-            AuthType::Bearer | AuthType::Header => vec![key_of(secret()?, "auth.secretRef.key")?],
+            AuthType::Bearer | AuthType::Header | AuthType::Webhook => vec![key_of(secret()?, "auth.secretRef.key")?],
             AuthType::Oauth2ClientCredentials if self.token_url.is_none() => return Err(Missing("auth.tokenUrl")),
             AuthType::Oauth2ClientCredentials => keys_of(&secret()?.name, CLIENT_KEYS),
             AuthType::Custom => {
@@ -335,4 +335,6 @@ pub enum AuthType {
     Oauth2ClientCredentials,
     /// Headers that a hook of the tenant makes.
     Custom,
+    /// Each request is signed with the key of a Secret, `whsec_…`: Standard Webhooks 1.0.0.
+    Webhook,
 }

@@ -323,3 +323,41 @@ async fn the_tools_are_listed() {
     };
     assert_eq!(problems[0].path, "tools[0].name");
 }
+
+#[tokio::test]
+async fn a_webhook_of_the_tenant_gets_signed_arguments_and_answers() {
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    type Ids = Arc<Mutex<Vec<String>>>;
+    let takes = async |State(ids): State<Ids>, headers: HeaderMap, body: axum::body::Bytes| {
+        let verifier = standardwebhooks::Webhook::new(SECRET).unwrap();
+        verifier.verify(&body, &headers).expect("the published library takes it");
+        let mut other = body.to_vec();
+        other.push(b' ');
+        assert!(verifier.verify(&other, &headers).is_err(), "and nothing else under that signature");
+        ids.lock().unwrap().push(headers["webhook-id"].to_str().unwrap().to_owned());
+        let first = ids.lock().unwrap().len() == 1;
+        let status = if first { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+        (status, Json(json!({ "charged": serde_json::from_slice::<Value>(&body).unwrap()["amount"], "with": SECRET })))
+    };
+    let ids = Ids::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/charge", post(takes)).with_state(Arc::clone(&ids));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let tool = json!({
+        "name": "charge", "input": { "type": "object", "properties": { "amount": { "type": "number" } }, "required": ["amount"] },
+        "webhook": { "url": format!("http://{address}/charge"), "secretRef": { "name": "hook", "key": "key" } },
+    });
+    let secret = |text: &str| Secrets::memory([("hook".to_owned(), [("key".to_owned(), text.as_bytes().to_vec())].into())].into());
+    let spec = || serde_json::from_value(json!({ "tools": [tool] })).unwrap();
+    let broker = Broker::new(spec(), secret(SECRET)).unwrap();
+    let answer = value(&broker, call(1, "charge", json!({ "amount": 7 }))).await;
+    assert_eq!(answer, json!({ "charged": 7, "with": "[redacted]" }));
+    value(&broker, call(2, "charge", json!({ "amount": 8 }))).await;
+    let ids = ids.lock().unwrap().clone();
+    assert_eq!(ids.len(), 3);
+    assert!(ids[0] == ids[1] && ids[1] != ids[2], "another sending of a message has its id: {ids:?}");
+    assert_eq!(failure(&broker, call(3, "charge", json!({}))).await.code, ErrorCode::ToolArgsInvalid);
+    let unsigned = Broker::new(spec(), secret("whsec_!")).unwrap();
+    assert_eq!(failure(&unsigned, call(1, "charge", json!({ "amount": 7 }))).await.code, ErrorCode::ToolDenied);
+}

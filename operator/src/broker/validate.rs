@@ -94,7 +94,7 @@ pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<Str
 pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<JournalLocation>, config: &Config) -> Result<ValidBroker, Refusal> {
     let spec = &broker.spec;
     let invalid = |message: String| Refusal { reason: BrokerReason::InvalidSpec, message };
-    for tool in &spec.tools {
+    for tool in spec.tools.iter().filter(|tool| tool.webhook.is_none()) {
         let Some(service) = spec.services.iter().find(|service| service.name == tool.service) else {
             return Err(invalid(format!(
                 "tool {}: there is no service {}: write the name of one of spec.services",
