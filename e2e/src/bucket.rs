@@ -94,7 +94,8 @@ impl Bucket {
     /// When the store refuses.
     pub async fn sessions(&self) -> Result<Vec<String>> {
         let mut keys = self.store.list("").await?;
-        keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)));
+        // The audit is the namespace's, and outlives its sessions.
+        keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)) && !key.contains("/audit/"));
         Ok(keys)
     }
 
