@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{blobs, boundary, crypto, modules, packages, random, session, url};
+use crate::{blobs, boundary, crypto, modules, packages, parts, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -29,6 +29,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     url::add_to(&for_modules)?;
     crypto::add_to(&for_modules)?;
     packages::add_to(&for_modules)?;
+    for_modules.set("part", Func::from(parts::make))?;
     native.set("forModules", for_modules)?;
     Ok(native)
 }

@@ -44,6 +44,8 @@ const namesOf = (folder) => {
   return join(names, ', ');
 };
 const notThere = (name, code) => {
+  const refusal = loadModule('web/refusals')(name);
+  if (refusal !== undefined) return refusal;
   const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:; other packages of npm are there when spec.modules.allow of the session names them`);
   error.code = code;
   return error;
@@ -140,6 +142,8 @@ const GLOBALS = {
   'web/abort': ['AbortController', 'AbortSignal'],
   'web/blob': ['Blob', 'File'],
   'web/form': ['FormData'],
+  'web/compression': ['CompressionStream', 'DecompressionStream'],
+  'web/globals': ['process'],
   'web/headers': ['Headers'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
@@ -151,3 +155,4 @@ const GLOBALS = {
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
+expose('global', global);

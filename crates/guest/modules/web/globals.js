@@ -1,0 +1,2 @@
+// Globals that are a whole module.
+module.exports = { process: require('web/process') };
