@@ -19,11 +19,52 @@ const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected.toml");
 const RESULT: &str = "RESULT ";
 /// Areas of Node's own tests that are about what a session has.
 const NODE_AREAS: &[&str] = &[
-    "abortcontroller", "assert", "blob", "btoa", "buffer", "console", "crypto", "diagnostics-channel", "event", "eventtarget", "events", "fs", "global", "next-tick", "os", "path",
-    "process", "querystring", "stream", "stream2", "stream3", "string-decoder", "structuredClone", "timers", "url", "util", "webcrypto", "webstreams", "whatwg", "zlib",
+    "abortcontroller",
+    "assert",
+    "blob",
+    "btoa",
+    "buffer",
+    "console",
+    "crypto",
+    "diagnostics-channel",
+    "event",
+    "eventtarget",
+    "events",
+    "fs",
+    "global",
+    "next-tick",
+    "os",
+    "path",
+    "process",
+    "querystring",
+    "stream",
+    "stream2",
+    "stream3",
+    "string-decoder",
+    "structuredClone",
+    "timers",
+    "url",
+    "util",
+    "webcrypto",
+    "webstreams",
+    "whatwg",
+    "zlib",
 ];
 /// Folders of web-platform-tests that are about what a session has.
-const WPT_AREAS: &[&str] = &["FileAPI", "WebCryptoAPI", "compression", "console", "dom/abort", "dom/events", "encoding", "fetch/api", "hr-time", "streams", "url", "user-timing"];
+const WPT_AREAS: &[&str] = &[
+    "FileAPI",
+    "WebCryptoAPI",
+    "compression",
+    "console",
+    "dom/abort",
+    "dom/events",
+    "encoding",
+    "fetch/api",
+    "hr-time",
+    "streams",
+    "url",
+    "user-timing",
+];
 
 /// One of the suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,17 +159,22 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
             }
             match (ok, listed) {
                 (false, None) => scored.failures.push(format!("{whole}: {why}")),
-                (true, Some(listed)) if !listed.ends_with('*') => scored.failures.push(format!("{whole} passes now: take it out of expected.toml")),
+                (true, Some(listed)) if !listed.ends_with('*') => {
+                    scored.failures.push(format!("{whole} passes now: take it out of expected.toml"))
+                }
                 _ => {}
             }
         }
     }
     if only.is_empty() {
         let ours = |name: &str| programs.iter().any(|program| name.starts_with(&program.name));
-        let gone = list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.ends_with('*') && ours(name) && !met.contains(*name));
+        let gone =
+            list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.ends_with('*') && ours(name) && !met.contains(*name));
         scored.failures.extend(gone.map(|name| format!("{name}: nothing of it fails any more: take it out of expected.toml")));
     }
-    scored.failures.extend(list.expected.iter().filter(|entry| entry.reason.len() < 20).map(|entry| format!("{:?} is no reason", entry.reason)));
+    scored
+        .failures
+        .extend(list.expected.iter().filter(|entry| entry.reason.len() < 20).map(|entry| format!("{:?} is no reason", entry.reason)));
     Ok(scored)
 }
 
@@ -141,7 +187,14 @@ fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
     let mut found = Vec::new();
     for path in files(copy)? {
         let name = node::name_of(copy, &path);
-        let Some(area) = NODE_AREAS.iter().filter(|area| name.strip_prefix("test-").and_then(|rest| rest.strip_prefix(**area)).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))).max_by_key(|area| area.len())
+        let Some(area) = NODE_AREAS
+            .iter()
+            .filter(|area| {
+                name.strip_prefix("test-")
+                    .and_then(|rest| rest.strip_prefix(**area))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            })
+            .max_by_key(|area| area.len())
         else {
             continue;
         };
@@ -149,7 +202,9 @@ fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
         // What asks for flags of Node's or for its insides is about Node.
         if path.extension().is_some_and(|extension| extension == "js") && !text.contains("// Flags:") && !text.contains("internal/") {
             let body = serde_json::to_string(&text)?;
-            let source = format!("{shim}\n(0, eval)('(function (exports, module, __filename, __dirname) {{' + {body} + '\\n}})').call({{}}, {{}}, {{ exports: {{}} }}, '/test.js', '/');\n");
+            let source = format!(
+                "{shim}\n(0, eval)('(function (exports, module, __filename, __dirname) {{' + {body} + '\\n}})').call({{}}, {{}}, {{ exports: {{}} }}, '/test.js', '/');\n"
+            );
             found.push(Program { name, area: (*area).to_owned(), source });
         }
     }
@@ -175,7 +230,10 @@ fn wpt_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
             }
             parts.push(text);
             // One script after the other, in the global scope.
-            let source = parts.iter().map(|part| Ok(format!("(0, eval)({});\n", serde_json::to_string(part)?))).collect::<anyhow::Result<String>>()?;
+            let source = parts
+                .iter()
+                .map(|part| Ok(format!("(0, eval)({});\n", serde_json::to_string(part)?)))
+                .collect::<anyhow::Result<String>>()?;
             found.push(Program { name: node::name_of(copy, &path), area: (*area).to_owned(), source });
         }
     }
@@ -242,7 +300,8 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let good = "const common = require('../common'); setTimeout(common.mustCall(() => {}), 1);";
         std::fs::write(folder.join("test-timers-good.js"), good).unwrap();
-        std::fs::write(folder.join("test-process-differs.js"), "require('../common'); if (process.pid === 1) throw new Error('here');").unwrap();
+        std::fs::write(folder.join("test-process-differs.js"), "require('../common'); if (process.pid === 1) throw new Error('here');")
+            .unwrap();
         std::fs::write(folder.join("test-util-fails-in-both.js"), "const common = require('../common'); common.mustCall();").unwrap();
         folder
     }
@@ -256,7 +315,10 @@ mod tests {
         assert!(!scored.areas.contains_key("util"), "what Node fails does not count");
         assert_eq!(scored.failures, ["test-process-differs: Error: here"]);
         let listed = |names: &[&str]| Expected {
-            expected: vec![Entry { names: names.iter().map(|name| (*name).to_owned()).collect(), reason: "a session's process is another".to_owned() }],
+            expected: vec![Entry {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                reason: "a session's process is another".to_owned(),
+            }],
         };
         let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-differs"])).await.unwrap();
         assert!(scored.failures.is_empty(), "{:?}", scored.failures);

@@ -6,6 +6,6 @@
   }
   try { new CompressionStream('zip'); } catch (error) { console.log(error.name); }
   const bad = new Blob(['nothing packed']).stream().pipeThrough(new DecompressionStream('gzip'));
-  await new Response(bad).text().catch((error) => console.log(error.name));
+  await new Response(bad).text().catch((error) => console.log(error instanceof Error));
   console.log(Object.prototype.toString.call(new CompressionStream('gzip')));
 })();

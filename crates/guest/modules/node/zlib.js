@@ -65,6 +65,8 @@ const expanded = (wanted) => (given, options) => {
   for (;;) {
     const head = new Uint8Array(data, 0, Math.min(2, data.byteLength));
     const format = wanted === 'unzip' ? (isGzip(head) ? 'gzip' : 'deflate') : wanted;
+    // What does not begin as a gzip is wrong, however short it is.
+    if (format === 'gzip' && head.length === 2 && !isGzip(head)) throw failed(constants.Z_DATA_ERROR, MESSAGES.gzip);
     const [made, used, wrong] = decompress(format, room, data);
     parts.push(new Uint8Array(made));
     if (wrong === 'large') throw coded(RangeError, 'ERR_BUFFER_TOO_LARGE', `Cannot create a Buffer larger than ${max} bytes`);

@@ -87,6 +87,14 @@ expose('require', function require(name) {
   const file = packageFile(name, 'require');
   return file === undefined ? requireKnown(name, 'MODULE_NOT_FOUND') : packages().requireFile(file);
 });
+// What a name means: a module of the engine by its own name, a file of a package by its.
+method(global.require, 'resolve', function resolve(name) {
+  if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  const file = packageFile(name, 'require');
+  if (file !== undefined) return file;
+  requireKnown(name, 'MODULE_NOT_FOUND');
+  return name;
+});
 
 // What `base` means by a name: a module as `moduleExports` takes it.
 const EXACTLY = 'require:';
@@ -143,7 +151,8 @@ const GLOBALS = {
   'web/blob': ['Blob', 'File'],
   'web/form': ['FormData'],
   'web/compression': ['CompressionStream', 'DecompressionStream'],
-  'web/globals': ['process'],
+  'web/globals': ['process', 'module', 'exports', '__filename', '__dirname'],
+  'web/performance': ['Performance', 'PerformanceEntry', 'PerformanceMark', 'PerformanceMeasure', 'PerformanceObserver', 'PerformanceObserverEntryList'],
   'web/headers': ['Headers'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
@@ -156,3 +165,5 @@ const GLOBALS = {
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
 expose('global', global);
+const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization'];
+for (let i = 0; i < TIMELINE.length; i++) later(performanceObject, TIMELINE[i], 'web/performance');
