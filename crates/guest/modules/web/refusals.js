@@ -10,9 +10,9 @@ const REFUSED = {
   module: 'use require or import', domain: 'use try and catch', punycode: 'use url.domainToASCII', test: 'use assert', sqlite: 'call a tool',
 };
 // The error of asking for one, or nothing.
-module.exports = (name) => {
+module.exports = (name, code) => {
   const bare = name.startsWith('node:') ? name.slice('node:'.length) : name;
   const why = Object.hasOwn(REFUSED, bare.split('/')[0]) ? REFUSED[bare.split('/')[0]] : undefined;
   if (why === undefined) return undefined;
-  return Object.assign(new Error(`Cannot find module '${name}': ${why}`), { code: 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM' });
+  return Object.assign(new Error(`Cannot find module '${name}': ${why}`), { code });
 };

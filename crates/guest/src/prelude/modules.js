@@ -44,7 +44,7 @@ const namesOf = (folder) => {
   return join(names, ', ');
 };
 const notThere = (name, code) => {
-  const refusal = loadModule('web/refusals')(name);
+  const refusal = loadModule('web/refusals')(name, code);
   if (refusal !== undefined) return refusal;
   const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:; other packages of npm are there when spec.modules.allow of the session names them`);
   error.code = code;
