@@ -32,7 +32,7 @@ use crate::{
     ConfigError, Secrets,
     approval::Gate,
     audit::{Audit, Line},
-    callee::{Callee, SERVICE},
+    callee::{Callee, Prepared, SERVICE},
     catalog::Catalog,
     egress::{self, BrokerRules, Egress},
     exchange,
@@ -162,8 +162,8 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let callee = self.callee(&call.tool, &call.args);
-        let (call, agreed) = match self.gate(callee.as_ref(), &call).await? {
+        let asked = self.callee(&call.tool, &call.args);
+        let (call, agreed) = match self.gate(asked.as_ref(), &call).await? {
             Gate::Open => (call, false),
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
             Gate::Answer(answer) => {
@@ -172,12 +172,16 @@ impl Broker {
                 return Ok(Arc::new(answer));
             }
         };
-        // A tool that is not there has no effect either, nor has what cannot be made. What somebody agreed to is made once, whatever its method.
-        let patience = callee.filter(|callee| agreed || !callee.check(&call.args).unwrap_or(true)).map(|callee| Patience {
+        // Whoever agreed may have changed the arguments.
+        let callee = if agreed { self.callee(&call.tool, &call.args) } else { asked };
+        let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&call.args));
+        // What cannot be made has no effect. What somebody agreed to is made once, whatever its method.
+        let harms = agreed || prepared.as_ref().is_ok_and(|prepared| !prepared.is_safe());
+        let patience = callee.as_ref().filter(|_| harms).map(|callee| Patience {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
-        self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
+        self.once(call, patience, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
     }
 
     /// Claims a call and has it made, unless it was made before; without `patience`, making it twice does no harm.
@@ -253,23 +257,32 @@ impl Broker {
         }
     }
 
-    async fn make(&self, call: &ToolCall) -> ToolAnswer {
+    async fn make(&self, callee: Option<Callee>, prepared: Result<Prepared, ApiError>, call: &ToolCall) -> ToolAnswer {
         let meters = &self.inner.meters;
         let started = Instant::now();
         meters.in_flight.inc();
-        let result = match self.callee(&call.tool, &call.args) {
-            Some(Callee::List) => serde_json::to_value(self.tools())
+        let result = match (&callee, prepared) {
+            (_, Err(error)) => Err(error),
+            (None, Ok(_)) => Err(unknown(&call.tool)),
+            (Some(Callee::List), Ok(_)) => serde_json::to_value(self.tools())
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the list of tools cannot be written: {error}"))),
-            Some(callee) => self.run(&callee, call).await,
-            None if call.tool == SERVICE => Err(ApiError::new(
-                ErrorCode::ToolNotFound,
-                "the broker has no such service that cells may call: `direct` is what lets them",
-            )),
-            // The name is the caller's, and may be long.
-            None => Err(ApiError::new(ErrorCode::ToolNotFound, "the broker has no tool of this name; GET /v1/tools lists them")),
+            (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();
         meters.seconds.observe(started.elapsed().as_secs_f64());
+        if let Some(callee) = &callee {
+            tracing::info!(
+                tool = call.tool,
+                service = callee.service().map(|service| service.name.as_str()),
+                session = call.session,
+                session_uid = call.session_uid,
+                epoch = call.epoch,
+                call = call.call,
+                outcome = result.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned()),
+                milliseconds = started.elapsed().as_millis(),
+                "tool call",
+            );
+        }
         let answer = match result {
             Ok(value) => ToolAnswer::Ok { value },
             Err(error) => ToolAnswer::Err { error },
@@ -279,8 +292,7 @@ impl Broker {
         answer
     }
 
-    async fn run(&self, callee: &Callee, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
-        let (started, timeout) = (Instant::now(), callee.timeout());
+    async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
         let places = async {
             let permits = callee.enter(&call.session_uid).await;
             (permits, self.inner.slots.acquire().await)
@@ -289,21 +301,8 @@ impl Broker {
             let message = "there were more calls than the limits of the tool, its service or the broker allow: call again later";
             ApiError::new(ErrorCode::RateLimited, message)
         };
-        let places = tokio::time::timeout(timeout, places).await.map_err(limited)?;
-        let result = callee.make(&self.inner.http, &self.inner.secrets, call).await;
-        drop(places);
-        tracing::info!(
-            tool = call.tool,
-            service = callee.service().map(|service| service.name.as_str()),
-            session = call.session,
-            session_uid = call.session_uid,
-            epoch = call.epoch,
-            call = call.call,
-            outcome = result.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned()),
-            milliseconds = started.elapsed().as_millis(),
-            "tool call",
-        );
-        result
+        let _places = tokio::time::timeout(callee.timeout(), places).await.map_err(limited)?;
+        callee.make(prepared, &self.inner.http, &self.inner.secrets, call).await
     }
 
     /// Notes a line of the audit, where there is a store for it.
@@ -381,6 +380,15 @@ impl Broker {
         Server::new(tls).serve(listener, routes, shutdown).await;
         let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
     }
+}
+
+/// The name is the caller's, and may be long.
+fn unknown(tool: &str) -> ApiError {
+    let message = match tool {
+        SERVICE => "the broker has no such service that cells may call: `direct` is what lets them",
+        _ => "the broker has no tool of this name; GET /v1/tools lists them",
+    };
+    ApiError::new(ErrorCode::ToolNotFound, message)
 }
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;
 use reqwest::header::HeaderValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     Secrets,
@@ -71,17 +71,17 @@ impl Callee {
         }
     }
 
-    /// Checks the arguments; answers whether making the call twice does no harm.
+    /// What it makes of its arguments.
     ///
     /// # Errors
     /// They do not fit.
-    pub(crate) fn check(&self, args: &Value) -> Result<bool, ApiError> {
-        match self {
-            Self::Tool(tool) => Request::of_tool(tool, args).map(|request| request.safe),
-            Self::Service(service) => Request::of_service(service, args).map(|request| request.safe),
-            Self::Mcp(tool) => exchange::arguments(&tool.input, args).map(|_| tool.read_only),
-            Self::List => Ok(true),
-        }
+    pub(crate) fn prepare(&self, args: &Value) -> Result<Prepared, ApiError> {
+        Ok(match self {
+            Self::Tool(tool) => Prepared::Request(Box::new(Request::of_tool(tool, args)?)),
+            Self::Service(service) => Prepared::Request(Box::new(Request::of_service(service, args)?)),
+            Self::Mcp(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: tool.read_only },
+            Self::List => Prepared::Nothing,
+        })
     }
 
     /// Waits until the limits let the call go.
@@ -100,16 +100,38 @@ impl Callee {
     /// Makes the call of a service.
     ///
     /// # Errors
-    /// Those of [`Self::check`] and of the exchange.
-    pub(crate) async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let (service, request, output) = match self {
-            Self::Tool(tool) => (&tool.service, Request::of_tool(tool, &call.args)?, Some(&tool.output)),
-            Self::Service(service) => (service, Request::of_service(service, &call.args)?, None),
-            Self::Mcp(tool) => return tool.make(http, secrets, call).await,
-            Self::List => return Ok(Value::Null),
-        };
-        let (timeout, caller, key) = (self.timeout(), call.into(), exchange::idempotency_key(call));
-        Exchange { service, request, timeout, output, caller, key, form: Form::Body }.run(http, secrets).await
+    /// Those of the exchange.
+    pub(crate) async fn make(&self, prepared: Prepared, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+        let (timeout, caller, key, form) = (self.timeout(), call.into(), exchange::idempotency_key(call), Form::Body);
+        match (self, prepared) {
+            (Self::Tool(tool), Prepared::Request(request)) => {
+                let (service, output) = (&tool.service, Some(&tool.output));
+                Exchange { service, request: *request, timeout, output, caller, key, form }.run(http, secrets).await
+            }
+            (Self::Service(service), Prepared::Request(request)) => {
+                Exchange { service, request: *request, timeout, output: None, caller, key, form }.run(http, secrets).await
+            }
+            (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await,
+            _ => Ok(Value::Null),
+        }
+    }
+}
+
+/// What a callee makes of arguments that fit.
+pub(crate) enum Prepared {
+    Request(Box<Request>),
+    Message { arguments: Map<String, Value>, safe: bool },
+    Nothing,
+}
+
+impl Prepared {
+    /// Whether making the call twice does no harm.
+    pub(crate) fn is_safe(&self) -> bool {
+        match self {
+            Self::Request(request) => request.safe,
+            Self::Message { safe, .. } => *safe,
+            Self::Nothing => true,
+        }
     }
 }
 
@@ -134,8 +156,7 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let arguments = exchange::arguments(&self.input, &call.args)?;
+    async fn make(&self, arguments: Map<String, Value>, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
         let params = json!({ "name": self.name, "arguments": arguments });
         let (caller, key) = (call.into(), exchange::idempotency_key(call));
         let line = Line { server: &self.server, http, secrets, caller, key, safe: self.read_only, timeout: self.server.timeout };

@@ -414,7 +414,7 @@ async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, re
     }
     let broken = |error: reqwest::Error| Failure::of(lost(safe, error.into(), redactor), Again::Harmless(None));
     if *form == Form::Rpc {
-        let session = response.headers().get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let session = response.headers().get(mcp::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         return Ok(json!({ "status": status.as_u16(), "session": session, "message": redactor.value(message) }));
@@ -436,7 +436,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// The body up to `max` bytes, and whether that was all.
-async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
+pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         let room = max - body.len();

@@ -22,6 +22,7 @@ mod config;
 mod credential;
 mod egress;
 mod exchange;
+mod issuer;
 mod journal;
 mod ledger;
 mod limits;

@@ -116,13 +116,11 @@ impl Actor {
                 self.release();
                 return Ok(());
             }
-            Settled::Tool { op, answer: Ok(ToolAnswer::Parked { parked }), .. } => return self.park(op, parked).await,
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
-                // Taken above.
-                Ok(ToolAnswer::Parked { .. }) => return Ok(()),
+                Ok(ToolAnswer::Parked { parked }) => return self.park(op, parked).await,
                 Ok(ToolAnswer::Err { error }) | Err(error) => {
                     (op, OpResult::Err { name: error.code.to_string(), message: error.message }, call)
                 }
