@@ -1,6 +1,7 @@
 //! The broker itself: its routes, and a call from claim to answer.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -16,7 +17,7 @@ use axum::{
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{DecideCall, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
+    broker::{CALL_BYTES_MAX, DecideCall, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
 };
 use dormouse_service::{
     ApiJson, Ids, Metrics,
@@ -42,9 +43,6 @@ use crate::{
     modules::{self, Modules},
     sources::{self, Found},
 };
-
-/// Largest body of a call, in bytes.
-const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
 /// How long the end waits for the last lines of the audit.
@@ -162,8 +160,9 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let asked = self.callee(&call.tool, &call.args);
-        let (call, agreed) = match self.gate(asked.as_ref(), &call).await? {
+        let args = call.arguments().map(Cow::into_owned);
+        let asked = args.as_ref().ok().and_then(|args| self.callee(&call.tool, args));
+        let (call, agreed) = match self.gate(asked.as_ref(), &call, args.as_ref().ok()).await? {
             Gate::Open => (call, false),
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
             Gate::Answer(answer) => {
@@ -173,8 +172,15 @@ impl Broker {
             }
         };
         // Whoever agreed may have changed the arguments.
-        let callee = if agreed { self.callee(&call.tool, &call.args) } else { asked };
-        let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&call.args));
+        let args = if agreed { call.arguments().map(Cow::into_owned) } else { args };
+        let (callee, prepared) = match args {
+            Ok(args) => {
+                let callee = if agreed { self.callee(&call.tool, &args) } else { asked };
+                let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&args));
+                (callee, prepared)
+            }
+            Err(error) => (None, Err(error)),
+        };
         // What cannot be made has no effect. What somebody agreed to is made once, whatever its method.
         let harms = agreed || prepared.as_ref().is_ok_and(|prepared| !prepared.is_safe());
         let patience = callee.as_ref().filter(|_| harms).map(|callee| Patience {

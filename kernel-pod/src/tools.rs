@@ -280,6 +280,7 @@ mod tests {
             call: 1,
             tool: "pay".to_owned(),
             args: serde_json::Value::Null,
+            references: std::collections::BTreeMap::new(),
             repeated: false,
             settled_below: 1,
             page: None,

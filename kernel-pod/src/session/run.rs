@@ -18,6 +18,7 @@ use super::{EvalJob, Fault, budget, cells, journal, setback};
 use crate::events;
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
+use crate::references;
 use crate::scheduler;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -127,10 +128,15 @@ impl Actor {
             },
         };
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
-        if live.state.pending.remove(&op).is_none() {
-            return Ok(());
-        }
+        let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
         live.moved = true;
+        let result = match (result, pending.of_tool()) {
+            (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted).await {
+                Ok(value) => OpResult::Ok(value),
+                Err(error) => OpResult::Err { name: error.code.to_string(), message: error.message },
+            },
+            (result, _) => result,
+        };
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }
@@ -439,9 +445,11 @@ impl Live {
                 self.state.pending.remove(&id);
                 None
             }
-            OpKind::Tool { name, args } => self.register_call(op.id, Outgoing { name, args, fetch: false }, allowance),
+            OpKind::Tool { name, args, reference } => {
+                self.register_call(op.id, Outgoing { name, args, fetch: false, reference }, allowance)
+            }
             OpKind::Fetch { request } => {
-                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true }, allowance)
+                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true, reference: None }, allowance)
             }
             OpKind::CancelFetch { id } => {
                 self.cancel_fetch(id, allowance.sender);

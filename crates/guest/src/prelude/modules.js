@@ -9,6 +9,9 @@ inside.entropy = native.entropy;
 inside.webcrypto = cryptoObject;
 inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
+inside.told = told;
+inside.callTool = callTool;
+inside.sliceOf = sliceOf;
 inside.operate = operate;
 inside.giveUp = giveUp;
 inside.loadModule = (id) => loadModule(id);
@@ -143,6 +146,7 @@ const GLOBALS = {
   'web/headers': ['Headers'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
+  'web/references': ['refs'],
   'web/streams': [
     'ReadableStream', 'ReadableStreamDefaultReader', 'ReadableStreamBYOBReader', 'ReadableStreamDefaultController', 'ReadableByteStreamController',
     'ReadableStreamBYOBRequest', 'WritableStream', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController', 'TransformStream',
@@ -151,3 +155,4 @@ const GLOBALS = {
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
+later(hostObject, 'subLM', 'web/models');
