@@ -40,6 +40,7 @@ use crate::{
     journal::{Claim, Journal, Limits, Ticket, ended},
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
+    models::{SUB_LM, Spending},
     modules::{self, Modules},
     sources::{self, Found},
 };
@@ -66,6 +67,7 @@ struct Inner {
     journal: Journal,
     ledger: Option<Ledger>,
     audit: Option<Audit>,
+    spending: Spending,
     meters: Meters,
     slots: Semaphore,
     egress: Egress,
@@ -112,10 +114,12 @@ impl Broker {
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let audit = place.clone().map(|place| Audit::new(place, ids.next().simple().to_string(), meters.clone()));
+        let spending = Spending::new(place.clone(), ids.clone(), meters.clone());
         let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        Ok(Self { inner: Arc::new(Inner { catalog, sources, secrets, http, journal, ledger, audit, meters, slots, egress, modules }) })
+        let inner = Inner { catalog, sources, secrets, http, journal, ledger, audit, spending, meters, slots, egress, modules };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Takes another spec, and looks for what it names elsewhere; the journal stays.
@@ -308,7 +312,8 @@ impl Broker {
             ApiError::new(ErrorCode::RateLimited, message)
         };
         let _places = tokio::time::timeout(callee.timeout(), places).await.map_err(limited)?;
-        callee.make(prepared, &self.inner.http, &self.inner.secrets, call).await
+        let Inner { http, secrets, spending, .. } = &*self.inner;
+        callee.make(prepared, (http, secrets, spending), call).await
     }
 
     /// Notes a line of the audit, where there is a store for it.
@@ -392,6 +397,7 @@ impl Broker {
 fn unknown(tool: &str) -> ApiError {
     let message = match tool {
         SERVICE => "the broker has no such service that cells may call: `direct` is what lets them",
+        SUB_LM => "the broker has no model of this name: name one of spec.models in `model`",
         _ => "the broker has no tool of this name; GET /v1/tools lists them",
     };
     ApiError::new(ErrorCode::ToolNotFound, message)

@@ -1,4 +1,4 @@
-//! What a call names: a tool of whatever kind, a service itself, or the list of tools.
+//! What a call names: a tool of whatever kind, a model, a service itself, or the list of tools.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,6 +15,7 @@ use crate::{
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
     limits::Permit,
+    models::{Asking, Model, Spending},
     sources::mcp,
 };
 
@@ -37,6 +38,7 @@ pub(crate) enum Callee {
     /// One that may be called so.
     Service(Arc<Service>),
     Mcp(Arc<McpTool>),
+    Model(Arc<Model>),
     List,
 }
 
@@ -47,6 +49,7 @@ impl Callee {
             Self::Tool(tool) => Some(&tool.service),
             Self::Service(service) => Some(service),
             Self::Mcp(tool) => Some(&tool.server.service),
+            Self::Model(model) => Some(&model.service),
             Self::List => None,
         }
     }
@@ -57,7 +60,7 @@ impl Callee {
             Self::Tool(tool) => tool.approval.as_ref(),
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
             Self::Mcp(tool) => tool.server.approval.as_ref(),
-            Self::List => None,
+            Self::Model(_) | Self::List => None,
         }
     }
 
@@ -67,6 +70,7 @@ impl Callee {
             Self::Tool(tool) => tool.timeout,
             Self::Service(service) => service.direct.as_ref().map_or(Duration::ZERO, |direct| direct.timeout),
             Self::Mcp(tool) => tool.server.timeout,
+            Self::Model(model) => model.timeout,
             Self::List => Duration::ZERO,
         }
     }
@@ -80,6 +84,7 @@ impl Callee {
             Self::Tool(tool) => Prepared::Request(Box::new(Request::of_tool(tool, args)?)),
             Self::Service(service) => Prepared::Request(Box::new(Request::of_service(service, args)?)),
             Self::Mcp(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: tool.read_only },
+            Self::Model(model) => Prepared::Question(Box::new(model.prepare(args)?)),
             Self::List => Prepared::Nothing,
         })
     }
@@ -88,7 +93,7 @@ impl Callee {
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::Mcp(_) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::List => None,
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),
@@ -101,7 +106,12 @@ impl Callee {
     ///
     /// # Errors
     /// Those of the exchange.
-    pub(crate) async fn make(&self, prepared: Prepared, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
+    pub(crate) async fn make(
+        &self,
+        prepared: Prepared,
+        (http, secrets, spending): (&Http, &Secrets, &Spending),
+        call: &ToolCall,
+    ) -> Result<Value, ApiError> {
         let (timeout, caller, key, form) = (self.timeout(), call.into(), exchange::idempotency_key(call), Form::Body);
         match (self, prepared) {
             (Self::Tool(tool), Prepared::Request(request)) => {
@@ -112,6 +122,7 @@ impl Callee {
                 Exchange { service, request: *request, timeout, output: None, caller, key, form }.run(http, secrets).await
             }
             (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await,
+            (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await,
             _ => Ok(Value::Null),
         }
     }
@@ -121,6 +132,7 @@ impl Callee {
 pub(crate) enum Prepared {
     Request(Box<Request>),
     Message { arguments: Map<String, Value>, safe: bool },
+    Question(Box<Asking>),
     Nothing,
 }
 
@@ -130,6 +142,7 @@ impl Prepared {
         match self {
             Self::Request(request) => request.safe,
             Self::Message { safe, .. } => *safe,
+            Self::Question(asking) => asking.request.safe,
             Self::Nothing => true,
         }
     }

@@ -27,6 +27,7 @@ use crate::{
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
     limits::Limiter,
+    models::{self, Model, SUB_LM},
     modules::Source,
     path::{Pattern, Spelled, Template},
     sources::{
@@ -45,6 +46,7 @@ pub(crate) struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
     services: BTreeMap<String, Arc<Service>>,
     mcp: BTreeMap<String, Arc<McpTool>>,
+    models: BTreeMap<String, Arc<Model>>,
     descriptions: Vec<ToolDescription>,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
@@ -184,10 +186,11 @@ impl Catalog {
                 mcp.insert(described.name.clone(), Arc::new(McpTool { server, name: described.name.clone(), input, read_only }));
             }
         }
+        let models = models::compile(&spec.models, spec.model_budgets.as_ref(), &services, &mut problems);
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
         if problems.is_empty() {
-            Ok(Self { tools, services, mcp, descriptions, egress, modules })
+            Ok(Self { tools, services, mcp, models, descriptions, egress, modules })
         } else {
             Err(ConfigError::Problems(problems))
         }
@@ -197,6 +200,7 @@ impl Catalog {
     pub(crate) fn callee(&self, tool: &str, args: &Value) -> Option<Callee> {
         match tool {
             LIST => Some(Callee::List),
+            SUB_LM => models::named(&self.models, args).map(Callee::Model),
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
             }
@@ -216,7 +220,7 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     let kind = match (name.is_empty(), taken) {
         (true, _) => ProblemKind::NameMissing,
         (_, true) => ProblemKind::Duplicate(name.to_owned()),
-        _ if [LIST, SERVICE, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
+        _ if [LIST, SERVICE, SUB_LM, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
         _ => return,
     };
     problems.push(Problem { path: format!("{path}.name"), kind });

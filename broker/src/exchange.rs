@@ -312,6 +312,15 @@ impl Request {
         Ok(Self { safe, headers: message.headers, ..request })
     }
 
+    /// A question to a model. To ask twice does no harm but for what it costs.
+    ///
+    /// # Errors
+    /// It is too large, or the service does not allow the path.
+    pub(crate) fn of_question(service: &Service, path: &str, headers: HeaderMap, body: &Value) -> Result<Self, ApiError> {
+        let request = Self::new(service, Method::POST, path, &Map::new(), Some(body))?;
+        Ok(Self { safe: true, headers, ..request })
+    }
+
     async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Value, Failure> {
         let mut request = http
             .client()

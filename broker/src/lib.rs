@@ -27,6 +27,7 @@ mod journal;
 mod ledger;
 mod limits;
 mod meters;
+mod models;
 mod modules;
 mod path;
 mod process;

@@ -8,6 +8,7 @@ use crate::{
     KeyRef,
     condition::Condition,
     egress::BrokerEgress,
+    models::{Model, ModelBudgets},
     modules::Registry,
     service::{Auth, AuthType, Limits, Service},
     sources::{McpServer, OpenApi},
@@ -68,6 +69,16 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub mcp_servers: Vec<McpServer>,
+    /// Models that a cell may ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub models: Vec<Model>,
+    /// What may be spent on them. Absent: any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_budgets: Option<ModelBudgets>,
     /// Where it is written down which calls were made.
     #[serde(default)]
     pub journal: Journal,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     broker::TOOL_TIMEOUT_MS_MAX,
+    models::MODEL_TOKENS_MAX,
     service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, RETRIES_MAX},
     url,
 };
@@ -256,6 +257,13 @@ pub(crate) fn auth() -> Value {
             "!has(self.headerName) || self.headerName.matches('^[A-Za-z0-9-]+$')",
             "headerName: write letters, digits and '-', such as X-Api-Key",
         ),
+    ])
+}
+
+pub(crate) fn model() -> Value {
+    rules([
+        between("maxTokens", 1, MODEL_TOKENS_MAX, "tokens of an answer"),
+        between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
     ])
 }
 
