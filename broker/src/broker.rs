@@ -17,7 +17,7 @@ use axum::{
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{CALL_BYTES_MAX, DecideCall, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
+    broker::{CALL_BYTES_MAX, DecideCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, offload_text},
 };
 use dormouse_service::{
     ApiJson, Ids, Metrics,
@@ -410,11 +410,14 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The answer to a call of a session, which tells of its page, too.
+    /// The answer to a call of a session, which tells of its page too, and of which answers stay outside the heap.
     pub(crate) fn answer(&self, session_uid: &str, answer: &ToolAnswer) -> Response {
         let mut response = Json(answer).into_response();
         if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
             response.headers_mut().insert(PAGE_HEADER, page);
+        }
+        if let Ok(offload) = HeaderValue::try_from(offload_text(self.broker.catalog().offload)) {
+            response.headers_mut().insert(OFFLOAD_HEADER, offload);
         }
         response
     }

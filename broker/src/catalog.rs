@@ -8,7 +8,7 @@ use std::{
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
-    broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
+    broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
     service::{BODY_BYTES_MAX, Limits as LimitsSpec, Service as ServiceSpec},
     sources::{McpServer as McpServerSpec, OpenApi},
 };
@@ -48,6 +48,7 @@ pub(crate) struct Catalog {
     mcp: BTreeMap<String, Arc<McpTool>>,
     models: BTreeMap<String, Arc<Model>>,
     descriptions: Vec<ToolDescription>,
+    pub(crate) offload: Offload,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
 }
@@ -186,11 +187,22 @@ impl Catalog {
                 mcp.insert(described.name.clone(), Arc::new(McpTool { server, name: described.name.clone(), input, read_only }));
             }
         }
-        let models = models::compile(&spec.models, spec.model_budgets.as_ref(), &services, &mut problems);
+        let mut models = BTreeMap::new();
+        for (index, model) in spec.models.iter().enumerate() {
+            let path = format!("models[{index}]");
+            name(&model.name, &path, models.contains_key(&model.name), &mut problems);
+            let service = compile_service(&model.service(), &path, secrets, &mut problems);
+            models.insert(model.name.clone(), Arc::new(models::compile(model, service, &path, &mut problems)));
+        }
+        let offload = spec.offload;
+        limit(offload.threshold_bytes, BODY_BYTES_MAX, "offload.thresholdBytes".to_owned(), &mut problems);
+        if offload.preview_chars > PREVIEW_CHARS_MAX {
+            problems.push(Problem { path: "offload.previewChars".to_owned(), kind: ProblemKind::Limit(u64::from(PREVIEW_CHARS_MAX)) });
+        }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
         if problems.is_empty() {
-            Ok(Self { tools, services, mcp, models, descriptions, egress, modules })
+            Ok(Self { tools, services, mcp, models, descriptions, offload, egress, modules })
         } else {
             Err(ConfigError::Problems(problems))
         }

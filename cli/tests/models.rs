@@ -46,9 +46,8 @@ async fn a_needle_in_four_megabytes_is_found_without_a_key_in_sight() {
     let path = data.path().join("lab.yaml");
     let text = format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: lab}}\nstringData: {{key: sk-canary-for-the-lab}}\n---\n\
-         apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: lab}}\nspec:\n  services:\n    - name: lab\n      baseUrl: http://{model}\n      \
-         allowedMethods: [POST]\n      auth: {{type: bearer, secretRef: {{name: lab, key: key}}}}\n  models:\n    - {{name: reader, service: lab, api: OpenAIChat, model: small}}\n  \
-         modelBudgets: {{session: {{tokens: 2000000}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: lab}}\nspec:\n  models:\n    - name: reader\n      api: openai\n      \
+         baseUrl: http://{model}\n      model: small\n      auth: {{type: bearer, secretRef: {{name: lab, key: key}}}}\n      budget: {{tokensPerSession: 2000000}}\n---\n\
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  toolBrokerRef: {{name: lab}}\n"
     );
     std::fs::write(&path, text).unwrap();

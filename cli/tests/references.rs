@@ -54,7 +54,7 @@ fn manifest(folder: &Path, service: SocketAddr) -> PathBuf {
     };
     let any = ", input: {type: object}";
     let text = format!(
-        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: data}}\nspec:\n  services:\n    - name: data\n      baseUrl: http://{service}\n      \
+        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: data}}\nspec:\n  offload: {{thresholdBytes: 65536, previewChars: 300}}\n  services:\n    - name: data\n      baseUrl: http://{service}\n      \
          allowedMethods: [GET, POST]\n      direct: {{}}\n      requestBytesMax: 33554432\n      responseBytesMax: 33554432\n  tools:\n{}{}{}{}",
         tool("rows", "GET", "rows", any),
         tool("few", "GET", "few", any),
@@ -105,7 +105,7 @@ async fn ten_megabytes_pass_through_a_session_that_never_holds_them() {
     let token = value(&dev, "rows = await tools.rows(); rows").await;
     let reference = &token["$ref"];
     assert_eq!((reference["bytes"].as_u64().unwrap(), &reference["mimeType"]), (text.len() as u64, &json!("application/json")));
-    assert_eq!(reference["preview"], json!(text.chars().take(256).collect::<String>()));
+    assert_eq!(reference["preview"], json!(text.chars().take(300).collect::<String>()));
     let taken = eval(&dev, "agent", "(await tools.take({ rows, deep: [{ rows }] })).bytes > 20e6").await;
     assert_eq!(taken["value"], true, "{taken}");
     assert!(given.lock().unwrap()[1] == json!({ "rows": whole, "deep": [{ "rows": whole }] }), "what arrives is what came");

@@ -1,9 +1,10 @@
-//! Models that cells may ask: which service has one, how it is spoken to, and what may be spent on it.
+//! Models that cells may ask: where one is, how it is spoken to, and what may be spent on it.
 
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
+use crate::service::{Auth, Limits, Service};
 
 /// Time that an answer may take if nothing else is said, in milliseconds.
 pub const MODEL_TIMEOUT_MS_DEFAULT: u64 = 2 * 60 * 1_000;
@@ -11,6 +12,8 @@ pub const MODEL_TIMEOUT_MS_DEFAULT: u64 = 2 * 60 * 1_000;
 pub const MODEL_TOKENS_DEFAULT: u64 = 4_096;
 /// Tokens of an answer that may be written at most.
 pub const MODEL_TOKENS_MAX: u64 = 1_000_000;
+/// Largest question, in bytes.
+pub const MODEL_BYTES_MAX: u64 = 8 << 20;
 /// Digits behind the point of an [`Amount`].
 const FRACTION_DIGITS: usize = 6;
 
@@ -23,37 +26,47 @@ pub struct Model {
     /// Name that cells use.
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
     pub name: String,
-    /// The service that has it. It allows POST.
-    #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
-    pub service: String,
     /// How it is spoken to.
     pub api: ModelApi,
+    /// `http` or `https` URL that the API's paths are appended to.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
+    pub base_url: String,
+    /// Credentials that the broker adds.
+    #[serde(default)]
+    pub auth: Auth,
     /// Its name there.
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 256)))]
     pub model: String,
-    /// Tokens of an answer at most. A call may ask for fewer.
+    /// Tokens of an answer at most. A question may ask for fewer.
     #[serde(default = "default_max_tokens")]
     pub max_tokens: u64,
     /// Milliseconds that an answer may take.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+    /// How many questions there may be.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
     /// What a million tokens cost. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// What may be spent on it. Absent: any amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<ModelBudget>,
 }
 
-/// How a model is spoken to. Paths are below the service's `baseUrl`.
+/// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub enum ModelApi {
     /// `POST /chat/completions`, as OpenAI and those compatible with it have it.
-    OpenAIChat,
+    Openai,
     /// `POST /responses`.
-    OpenAIResponses,
+    OpenaiResponses,
     /// `POST /embeddings`: texts become vectors.
-    OpenAIEmbeddings,
+    OpenaiEmbeddings,
     /// `POST /messages`, as Anthropic has it.
-    AnthropicMessages,
+    Anthropic,
 }
 
 /// What a million tokens cost, in whatever money the budgets are in.
@@ -68,30 +81,38 @@ pub struct Price {
     pub output: Amount,
 }
 
-/// What may be spent on all models together.
+/// What may be spent on a model: by each session as long as it lives, and by all sessions of the namespace, those that are gone included. Tokens are
+/// those that are sent and those that come.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ModelBudgets {
-    /// By each session, as long as it lives.
+pub struct ModelBudget {
+    /// Tokens of each session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<Budget>,
-    /// By all sessions of the namespace together, those that are gone included.
+    pub tokens_per_session: Option<u64>,
+    /// Money of each session, as prices have it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<Budget>,
+    pub cost_per_session: Option<Amount>,
+    /// Tokens of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_namespace: Option<u64>,
+    /// Money of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_per_namespace: Option<Amount>,
 }
 
-/// What may be spent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Budget {
-    /// Tokens, sent and come.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Money, as prices have it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Amount>,
+impl Model {
+    /// The service that it is.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service {
+            auth: self.auth.clone(),
+            limits: self.limits,
+            allowed_methods: vec!["POST".to_owned()],
+            request_bytes_max: MODEL_BYTES_MAX,
+            ..Service::at(&format!("model:{}", self.name), &self.base_url)
+        }
+    }
 }
 
 /// An amount of money: digits, and up to six behind a point.

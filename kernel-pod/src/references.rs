@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use dormouse_crds::broker::Offload;
 use dormouse_lifecycle::blobs::ID_DIGITS;
 use dormouse_protocol::broker::CALL_BYTES_MAX;
-use dormouse_protocol::reference::{self, REFERENCE_BYTES_MIN, Reference};
+use dormouse_protocol::reference::{self, Reference};
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
 
@@ -16,14 +17,13 @@ const CALL_REST_BYTES: usize = 8 << 20;
 /// Bytes of all that the references of one call stand for.
 const REFERENCES_BYTES_MAX: usize = CALL_BYTES_MAX - CALL_REST_BYTES;
 
-/// What the heap gets of an answer: itself, or what stands for it. `wanted` is the call's own word.
-pub(crate) async fn keep(contents: &Contents, answer: Value, wanted: Option<bool>) -> Result<Value, ApiError> {
-    if wanted == Some(false) || (wanted.is_none() && !is_large(&answer)) {
+/// What the heap gets of an answer: itself, or what stands for it. `wanted` is the call's own word, `offload` the ToolBroker's.
+pub(crate) async fn keep(contents: &Contents, answer: Value, wanted: Option<bool>, offload: Offload) -> Result<Value, ApiError> {
+    if wanted == Some(false) || (wanted.is_none() && !is_large(&answer, offload.threshold_bytes)) {
         return Ok(answer);
     }
-    let digits = contents.digits(ID_DIGITS);
-    let made = contents.beside(move || Reference::of(answer, &digits)).await?;
-    let (reference, text) = made;
+    let (digits, preview) = (contents.digits(ID_DIGITS), usize::try_from(offload.preview_chars).unwrap_or(usize::MAX));
+    let (reference, text) = contents.beside(move || Reference::of(answer, &digits, preview)).await?;
     contents.keep(&reference.id, true, text.as_bytes()).await.map_err(|error| {
         let message = format!("the call was made, and its answer of {} bytes cannot be kept: {}", text.len(), error.message);
         ApiError::new(error.code, message)
@@ -52,15 +52,15 @@ pub(crate) async fn values(contents: &Contents, args: &Value) -> Result<BTreeMap
     Ok(values)
 }
 
-/// Whether its JSON has [`REFERENCE_BYTES_MIN`] bytes or more.
-fn is_large(answer: &Value) -> bool {
-    /// Counts, and stops where it is enough.
-    struct Counted(usize);
+/// Whether its JSON has `threshold` bytes or more.
+fn is_large(answer: &Value, threshold: u64) -> bool {
+    /// Bytes until it is enough.
+    struct Left(u64);
 
-    impl std::io::Write for Counted {
+    impl std::io::Write for Left {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            if self.0 < REFERENCE_BYTES_MIN { Ok(bytes.len()) } else { Err(std::io::ErrorKind::FileTooLarge.into()) }
+            self.0 = self.0.saturating_sub(bytes.len() as u64);
+            if self.0 > 0 { Ok(bytes.len()) } else { Err(std::io::ErrorKind::FileTooLarge.into()) }
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -68,7 +68,7 @@ fn is_large(answer: &Value) -> bool {
         }
     }
 
-    serde_json::to_writer(Counted(0), answer).is_err()
+    serde_json::to_writer(Left(threshold), answer).is_err()
 }
 
 #[cfg(test)]
@@ -77,8 +77,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_large_from_its_bound_on() {
-        let quotes = 2;
-        assert!(!is_large(&Value::String("x".repeat(REFERENCE_BYTES_MIN - quotes - 1))));
-        assert!(is_large(&Value::String("x".repeat(REFERENCE_BYTES_MIN - quotes))));
+        let answer = Value::String("x".repeat(98));
+        assert_eq!([1, 99, 100, 101, u64::MAX].map(|threshold| is_large(&answer, threshold)), [true, true, true, false, false]);
     }
 }

@@ -9,7 +9,7 @@ mod spoken;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dormouse_crds::broker::TOOL_TIMEOUT_MS_MAX;
-use dormouse_crds::models::{Budget as BudgetSpec, MODEL_TOKENS_MAX, Model as ModelSpec, ModelApi, ModelBudgets};
+use dormouse_crds::models::{Amount, MODEL_TOKENS_MAX, Model as ModelSpec, ModelApi};
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use serde_json::{Value, json};
@@ -60,22 +60,20 @@ struct Budget {
 }
 
 impl Budgets {
-    fn compile(spec: Option<&ModelBudgets>, problems: &mut Vec<Problem>) -> Self {
-        let mut budget = |spec: Option<&BudgetSpec>, field: &str| {
-            let spec = spec?;
-            let cost = match spec.cost.as_ref().map(|amount| amount.millionths()) {
-                None => u64::MAX,
-                Some(Some(cost)) => cost.saturating_mul(1_000_000),
-                Some(None) => {
-                    let path = format!("modelBudgets.{field}.cost");
-                    problems.push(Problem { path, kind: ProblemKind::Amount });
-                    0
-                }
-            };
-            Some(Budget { tokens: spec.tokens.unwrap_or(u64::MAX), cost })
+    fn compile(spec: &ModelSpec, path: &str, problems: &mut Vec<Problem>) -> Self {
+        let Some(spec) = &spec.budget else { return Self::default() };
+        let mut budget = |tokens: Option<u64>, cost: Option<&Amount>, field: &str| {
+            if tokens.is_none() && cost.is_none() {
+                return None;
+            }
+            let cost = cost.map_or(Some(u64::MAX), |cost| Some(cost.millionths()?.saturating_mul(1_000_000)));
+            if cost.is_none() {
+                problems.push(Problem { path: format!("{path}.budget.{field}"), kind: ProblemKind::Amount });
+            }
+            Some(Budget { tokens: tokens.unwrap_or(u64::MAX), cost: cost.unwrap_or(0) })
         };
-        let session = budget(spec.and_then(|spec| spec.session.as_ref()), "session");
-        let namespace = budget(spec.and_then(|spec| spec.namespace.as_ref()), "namespace");
+        let session = budget(spec.tokens_per_session, spec.cost_per_session.as_ref(), "costPerSession");
+        let namespace = budget(spec.tokens_per_namespace, spec.cost_per_namespace.as_ref(), "costPerNamespace");
         Self { session, namespace }
     }
 
@@ -84,56 +82,30 @@ impl Budgets {
     }
 }
 
-/// The models of a spec.
-pub(crate) fn compile(
-    specs: &[ModelSpec],
-    budgets: Option<&ModelBudgets>,
-    services: &BTreeMap<String, Arc<Service>>,
-    problems: &mut Vec<Problem>,
-) -> BTreeMap<String, Arc<Model>> {
-    let budgets = Budgets::compile(budgets, problems);
-    let mut models = BTreeMap::new();
-    for (index, spec) in specs.iter().enumerate() {
-        let path = format!("models[{index}]");
-        if models.contains_key(&spec.name) || spec.name.is_empty() {
-            problems.push(Problem { path: format!("{path}.name"), kind: ProblemKind::Duplicate(spec.name.clone()) });
-        }
-        let mut problem = |field: &str, kind| problems.push(Problem { path: format!("{path}.{field}"), kind });
-        if spec.max_tokens == 0 || spec.max_tokens > MODEL_TOKENS_MAX {
-            problem("maxTokens", ProblemKind::Limit(MODEL_TOKENS_MAX));
-        }
-        if spec.timeout_ms == 0 || spec.timeout_ms > TOOL_TIMEOUT_MS_MAX {
-            problem("timeoutMs", ProblemKind::Limit(TOOL_TIMEOUT_MS_MAX));
-        }
-        let price = spec.price.as_ref().map(|price| (price.input.millionths(), price.output.millionths()));
-        let (Some(input), Some(output)) = price.unwrap_or((Some(0), Some(0))) else {
-            problem("price", ProblemKind::Amount);
-            continue;
-        };
-        let Some(service) = services.get(&spec.service) else {
-            problem("service", ProblemKind::UnknownService(spec.service.clone()));
-            continue;
-        };
-        if service.allowed_method("POST").is_none() {
-            problem("service", ProblemKind::MethodNotAllowed { service: spec.service.clone(), method: "POST".to_owned() });
-        }
-        if !service.allows_path(spoken::path(spec.api)) {
-            problem("service", ProblemKind::PathNotAllowed(spec.service.clone()));
-        }
-        let model = Model {
-            service: Arc::clone(service),
-            name: spec.name.clone(),
-            api: spec.api,
-            model: spec.model.clone(),
-            max_tokens: spec.max_tokens,
-            timeout: Duration::from_millis(spec.timeout_ms),
-            // A millionth for a million tokens is a millionth of a millionth for one.
-            price: (input, output),
-            budgets,
-        };
-        models.insert(spec.name.clone(), Arc::new(model));
+/// A model, which is a service of its own.
+pub(crate) fn compile(spec: &ModelSpec, service: Service, path: &str, problems: &mut Vec<Problem>) -> Model {
+    let mut problem = |field: &str, kind| problems.push(Problem { path: format!("{path}.{field}"), kind });
+    if spec.max_tokens == 0 || spec.max_tokens > MODEL_TOKENS_MAX {
+        problem("maxTokens", ProblemKind::Limit(MODEL_TOKENS_MAX));
     }
-    models
+    if spec.timeout_ms == 0 || spec.timeout_ms > TOOL_TIMEOUT_MS_MAX {
+        problem("timeoutMs", ProblemKind::Limit(TOOL_TIMEOUT_MS_MAX));
+    }
+    let price = spec.price.as_ref().map_or(Some((0, 0)), |price| Some((price.input.millionths()?, price.output.millionths()?)));
+    if price.is_none() {
+        problem("price", ProblemKind::Amount);
+    }
+    Model {
+        service: Arc::new(service),
+        name: spec.name.clone(),
+        api: spec.api,
+        model: spec.model.clone(),
+        max_tokens: spec.max_tokens,
+        timeout: Duration::from_millis(spec.timeout_ms),
+        // A millionth for a million tokens is a millionth of a millionth for one.
+        price: price.unwrap_or_default(),
+        budgets: Budgets::compile(spec, path, problems),
+    }
 }
 
 /// The model that the arguments of [`SUB_LM`] name, or the only one.
@@ -163,7 +135,7 @@ impl Model {
         let headers = spoken::headers(self.api);
         let request = Request::of_question(&self.service, spoken::path(self.api), headers, &body)?;
         let sent = spoken::tokens_about(&body);
-        let come = if self.api == ModelApi::OpenAIEmbeddings { 0 } else { question.max_tokens };
+        let come = if self.api == ModelApi::OpenaiEmbeddings { 0 } else { question.max_tokens };
         Ok(Asking { request, reserve: self.spent(sent, come) })
     }
 
@@ -184,7 +156,7 @@ impl Model {
         call: &ToolCall,
         spending: &Spending,
     ) -> Result<Value, ApiError> {
-        let reserved = spending.reserve(&call.session_uid, &self.budgets, asking.reserve).await?;
+        let reserved = spending.reserve(&self.name, &call.session_uid, &self.budgets, asking.reserve).await?;
         let (service, timeout, caller, key) = (&self.service, self.timeout, call.into(), exchange::idempotency_key(call));
         let exchange = Exchange { service, request: asking.request, timeout, output: None, caller, key, form: Form::Body };
         let answer = exchange.run(http, secrets).await.and_then(|answer| spoken::read(self.api, answer));

@@ -5,7 +5,7 @@
 //! whether it was stored is looked for there.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -41,8 +41,8 @@ pub(crate) struct Spent {
 /// As it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Count {
-    #[serde(flatten)]
-    spent: Spent,
+    /// By model.
+    models: BTreeMap<String, Spent>,
     /// Names of the last changes.
     last: VecDeque<String>,
 }
@@ -61,6 +61,7 @@ pub(crate) struct Spending {
 /// What was reserved for a question, by whom it is counted for.
 pub(super) struct Reserved<'a> {
     spending: &'a Spending,
+    model: &'a str,
     keys: Vec<String>,
     reserve: Spent,
 }
@@ -88,8 +89,14 @@ impl Spending {
     ///
     /// # Errors
     /// `ModelBudgetExceeded`; `StorageUnavailable`, and nothing is asked then.
-    pub(super) async fn reserve(&self, session_uid: &str, budgets: &Budgets, reserve: Spent) -> Result<Reserved<'_>, ApiError> {
-        let mut reserved = Reserved { spending: self, keys: Vec::new(), reserve };
+    pub(super) async fn reserve<'a>(
+        &'a self,
+        model: &'a str,
+        session_uid: &str,
+        budgets: &Budgets,
+        reserve: Spent,
+    ) -> Result<Reserved<'a>, ApiError> {
+        let mut reserved = Reserved { spending: self, model, keys: Vec::new(), reserve };
         if budgets.is_none() {
             return Ok(reserved);
         }
@@ -100,7 +107,7 @@ impl Spending {
         let wanted = [(session_uid, budgets.session), (keys::ALL, budgets.namespace)];
         for (whom, budget) in wanted.into_iter().filter_map(|(whom, budget)| Some((whom, budget?))) {
             let key = keys::spent(&place.prefix, &place.namespace, whom);
-            if let Err(error) = self.change(place, &key, &Change::Add(reserve, budget)).await {
+            if let Err(error) = self.change(place, &key, model, &Change::Add(reserve, budget)).await {
                 reserved.settle(Spent::default()).await;
                 return Err(error);
             }
@@ -109,7 +116,7 @@ impl Spending {
         Ok(reserved)
     }
 
-    async fn change(&self, place: &JournalStore, key: &str, change: &Change) -> Result<(), ApiError> {
+    async fn change(&self, place: &JournalStore, key: &str, model: &str, change: &Change) -> Result<(), ApiError> {
         let known = self.known(key);
         let mut known = known.lock().await;
         let name = self.ids.digits(NAME_DIGITS);
@@ -128,7 +135,7 @@ impl Spending {
                 *known = Some((count, etag));
                 return Ok(());
             }
-            let next = match count.clone().with(change, name.clone()) {
+            let next = match count.clone().with(model, change, name.clone()) {
                 Ok(next) => next,
                 Err(error) => {
                     *known = Some((count, etag));
@@ -161,20 +168,23 @@ impl Spending {
 }
 
 impl Count {
-    fn with(mut self, change: &Change, name: String) -> Result<Self, ApiError> {
+    fn with(mut self, model: &str, change: &Change, name: String) -> Result<Self, ApiError> {
+        let spent = self.models.entry(model.to_owned()).or_default();
         match change {
             Change::Add(more, budget) => {
-                let Spent { tokens, cost } = self.spent;
+                let Spent { tokens, cost } = *spent;
                 if tokens >= budget.tokens || cost >= budget.cost {
-                    let spent = format!("{tokens} tokens, and {} of money", money(cost));
-                    let message = format!("the budget of models is spent: {spent}, with what is reserved for questions under way");
+                    let message = format!(
+                        "the budget of the model is spent: {tokens} tokens, and {} of money, with what is reserved for questions under way",
+                        money(cost)
+                    );
                     return Err(ApiError::new(ErrorCode::ModelBudgetExceeded, message));
                 }
-                self.spent = Spent { tokens: tokens.saturating_add(more.tokens), cost: cost.saturating_add(more.cost) };
+                *spent = Spent { tokens: tokens.saturating_add(more.tokens), cost: cost.saturating_add(more.cost) };
             }
             Change::Remove(less) => {
-                let Spent { tokens, cost } = self.spent;
-                self.spent = Spent { tokens: tokens.saturating_sub(less.tokens), cost: cost.saturating_sub(less.cost) };
+                let Spent { tokens, cost } = *spent;
+                *spent = Spent { tokens: tokens.saturating_sub(less.tokens), cost: cost.saturating_sub(less.cost) };
             }
         }
         self.last.push_back(name);
@@ -195,7 +205,7 @@ impl Reserved<'_> {
         const ANY: Budget = Budget { tokens: u64::MAX, cost: u64::MAX };
         for key in &self.keys {
             for change in [Change::Remove(less), Change::Add(more, ANY)].into_iter().filter(|change| !change.is_nothing()) {
-                if let Err(error) = self.spending.change(place, key, &change).await {
+                if let Err(error) = self.spending.change(place, key, self.model, &change).await {
                     tracing::warn!(%error, key, "what a question did not use stays counted");
                 }
             }

@@ -98,18 +98,18 @@ impl Question {
 /// The path below the service's URL.
 pub(super) fn path(api: ModelApi) -> &'static str {
     match api {
-        ModelApi::OpenAIChat => "/chat/completions",
-        ModelApi::OpenAIResponses => "/responses",
-        ModelApi::OpenAIEmbeddings => "/embeddings",
-        ModelApi::AnthropicMessages => "/messages",
+        ModelApi::Openai => "/chat/completions",
+        ModelApi::OpenaiResponses => "/responses",
+        ModelApi::OpenaiEmbeddings => "/embeddings",
+        ModelApi::Anthropic => "/messages",
     }
 }
 
 /// Headers that the API needs.
 pub(super) fn headers(api: ModelApi) -> HeaderMap {
     match api {
-        ModelApi::AnthropicMessages => HeaderMap::from_iter([ANTHROPIC_VERSION]),
-        ModelApi::OpenAIChat | ModelApi::OpenAIResponses | ModelApi::OpenAIEmbeddings => HeaderMap::new(),
+        ModelApi::Anthropic => HeaderMap::from_iter([ANTHROPIC_VERSION]),
+        ModelApi::Openai | ModelApi::OpenaiResponses | ModelApi::OpenaiEmbeddings => HeaderMap::new(),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn headers(api: ModelApi) -> HeaderMap {
 /// The question is not one for this API.
 pub(super) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Value, ApiError> {
     let Question { asked, max_tokens } = question;
-    if api == ModelApi::OpenAIEmbeddings {
+    if api == ModelApi::OpenaiEmbeddings {
         let input = asked.input.as_ref().filter(|input| is_texts(input));
         let input = input.ok_or_else(|| invalid("a model of embeddings takes {model, input}, a text or several"))?;
         return Ok(json!({ "model": model, "input": input, "encoding_format": "float" }));
@@ -132,17 +132,17 @@ pub(super) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Va
     body.insert("model".to_owned(), json!(model));
     let system = question.system();
     let (limit, stop) = match api {
-        ModelApi::OpenAIResponses => ("max_output_tokens", None),
-        ModelApi::AnthropicMessages => ("max_tokens", Some("stop_sequences")),
-        ModelApi::OpenAIChat | ModelApi::OpenAIEmbeddings => ("max_completion_tokens", Some("stop")),
+        ModelApi::OpenaiResponses => ("max_output_tokens", None),
+        ModelApi::Anthropic => ("max_tokens", Some("stop_sequences")),
+        ModelApi::Openai | ModelApi::OpenaiEmbeddings => ("max_completion_tokens", Some("stop")),
     };
     match (api, system) {
         (_, None) => {}
-        (ModelApi::OpenAIResponses, Some(system)) => drop(body.insert("instructions".to_owned(), json!(system))),
-        (ModelApi::AnthropicMessages, Some(system)) => drop(body.insert("system".to_owned(), json!(system))),
+        (ModelApi::OpenaiResponses, Some(system)) => drop(body.insert("instructions".to_owned(), json!(system))),
+        (ModelApi::Anthropic, Some(system)) => drop(body.insert("system".to_owned(), json!(system))),
         (_, Some(system)) => messages.insert(0, json!({ "role": "system", "content": system })),
     }
-    body.insert(if api == ModelApi::OpenAIResponses { "input" } else { "messages" }.to_owned(), Value::Array(messages));
+    body.insert(if api == ModelApi::OpenaiResponses { "input" } else { "messages" }.to_owned(), Value::Array(messages));
     body.insert(limit.to_owned(), json!(max_tokens));
     if let Some(temperature) = asked.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
@@ -179,13 +179,13 @@ pub(super) fn read(api: ModelApi, answer: Value) -> Result<Answered, ApiError> {
         Some(items.filter_map(|item| item["text"].as_str()).collect())
     };
     let output = match api {
-        ModelApi::OpenAIChat => answer["choices"][0]["message"]["content"].as_str().map(|text| json!(text)),
-        ModelApi::OpenAIResponses => answer["output"].as_array().map(|items| {
+        ModelApi::Openai => answer["choices"][0]["message"]["content"].as_str().map(|text| json!(text)),
+        ModelApi::OpenaiResponses => answer["output"].as_array().map(|items| {
             let messages = items.iter().filter(|item| item["type"] == "message");
             json!(messages.filter_map(|item| texts(&item["content"], "output_text")).collect::<String>())
         }),
-        ModelApi::AnthropicMessages => texts(&answer["content"], "text").map(|text| json!(text)),
-        ModelApi::OpenAIEmbeddings => vectors(&answer),
+        ModelApi::Anthropic => texts(&answer["content"], "text").map(|text| json!(text)),
+        ModelApi::OpenaiEmbeddings => vectors(&answer),
     };
     let usage = &answer["usage"];
     let tokens = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_u64()).unwrap_or(0);

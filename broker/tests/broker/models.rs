@@ -66,16 +66,15 @@ async fn answer(State(models): State<Models>, request: Request) -> Response {
     .into_response()
 }
 
-fn spec(base_url: &str, budgets: Value) -> Value {
-    let model = |name: &str, api: &str| json!({ "name": name, "service": "lab", "api": api, "model": format!("lab-{name}"), "maxTokens": 100, "price": { "input": "2", "output": "10.5" } });
-    json!({
-        "services": [{
-            "name": "lab", "baseUrl": base_url, "allowedMethods": ["POST"], "retries": 0,
+fn spec(base_url: &str, budget: Value) -> Value {
+    let model = |name: &str, api: &str| {
+        json!({
+            "name": name, "api": api, "baseUrl": base_url, "model": format!("lab-{name}"), "maxTokens": 100,
             "auth": { "type": "bearer", "secretRef": { "name": "lab", "key": "key" } },
-        }],
-        "models": [model("chat", "OpenAIChat"), model("response", "OpenAIResponses"), model("message", "AnthropicMessages"), model("vector", "OpenAIEmbeddings")],
-        "modelBudgets": budgets,
-    })
+            "price": { "input": "2", "output": "10.5" }, "budget": budget,
+        })
+    };
+    json!({ "models": [model("chat", "openai"), model("response", "openaiResponses"), model("message", "anthropic"), model("vector", "openaiEmbeddings")] })
 }
 
 fn secrets() -> Secrets {
@@ -141,7 +140,7 @@ async fn what_is_no_question_is_refused_before_anybody_is_asked() {
 async fn a_budget_is_shared_by_replicas_and_outlives_them() {
     let models = Models::default();
     // A question of 40 tokens: 30 × 2 + 10 × 10.5 millionths.
-    let spec = spec(&models.start().await, json!({ "session": { "tokens": 80 }, "namespace": { "cost": "0.00066" } }));
+    let spec = spec(&models.start().await, json!({ "tokensPerSession": 80, "costPerNamespace": "0.00066" }));
     let store = Arc::new(Memory::default());
     let (one, two) = (broker(spec.clone(), Some(&store)).unwrap(), broker(spec.clone(), Some(&store)).unwrap());
     let ask = |number, session: &str| {
@@ -173,28 +172,30 @@ async fn a_budget_is_shared_by_replicas_and_outlives_them() {
     assert_eq!(models.asked().len(), 7);
     let spent = store.get("t/team-a/b/all/spent").await.unwrap().unwrap();
     let spent: Value = serde_json::from_slice(&spent.bytes).unwrap();
-    assert_eq!((&spent["tokens"], &spent["cost"]), (&json!(160), &json!(660_000_000u64)));
+    assert_eq!((&spent["models"]["chat"]["tokens"], &spent["models"]["chat"]["cost"]), (&json!(160), &json!(660_000_000u64)));
 }
 
 #[tokio::test]
 async fn a_budget_without_a_store_is_refused_and_what_is_wrong_with_a_model_is_told() {
     let models = Models::default();
     let url = models.start().await;
-    let without = broker(spec(&url, json!({ "session": { "tokens": 80 } })), None).unwrap();
+    let without = broker(spec(&url, json!({ "tokensPerSession": 80 })), None).unwrap();
     let ask = call(1, "host.subLM", json!({ "model": "chat", "prompt": "hi" }));
     assert_eq!(failure(&without, ask).await.code, ErrorCode::NotSupported);
-    let mut wrong = spec(&url, json!({ "namespace": { "cost": "1e3" } }));
-    wrong["models"][0]["service"] = json!("gone");
+    let mut wrong = spec(&url, json!({ "costPerNamespace": "1e3" }));
+    wrong["models"][0]["baseUrl"] = json!("ftp://models");
     wrong["models"][1]["maxTokens"] = json!(0);
     wrong["models"][2]["price"] = json!({ "input": "-1" });
-    wrong["services"][0]["allowedPaths"] = json!(["/responses", "/messages"]);
+    wrong["models"][3]["auth"]["secretRef"]["name"] = json!("gone");
+    wrong["offload"] = json!({ "thresholdBytes": 0 });
     let told = broker(wrong, None).unwrap_err().to_string();
     for part in [
-        "modelBudgets.namespace.cost: must be an amount",
-        "models[0].service: there is no service `gone`",
+        "models[0].baseUrl: must be an http or https URL",
         "models[1].maxTokens: must be between 1 and 1000000",
         "models[2].price: must be an amount",
-        "models[3].service: the service `lab` does not allow this path",
+        "models[2].budget.costPerNamespace: must be an amount",
+        "models[3].auth.secretRef",
+        "offload.thresholdBytes: must be between 1",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }

@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,22 @@ pub const CALL_BYTES_MAX: usize = 32 << 20;
 
 /// Header of the answer to a call: which page of calls of the session was stored last, where one is. Opaque.
 pub const PAGE_HEADER: &str = "dormouse-page";
+
+/// Header of the answer to a call: which answers stay outside the heap, as [`offload_text`] writes it.
+pub const OFFLOAD_HEADER: &str = "dormouse-offload";
+
+/// `THRESHOLD_BYTES PREVIEW_CHARS`.
+#[must_use]
+pub fn offload_text(offload: Offload) -> String {
+    format!("{} {}", offload.threshold_bytes, offload.preview_chars)
+}
+
+/// What [`offload_text`] wrote.
+#[must_use]
+pub fn offload_of(text: &str) -> Option<Offload> {
+    let (threshold, preview) = text.split_once(' ')?;
+    Some(Offload { threshold_bytes: threshold.parse().ok()?, preview_chars: preview.parse().ok()? })
+}
 
 /// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal, or refused with `OutcomeUnknown`
 /// when what came of it is not known.

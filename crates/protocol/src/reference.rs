@@ -7,12 +7,6 @@ use serde_json::{Value, json};
 
 use crate::{ApiError, ErrorCode};
 
-/// Bytes of an answer as JSON from which on it stays outside the heap, unless the call says otherwise.
-pub const REFERENCE_BYTES_MIN: usize = 1 << 20;
-
-/// Characters of a preview: the first of the text.
-pub const PREVIEW_CHARS: usize = 256;
-
 /// What an id begins with. It is also the content's name.
 pub const PREFIX: &str = "ref_";
 
@@ -28,19 +22,19 @@ pub struct Reference {
     pub bytes: u64,
     /// `application/json`, or `text/plain` of an answer that is a string.
     pub mime_type: String,
-    /// The first [`PREVIEW_CHARS`] characters of the text.
+    /// The first characters of the text.
     pub preview: String,
 }
 
 impl Reference {
-    /// Stands for `value`, whose text is answered too. `digits` make its id unique in the session.
+    /// Stands for `value`, whose text is answered too. `digits` make its id unique in the session; the preview has `preview_chars` characters at most.
     #[must_use]
-    pub fn of(value: Value, digits: &str) -> (Self, String) {
+    pub fn of(value: Value, digits: &str, preview_chars: usize) -> (Self, String) {
         let (text, end, mime_type) = match value {
             Value::String(text) => (text, "txt", "text/plain"),
             other => (other.to_string(), "json", "application/json"),
         };
-        let preview = text.chars().take(PREVIEW_CHARS).collect();
+        let preview = text.chars().take(preview_chars).collect();
         let id = format!("{PREFIX}{digits}.{end}");
         (Self { id, bytes: text.len() as u64, mime_type: mime_type.to_owned(), preview }, text)
     }
@@ -121,7 +115,7 @@ mod tests {
     #[test]
     fn what_stands_for_an_answer_becomes_it_again_at_any_depth() {
         for answer in [json!([1, {"a": "ü"}]), json!("text"), json!(null), json!({"$ref": "#/defs/a"})] {
-            let (reference, text) = Reference::of(answer.clone(), "0f");
+            let (reference, text) = Reference::of(answer.clone(), "0f", 10);
             assert_eq!(reference.bytes, text.len() as u64);
             let args = json!({"deep": [{"er": reference.token()}], "beside": 1});
             assert_eq!(ids(&args), BTreeSet::from([reference.id.clone()]));
@@ -144,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_preview_is_the_first_characters() {
-        let (reference, _) = Reference::of(Value::String("ü".repeat(1000)), "0f");
-        assert_eq!((reference.preview, reference.mime_type.as_str()), ("ü".repeat(PREVIEW_CHARS), "text/plain"));
+        let (reference, _) = Reference::of(Value::String("ü".repeat(1000)), "0f", 10);
+        assert_eq!((reference.preview, reference.mime_type.as_str()), ("ü".repeat(10), "text/plain"));
     }
 }

@@ -127,11 +127,13 @@ impl Actor {
                 }
             },
         };
+        let caller = self.caller();
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
+        let offload = caller.map(|caller| caller.offload()).unwrap_or_default();
         live.moved = true;
         let result = match (result, pending.of_tool()) {
-            (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted).await {
+            (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted, offload).await {
                 Ok(value) => OpResult::Ok(value),
                 Err(error) => OpResult::Err { name: error.code.to_string(), message: error.message },
             },
