@@ -83,14 +83,14 @@ pub(crate) enum Gate {
 }
 
 impl Broker {
-    /// Whether a call may be made now.
+    /// Whether a call may be made now. `args` have what references stand for; somebody decides about what the code wrote.
     ///
     /// # Errors
     /// There is no store for decisions, or it cannot be read.
-    pub(crate) async fn gate(&self, callee: Option<&Callee>, call: &ToolCall) -> Result<Gate, ApiError> {
+    pub(crate) async fn gate(&self, callee: Option<&Callee>, call: &ToolCall, args: Option<&serde_json::Value>) -> Result<Gate, ApiError> {
         // Arguments that do not fit are refused before anybody is asked.
-        let fits = callee.filter(|callee| callee.approval().is_some() && callee.check(&call.args).is_ok());
-        let wanted = fits.and_then(Callee::approval).filter(|approval| approval.wants(&call.args));
+        let fits = callee.filter(|callee| callee.approval().is_some()).zip(args).filter(|(callee, args)| callee.prepare(args).is_ok());
+        let wanted = fits.and_then(|(callee, args)| callee.approval().filter(|approval| approval.wants(args)));
         if wanted.is_none() && call.waits == Waits::No {
             return Ok(Gate::Open);
         }
@@ -151,7 +151,7 @@ impl Broker {
             let Some(callee) = callee.filter(|_| editable) else {
                 return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this tool may not be changed: it is not `editable`"));
             };
-            if let Err(error) = callee.check(arguments) {
+            if let Err(error) = callee.prepare(arguments) {
                 let message = format!("the changed arguments do not fit the tool: {error}");
                 return Err(ApiError::new(ErrorCode::ToolArgsInvalid, message));
             }

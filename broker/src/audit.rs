@@ -22,8 +22,8 @@ const GATHER: Duration = Duration::from_secs(5);
 const LINES_MAX: usize = 2_000;
 /// Lines that wait for the store; further ones are counted as lost.
 const WAITING_MAX: usize = 50_000;
-/// Bytes of a text in a line: names are a tenant's.
-const TEXT_BYTES_MAX: usize = 256;
+/// Characters of a text in a line: names are a tenant's. Kubernetes' own are shorter.
+const TEXT_CHARS_MAX: usize = 512;
 
 /// One thing that was done or refused.
 #[derive(Debug, Serialize)]
@@ -33,6 +33,8 @@ pub(crate) struct Line {
     /// `call`, `fetch` or `decision`.
     kind: &'static str,
     namespace: String,
+    /// Absent of a decision, which names the session by its uid.
+    #[serde(skip_serializing_if = "String::is_empty")]
     session: String,
     session_uid: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +105,7 @@ fn now() -> String {
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(TEXT_BYTES_MAX / 4).collect()
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// Where lines go. Clones share everything.

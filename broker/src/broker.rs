@@ -1,6 +1,7 @@
 //! The broker itself: its routes, and a call from claim to answer.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -16,7 +17,7 @@ use axum::{
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{DecideCall, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription},
+    broker::{CALL_BYTES_MAX, DecideCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, offload_text},
 };
 use dormouse_service::{
     ApiJson, Ids, Metrics,
@@ -32,19 +33,17 @@ use crate::{
     ConfigError, Secrets,
     approval::Gate,
     audit::{Audit, Line},
-    callee::{Callee, SERVICE},
+    callee::{Callee, Prepared, SERVICE},
     catalog::Catalog,
     egress::{self, BrokerRules, Egress},
     exchange,
     journal::{Claim, Journal, Limits, Ticket, ended},
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
+    models::{SUB_LM, Spending},
     modules::{self, Modules},
     sources::{self, Found},
 };
-
-/// Largest body of a call, in bytes.
-const CALL_BYTES_MAX: usize = 16 << 20;
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
 /// How long the end waits for the last lines of the audit.
@@ -68,6 +67,7 @@ struct Inner {
     journal: Journal,
     ledger: Option<Ledger>,
     audit: Option<Audit>,
+    spending: Spending,
     meters: Meters,
     slots: Semaphore,
     egress: Egress,
@@ -114,10 +114,12 @@ impl Broker {
         let journal = Journal::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let audit = place.clone().map(|place| Audit::new(place, ids.next().simple().to_string(), meters.clone()));
+        let spending = Spending::new(place.clone(), ids.clone(), meters.clone());
         let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        Ok(Self { inner: Arc::new(Inner { catalog, sources, secrets, http, journal, ledger, audit, meters, slots, egress, modules }) })
+        let inner = Inner { catalog, sources, secrets, http, journal, ledger, audit, spending, meters, slots, egress, modules };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Takes another spec, and looks for what it names elsewhere; the journal stays.
@@ -162,8 +164,9 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let callee = self.callee(&call.tool, &call.args);
-        let (call, agreed) = match self.gate(callee.as_ref(), &call).await? {
+        let args = call.arguments().map(Cow::into_owned);
+        let asked = args.as_ref().ok().and_then(|args| self.callee(&call.tool, args));
+        let (call, agreed) = match self.gate(asked.as_ref(), &call, args.as_ref().ok()).await? {
             Gate::Open => (call, false),
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
             Gate::Answer(answer) => {
@@ -172,12 +175,23 @@ impl Broker {
                 return Ok(Arc::new(answer));
             }
         };
-        // A tool that is not there has no effect either, nor has what cannot be made. What somebody agreed to is made once, whatever its method.
-        let patience = callee.filter(|callee| agreed || !callee.check(&call.args).unwrap_or(true)).map(|callee| Patience {
+        // Whoever agreed may have changed the arguments.
+        let args = if agreed { call.arguments().map(Cow::into_owned) } else { args };
+        let (callee, prepared) = match args {
+            Ok(args) => {
+                let callee = if agreed { self.callee(&call.tool, &args) } else { asked };
+                let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&args));
+                (callee, prepared)
+            }
+            Err(error) => (None, Err(error)),
+        };
+        // What cannot be made has no effect. What somebody agreed to is made once, whatever its method.
+        let harms = agreed || prepared.as_ref().is_ok_and(|prepared| !prepared.is_safe());
+        let patience = callee.as_ref().filter(|_| harms).map(|callee| Patience {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
-        self.once(call, patience, |broker, call| async move { broker.make(&call).await }).await
+        self.once(call, patience, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
     }
 
     /// Claims a call and has it made, unless it was made before; without `patience`, making it twice does no harm.
@@ -253,23 +267,32 @@ impl Broker {
         }
     }
 
-    async fn make(&self, call: &ToolCall) -> ToolAnswer {
+    async fn make(&self, callee: Option<Callee>, prepared: Result<Prepared, ApiError>, call: &ToolCall) -> ToolAnswer {
         let meters = &self.inner.meters;
         let started = Instant::now();
         meters.in_flight.inc();
-        let result = match self.callee(&call.tool, &call.args) {
-            Some(Callee::List) => serde_json::to_value(self.tools())
+        let result = match (&callee, prepared) {
+            (_, Err(error)) => Err(error),
+            (None, Ok(_)) => Err(unknown(&call.tool)),
+            (Some(Callee::List), Ok(_)) => serde_json::to_value(self.tools())
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the list of tools cannot be written: {error}"))),
-            Some(callee) => self.run(&callee, call).await,
-            None if call.tool == SERVICE => Err(ApiError::new(
-                ErrorCode::ToolNotFound,
-                "the broker has no such service that cells may call: `direct` is what lets them",
-            )),
-            // The name is the caller's, and may be long.
-            None => Err(ApiError::new(ErrorCode::ToolNotFound, "the broker has no tool of this name; GET /v1/tools lists them")),
+            (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();
         meters.seconds.observe(started.elapsed().as_secs_f64());
+        if let Some(callee) = &callee {
+            tracing::info!(
+                tool = call.tool,
+                service = callee.service().map(|service| service.name.as_str()),
+                session = call.session,
+                session_uid = call.session_uid,
+                epoch = call.epoch,
+                call = call.call,
+                outcome = result.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned()),
+                milliseconds = started.elapsed().as_millis(),
+                "tool call",
+            );
+        }
         let answer = match result {
             Ok(value) => ToolAnswer::Ok { value },
             Err(error) => ToolAnswer::Err { error },
@@ -279,8 +302,7 @@ impl Broker {
         answer
     }
 
-    async fn run(&self, callee: &Callee, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
-        let (started, timeout) = (Instant::now(), callee.timeout());
+    async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
         let places = async {
             let permits = callee.enter(&call.session_uid).await;
             (permits, self.inner.slots.acquire().await)
@@ -289,21 +311,9 @@ impl Broker {
             let message = "there were more calls than the limits of the tool, its service or the broker allow: call again later";
             ApiError::new(ErrorCode::RateLimited, message)
         };
-        let places = tokio::time::timeout(timeout, places).await.map_err(limited)?;
-        let result = callee.make(&self.inner.http, &self.inner.secrets, call).await;
-        drop(places);
-        tracing::info!(
-            tool = call.tool,
-            service = callee.service().map(|service| service.name.as_str()),
-            session = call.session,
-            session_uid = call.session_uid,
-            epoch = call.epoch,
-            call = call.call,
-            outcome = result.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned()),
-            milliseconds = started.elapsed().as_millis(),
-            "tool call",
-        );
-        result
+        let _places = tokio::time::timeout(callee.timeout(), places).await.map_err(limited)?;
+        let Inner { http, secrets, spending, .. } = &*self.inner;
+        callee.make(prepared, (http, secrets, spending), call).await
     }
 
     /// Notes a line of the audit, where there is a store for it.
@@ -383,6 +393,16 @@ impl Broker {
     }
 }
 
+/// The name is the caller's, and may be long.
+fn unknown(tool: &str) -> ApiError {
+    let message = match tool {
+        SERVICE => "the broker has no such service that cells may call: `direct` is what lets them",
+        SUB_LM => "the broker has no model of this name: name one of spec.models in `model`",
+        _ => "the broker has no tool of this name; GET /v1/tools lists them",
+    };
+    ApiError::new(ErrorCode::ToolNotFound, message)
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) broker: Broker,
@@ -390,11 +410,14 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The answer to a call of a session, which tells of its page, too.
+    /// The answer to a call of a session, which tells of its page too, and of which answers stay outside the heap.
     pub(crate) fn answer(&self, session_uid: &str, answer: &ToolAnswer) -> Response {
         let mut response = Json(answer).into_response();
         if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
             response.headers_mut().insert(PAGE_HEADER, page);
+        }
+        if let Ok(offload) = HeaderValue::try_from(offload_text(self.broker.catalog().offload)) {
+            response.headers_mut().insert(OFFLOAD_HEADER, offload);
         }
         response
     }

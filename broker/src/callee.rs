@@ -1,4 +1,4 @@
-//! What a call names: a tool of whatever kind, a service itself, or the list of tools.
+//! What a call names: a tool of whatever kind, a model, a service itself, or the list of tools.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;
 use reqwest::header::HeaderValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     Secrets,
@@ -15,6 +15,7 @@ use crate::{
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
     limits::Permit,
+    models::{Asking, Model, Spending},
     sources::mcp,
 };
 
@@ -37,6 +38,7 @@ pub(crate) enum Callee {
     /// One that may be called so.
     Service(Arc<Service>),
     Mcp(Arc<McpTool>),
+    Model(Arc<Model>),
     List,
 }
 
@@ -47,6 +49,7 @@ impl Callee {
             Self::Tool(tool) => Some(&tool.service),
             Self::Service(service) => Some(service),
             Self::Mcp(tool) => Some(&tool.server.service),
+            Self::Model(model) => Some(&model.service),
             Self::List => None,
         }
     }
@@ -57,7 +60,7 @@ impl Callee {
             Self::Tool(tool) => tool.approval.as_ref(),
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
             Self::Mcp(tool) => tool.server.approval.as_ref(),
-            Self::List => None,
+            Self::Model(_) | Self::List => None,
         }
     }
 
@@ -67,28 +70,30 @@ impl Callee {
             Self::Tool(tool) => tool.timeout,
             Self::Service(service) => service.direct.as_ref().map_or(Duration::ZERO, |direct| direct.timeout),
             Self::Mcp(tool) => tool.server.timeout,
+            Self::Model(model) => model.timeout,
             Self::List => Duration::ZERO,
         }
     }
 
-    /// Checks the arguments; answers whether making the call twice does no harm.
+    /// What it makes of its arguments.
     ///
     /// # Errors
     /// They do not fit.
-    pub(crate) fn check(&self, args: &Value) -> Result<bool, ApiError> {
-        match self {
-            Self::Tool(tool) => Request::of_tool(tool, args).map(|request| request.safe),
-            Self::Service(service) => Request::of_service(service, args).map(|request| request.safe),
-            Self::Mcp(tool) => exchange::arguments(&tool.input, args).map(|_| tool.read_only),
-            Self::List => Ok(true),
-        }
+    pub(crate) fn prepare(&self, args: &Value) -> Result<Prepared, ApiError> {
+        Ok(match self {
+            Self::Tool(tool) => Prepared::Request(Box::new(Request::of_tool(tool, args)?)),
+            Self::Service(service) => Prepared::Request(Box::new(Request::of_service(service, args)?)),
+            Self::Mcp(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: tool.read_only },
+            Self::Model(model) => Prepared::Question(Box::new(model.prepare(args)?)),
+            Self::List => Prepared::Nothing,
+        })
     }
 
     /// Waits until the limits let the call go.
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::Mcp(_) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::List => None,
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),
@@ -100,16 +105,46 @@ impl Callee {
     /// Makes the call of a service.
     ///
     /// # Errors
-    /// Those of [`Self::check`] and of the exchange.
-    pub(crate) async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let (service, request, output) = match self {
-            Self::Tool(tool) => (&tool.service, Request::of_tool(tool, &call.args)?, Some(&tool.output)),
-            Self::Service(service) => (service, Request::of_service(service, &call.args)?, None),
-            Self::Mcp(tool) => return tool.make(http, secrets, call).await,
-            Self::List => return Ok(Value::Null),
-        };
-        let (timeout, caller, key) = (self.timeout(), call.into(), exchange::idempotency_key(call));
-        Exchange { service, request, timeout, output, caller, key, form: Form::Body }.run(http, secrets).await
+    /// Those of the exchange.
+    pub(crate) async fn make(
+        &self,
+        prepared: Prepared,
+        (http, secrets, spending): (&Http, &Secrets, &Spending),
+        call: &ToolCall,
+    ) -> Result<Value, ApiError> {
+        let (timeout, caller, key, form) = (self.timeout(), call.into(), exchange::idempotency_key(call), Form::Body);
+        match (self, prepared) {
+            (Self::Tool(tool), Prepared::Request(request)) => {
+                let (service, output) = (&tool.service, Some(&tool.output));
+                Exchange { service, request: *request, timeout, output, caller, key, form }.run(http, secrets).await
+            }
+            (Self::Service(service), Prepared::Request(request)) => {
+                Exchange { service, request: *request, timeout, output: None, caller, key, form }.run(http, secrets).await
+            }
+            (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await,
+            (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await,
+            _ => Ok(Value::Null),
+        }
+    }
+}
+
+/// What a callee makes of arguments that fit.
+pub(crate) enum Prepared {
+    Request(Box<Request>),
+    Message { arguments: Map<String, Value>, safe: bool },
+    Question(Box<Asking>),
+    Nothing,
+}
+
+impl Prepared {
+    /// Whether making the call twice does no harm.
+    pub(crate) fn is_safe(&self) -> bool {
+        match self {
+            Self::Request(request) => request.safe,
+            Self::Message { safe, .. } => *safe,
+            Self::Question(asking) => asking.request.safe,
+            Self::Nothing => true,
+        }
     }
 }
 
@@ -134,8 +169,7 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    async fn make(&self, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let arguments = exchange::arguments(&self.input, &call.args)?;
+    async fn make(&self, arguments: Map<String, Value>, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
         let params = json!({ "name": self.name, "arguments": arguments });
         let (caller, key) = (call.into(), exchange::idempotency_key(call));
         let line = Line { server: &self.server, http, secrets, caller, key, safe: self.read_only, timeout: self.server.timeout };

@@ -8,7 +8,7 @@ use std::{
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
-    broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
+    broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
     service::{BODY_BYTES_MAX, Limits as LimitsSpec, Service as ServiceSpec},
     sources::{McpServer as McpServerSpec, OpenApi},
 };
@@ -27,6 +27,7 @@ use crate::{
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
     limits::Limiter,
+    models::{self, Model, SUB_LM},
     modules::Source,
     path::{Pattern, Spelled, Template},
     sources::{
@@ -45,7 +46,9 @@ pub(crate) struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
     services: BTreeMap<String, Arc<Service>>,
     mcp: BTreeMap<String, Arc<McpTool>>,
+    models: BTreeMap<String, Arc<Model>>,
     descriptions: Vec<ToolDescription>,
+    pub(crate) offload: Offload,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
 }
@@ -184,10 +187,22 @@ impl Catalog {
                 mcp.insert(described.name.clone(), Arc::new(McpTool { server, name: described.name.clone(), input, read_only }));
             }
         }
+        let mut models = BTreeMap::new();
+        for (index, model) in spec.models.iter().enumerate() {
+            let path = format!("models[{index}]");
+            name(&model.name, &path, models.contains_key(&model.name), &mut problems);
+            let service = compile_service(&model.service(), &path, secrets, &mut problems);
+            models.insert(model.name.clone(), Arc::new(models::compile(model, service, &path, &mut problems)));
+        }
+        let offload = spec.offload;
+        limit(offload.threshold_bytes, BODY_BYTES_MAX, "offload.thresholdBytes".to_owned(), &mut problems);
+        if offload.preview_chars > PREVIEW_CHARS_MAX {
+            problems.push(Problem { path: "offload.previewChars".to_owned(), kind: ProblemKind::Limit(u64::from(PREVIEW_CHARS_MAX)) });
+        }
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
         if problems.is_empty() {
-            Ok(Self { tools, services, mcp, descriptions, egress, modules })
+            Ok(Self { tools, services, mcp, models, descriptions, offload, egress, modules })
         } else {
             Err(ConfigError::Problems(problems))
         }
@@ -197,6 +212,7 @@ impl Catalog {
     pub(crate) fn callee(&self, tool: &str, args: &Value) -> Option<Callee> {
         match tool {
             LIST => Some(Callee::List),
+            SUB_LM => models::named(&self.models, args).map(Callee::Model),
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
             }
@@ -216,7 +232,7 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     let kind = match (name.is_empty(), taken) {
         (true, _) => ProblemKind::NameMissing,
         (_, true) => ProblemKind::Duplicate(name.to_owned()),
-        _ if [LIST, SERVICE, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
+        _ if [LIST, SERVICE, SUB_LM, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
         _ => return,
     };
     problems.push(Problem { path: format!("{path}.name"), kind });

@@ -80,6 +80,9 @@ pub enum ProblemKind {
     /// A document that tools cannot be made of.
     #[error("{0}")]
     Document(String),
+    /// An amount of money is none.
+    #[error("must be an amount: digits, and up to six behind a point")]
+    Amount,
     /// A limit is zero or too large.
     #[error("must be between 1 and {0}")]
     Limit(u64),

@@ -1,7 +1,7 @@
 //! A service's credential: where it comes from, how it goes out, how it is renewed, and what of it must not come back.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -18,28 +18,22 @@ use dormouse_protocol::{
 use dormouse_service::{url, wire::Http};
 use reqwest::{
     RequestBuilder, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, HeaderName, HeaderValue},
 };
-use serde::Deserialize;
-use serde_json::json;
 use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook};
 use tokio::time::Instant;
 
-use crate::{Problem, ProblemKind, SecretError, Secrets, path, redact::Redactor};
+use crate::{
+    Problem, ProblemKind, SecretError, Secrets,
+    issuer::{Issuer, Made},
+    redact::Redactor,
+};
 
 /// A shorter user name is not taken out of answers: it is no secret, and they would be shredded by it.
 const USER_BYTES_MIN: usize = 4;
 /// Headers that carry the request itself and cannot carry a credential.
 const RESERVED_HEADERS: [&str; 9] =
     ["host", "content-length", "content-type", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"];
-/// How long whoever makes credentials may take.
-const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest answer of it, in bytes.
-const ISSUER_BYTES_MAX: usize = 64 << 10;
-/// Headers that a hook may set.
-const ISSUED_HEADERS_MAX: usize = 16;
-/// How long a token is used whose issuer does not say.
-const TOKEN_SECONDS: u64 = 300;
 /// A credential is renewed so long before its end, or, if it lives shortly, a tenth of its life before.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30);
 /// Sessions whose made credentials are kept.
@@ -48,9 +42,9 @@ const KEPT_MAX: usize = 1_024;
 /// Whose call needs a credential.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
-    namespace: &'a str,
-    session: &'a str,
-    session_uid: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) session: &'a str,
+    pub(crate) session_uid: &'a str,
 }
 
 impl Caller<'static> {
@@ -72,7 +66,7 @@ impl<'a> From<&'a ModulesCall> for Caller<'a> {
 
 /// A key of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct SecretKey {
+pub(crate) struct SecretKey {
     secret: String,
     key: String,
 }
@@ -86,11 +80,11 @@ impl SecretKey {
         Self { secret: secret.to_owned(), key: key.to_owned() }
     }
 
-    fn read(&self, secrets: &Secrets) -> Result<String, SecretError> {
+    pub(crate) fn read(&self, secrets: &Secrets) -> Result<String, SecretError> {
         secrets.read(&self.secret, &self.key)
     }
 
-    fn header(&self, value: &str) -> Result<HeaderValue, SecretError> {
+    pub(crate) fn header(&self, value: &str) -> Result<HeaderValue, SecretError> {
         let refused = |_| SecretError::NotAHeaderValue { secret: self.secret.clone(), key: self.key.clone() };
         let mut value = HeaderValue::from_str(value).map_err(refused)?;
         value.set_sensitive(true);
@@ -111,15 +105,8 @@ enum Scheme {
     Basic {
         secret: String,
     },
-    ClientCredentials {
-        token_url: Url,
-        scopes: String,
-        secret: String,
-    },
-    Hook {
-        url: Url,
-        token: Option<SecretKey>,
-    },
+    /// What somebody makes, and for how long.
+    Issued(Issuer),
     /// What each request is signed with.
     Signature(SecretKey),
 }
@@ -140,20 +127,6 @@ type Slot = tokio::sync::Mutex<Option<Kept>>;
 struct Kept {
     made: Made,
     until: Instant,
-}
-
-/// What an issuer made. It has no values in its `Debug`.
-#[derive(Clone, PartialEq)]
-struct Made {
-    headers: Vec<(HeaderName, HeaderValue)>,
-    /// What must not come back.
-    secret: Vec<String>,
-}
-
-impl std::fmt::Debug for Made {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Made")
-    }
 }
 
 /// A credential, ready to be sent. It has no `Debug`.
@@ -237,13 +210,13 @@ impl Authentication {
     fn keys(&self) -> Vec<(String, SecretKey)> {
         let of = |field: &str, keys: &[SecretKey]| keys.iter().map(|key| (field.to_owned(), key.clone())).collect::<Vec<_>>();
         let mut keys = match &self.scheme {
-            Scheme::None | Scheme::Hook { token: None, .. } => Vec::new(),
+            Scheme::None | Scheme::Issued(Issuer::Hook { token: None, .. }) => Vec::new(),
             Scheme::Bearer(value) | Scheme::Header { value, .. } | Scheme::Signature(value) => {
                 of("auth.secretRef", std::slice::from_ref(value))
             }
             Scheme::Basic { secret } => of("auth.secretRef", &BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key))),
-            Scheme::ClientCredentials { secret, .. } => of("auth.secretRef", &CLIENT_KEYS.map(|key| SecretKey::in_secret(secret, key))),
-            Scheme::Hook { token: Some(token), .. } => of("auth.hook.secretRef", std::slice::from_ref(token)),
+            Scheme::Issued(Issuer::ClientCredentials { id, password, .. }) => of("auth.secretRef", &[id.clone(), password.clone()]),
+            Scheme::Issued(Issuer::Hook { token: Some(token), .. }) => of("auth.hook.secretRef", std::slice::from_ref(token)),
         };
         for (index, (_, key)) in self.headers.iter().enumerate() {
             keys.push((format!("secretHeaders[{index}].secretRef"), key.clone()));
@@ -307,8 +280,7 @@ impl Authentication {
                 );
                 Made { headers: Vec::new(), secret: vec![secret] }
             }
-            Scheme::ClientCredentials { .. } => self.kept(http, secrets, caller, "", refused).await?,
-            Scheme::Hook { .. } => self.kept(http, secrets, caller, caller.session_uid, refused).await?,
+            Scheme::Issued(issuer) => self.kept(http, secrets, issuer, caller, refused).await?,
         };
         for (name, key) in &self.headers {
             let value = key.read(secrets)?;
@@ -324,10 +296,11 @@ impl Authentication {
         &self,
         http: &Http,
         secrets: &Secrets,
+        issuer: &Issuer,
         caller: Caller<'_>,
-        of: &str,
         refused: Option<&Credential>,
     ) -> Result<Made, CredentialError> {
+        let of = issuer.makes_for(caller);
         let slot = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() >= KEPT_MAX && !kept.contains_key(of) {
@@ -342,116 +315,13 @@ impl Authentication {
             return Ok(kept.made.clone());
         }
         *slot = None;
-        let (made, life) = tokio::time::timeout(ISSUER_TIMEOUT, self.issue(http, secrets, caller))
-            .await
-            .map_err(|_| CredentialError::Issuer(format!("its issuer did not answer within {} s", ISSUER_TIMEOUT.as_secs())))??;
+        let (made, life) = issuer.issue(http, secrets, &self.service, caller).await?;
         let life = life.saturating_sub(RENEWED_BEFORE.min(life / 10));
         if !life.is_zero() {
             *slot = Some(Kept { made: made.clone(), until: Instant::now() + life });
         }
         Ok(made)
     }
-
-    /// Has a credential made; answers it, and how long it may be used.
-    async fn issue(&self, http: &Http, secrets: &Secrets, caller: Caller<'_>) -> Result<(Made, Duration), CredentialError> {
-        match &self.scheme {
-            Scheme::ClientCredentials { token_url, scopes, secret } => {
-                let [id, password] = CLIENT_KEYS.map(|key| SecretKey::in_secret(secret, key).read(secrets));
-                let (id, password) = (id?, password?);
-                // RFC 6749, 2.3.1: both are form-encoded before they become a user and a password.
-                let pair = format!("{}:{}", form(&id), form(&password));
-                let mut fields = "grant_type=client_credentials".to_owned();
-                if !scopes.is_empty() {
-                    fields.push_str("&scope=");
-                    fields.push_str(&form(scopes));
-                }
-                let request = http
-                    .client()
-                    .post(token_url.clone())
-                    .header(AUTHORIZATION, format!("Basic {}", base64(&pair)))
-                    .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-                    .header(ACCEPT, "application/json")
-                    .body(fields);
-                let token: Token = ask(http, request, "the token's URL").await?;
-                if !token.token_type.eq_ignore_ascii_case("bearer") {
-                    return Err(CredentialError::Issuer("the token's URL answers a token that is no bearer token".to_owned()));
-                }
-                let value = sensitive(&format!("Bearer {}", token.access_token)).ok_or_else(|| unusable("the token's URL"))?;
-                let life = Duration::from_secs(token.expires_in.unwrap_or(TOKEN_SECONDS));
-                Ok((Made { headers: vec![(AUTHORIZATION, value)], secret: vec![token.access_token, password] }, life))
-            }
-            Scheme::Hook { url, token } => {
-                let body = json!({ "service": self.service, "namespace": caller.namespace, "session": caller.session });
-                let mut request = http.client().post(url.clone()).json(&body);
-                let mut secret = Vec::new();
-                if let Some(token) = token {
-                    let value = token.read(secrets)?;
-                    request = request.header(AUTHORIZATION, token.header(&format!("Bearer {value}"))?);
-                    secret.push(value);
-                }
-                let issued: Issued = ask(http, request, "the hook").await?;
-                if issued.headers.len() > ISSUED_HEADERS_MAX {
-                    return Err(unusable("the hook"));
-                }
-                let mut headers = Vec::new();
-                for (name, value) in issued.headers {
-                    let name = usable_name(&name).ok_or_else(|| unusable("the hook"))?;
-                    headers.push((name, sensitive(&value).ok_or_else(|| unusable("the hook"))?));
-                    // The scheme before a token is no secret.
-                    secret.extend(value.split_once(' ').map(|(_, token)| token.to_owned()));
-                    secret.push(value);
-                }
-                Ok((Made { headers, secret }, Duration::from_secs(issued.expires_seconds.unwrap_or(0))))
-            }
-            Scheme::None | Scheme::Bearer(_) | Scheme::Header { .. } | Scheme::Basic { .. } | Scheme::Signature(_) => {
-                Err(CredentialError::Issuer("this credential has no issuer".to_owned()))
-            }
-        }
-    }
-}
-
-/// RFC 6749, 5.1.
-#[derive(Deserialize)]
-struct Token {
-    access_token: String,
-    token_type: String,
-    expires_in: Option<u64>,
-}
-
-/// What a hook answers.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Issued {
-    headers: BTreeMap<String, String>,
-    expires_seconds: Option<u64>,
-}
-
-/// Asks an issuer. What it answers instead is not told: it may repeat what it was shown.
-async fn ask<T: serde::de::DeserializeOwned>(http: &Http, request: RequestBuilder, who: &str) -> Result<T, CredentialError> {
-    let silent = || CredentialError::Issuer(format!("{who} cannot be reached"));
-    let mut response = http.send(request).await.map_err(|_| silent())?;
-    let status = response.status();
-    if !status.is_success() {
-        return Err(CredentialError::Issuer(format!("{who} answered {status}")));
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|_| silent())? {
-        if body.len() + chunk.len() > ISSUER_BYTES_MAX {
-            return Err(CredentialError::Issuer(format!("{who} answered more than {ISSUER_BYTES_MAX} bytes")));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    serde_json::from_slice(&body).map_err(|_| unusable(who))
-}
-
-fn unusable(who: &str) -> CredentialError {
-    CredentialError::Issuer(format!("{who} answered something else than a credential"))
-}
-
-fn sensitive(value: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(value).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 /// A header's name, unless it carries the request itself.
@@ -467,7 +337,7 @@ fn header_name(name: &str, path: String, problems: &mut Vec<Problem>) -> Option<
     parsed
 }
 
-fn issuer(text: Option<&str>, path: String, scheme: &'static str, problems: &mut Vec<Problem>) -> Option<Url> {
+fn issuer_url(text: Option<&str>, path: String, scheme: &'static str, problems: &mut Vec<Problem>) -> Option<Url> {
     let Some(text) = text else {
         problems.push(Problem { path, kind: ProblemKind::AuthFieldMissing(scheme) });
         return None;
@@ -490,13 +360,13 @@ fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<
         AuthType::Webhook => "webhook",
     };
     if auth.type_ == AuthType::Custom {
-        let url = issuer(auth.hook.as_ref().map(|hook| hook.url.as_str()), format!("{path}.hook"), name, problems);
+        let url = issuer_url(auth.hook.as_ref().map(|hook| hook.url.as_str()), format!("{path}.hook"), name, problems);
         let reference = auth.hook.as_ref().and_then(|hook| hook.secret_ref.as_ref());
         let token = reference.map(SecretKey::of);
         if token == Some(None) {
             problems.push(Problem { path: format!("{path}.hook.secretRef.key"), kind: ProblemKind::AuthFieldMissing(name) });
         }
-        return Some(Scheme::Hook { url: url?, token: token.flatten() });
+        return Some(Scheme::Issued(Issuer::Hook { url: url?, token: token.flatten() }));
     }
     let mut missing = |field: &str| problems.push(Problem { path: format!("{path}.{field}"), kind: ProblemKind::AuthFieldMissing(name) });
     let Some(reference) = &auth.secret_ref else {
@@ -507,8 +377,9 @@ fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<
     match auth.type_ {
         AuthType::Basic => return Some(Scheme::Basic { secret }),
         AuthType::Oauth2ClientCredentials => {
-            let token_url = issuer(auth.token_url.as_deref(), format!("{path}.tokenUrl"), name, problems)?;
-            return Some(Scheme::ClientCredentials { token_url, scopes: auth.scopes.join(" "), secret });
+            let token_url = issuer_url(auth.token_url.as_deref(), format!("{path}.tokenUrl"), name, problems)?;
+            let [id, password] = CLIENT_KEYS.map(|key| SecretKey::in_secret(&secret, key));
+            return Some(Scheme::Issued(Issuer::ClientCredentials { token_url, scopes: auth.scopes.join(" "), id, password }));
         }
         _ => {}
     }
@@ -528,17 +399,14 @@ fn check_scheme(auth: &Auth, path: &str, problems: &mut Vec<Problem>) -> Option<
     Some(Scheme::Header { name: header_name(header, format!("{path}.headerName"), problems)?, value: key })
 }
 
-fn base64(text: &str) -> String {
+pub(crate) fn base64(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
-}
-
-/// As `application/x-www-form-urlencoded` has it.
-fn form(text: &str) -> String {
-    path::encode(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]

@@ -312,6 +312,15 @@ impl Request {
         Ok(Self { safe, headers: message.headers, ..request })
     }
 
+    /// A question to a model. To ask twice does no harm but for what it costs.
+    ///
+    /// # Errors
+    /// It is too large, or the service does not allow the path.
+    pub(crate) fn of_question(service: &Service, path: &str, headers: HeaderMap, body: &Value) -> Result<Self, ApiError> {
+        let request = Self::new(service, Method::POST, path, &Map::new(), Some(body))?;
+        Ok(Self { safe: true, headers, ..request })
+    }
+
     async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Value, Failure> {
         let mut request = http
             .client()
@@ -414,7 +423,7 @@ async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, re
     }
     let broken = |error: reqwest::Error| Failure::of(lost(safe, error.into(), redactor), Again::Harmless(None));
     if *form == Form::Rpc {
-        let session = response.headers().get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let session = response.headers().get(mcp::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         return Ok(json!({ "status": status.as_u16(), "session": session, "message": redactor.value(message) }));
@@ -436,7 +445,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// The body up to `max` bytes, and whether that was all.
-async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
+pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         let room = max - body.len();

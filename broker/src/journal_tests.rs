@@ -12,6 +12,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         call,
         tool: "t".into(),
         args,
+        references: std::collections::BTreeMap::new(),
         repeated: false,
         settled_below: 0,
         page: None,

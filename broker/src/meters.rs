@@ -18,6 +18,8 @@ pub(crate) struct Meters {
     pub(crate) unaudited: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) seconds: Histogram,
+    /// Tokens of models.
+    pub(crate) tokens: IntCounterVec,
     /// Loads of packages.
     pub(crate) loads: IntCounterVec,
 }
@@ -33,6 +35,11 @@ impl Meters {
             unaudited: metrics.counter("broker_unaudited_total", "Lines of the audit that the store did not take in time.")?,
             in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
             seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
+            tokens: metrics.counters(
+                "broker_model_tokens_total",
+                "Tokens of models, by the model's name in the spec, and whether they were sent (input) or came (output).",
+                &["model", "direction"],
+            )?,
             loads: metrics.counters(
                 "broker_module_loads_total",
                 "Packages of npm that sessions asked for, by outcome: ok or the error code.",

@@ -8,6 +8,7 @@ use crate::{
     KeyRef,
     condition::Condition,
     egress::BrokerEgress,
+    models::Model,
     modules::Registry,
     service::{Auth, AuthType, Limits, Service},
     sources::{McpServer, OpenApi},
@@ -68,6 +69,16 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub mcp_servers: Vec<McpServer>,
+    /// Models that a cell may ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub models: Vec<Model>,
+    /// Which answers stay outside the heap.
+    #[serde(default)]
+    pub offload: Offload,
     /// Where it is written down which calls were made.
     #[serde(default)]
     pub journal: Journal,
@@ -77,6 +88,27 @@ pub struct ToolBrokerSpec {
     /// Where packages for sessions come from. Absent: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<Registry>,
+}
+
+/// Largest preview of what stays outside the heap, in characters.
+pub const PREVIEW_CHARS_MAX: u32 = 10_000;
+
+/// Which answers of tools stay outside the heap: the code gets `{$ref: {id, …}}`, which stands for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::offload())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Offload {
+    /// Those of as many bytes of JSON, or more.
+    pub threshold_bytes: u64,
+    /// Characters of the preview.
+    pub preview_chars: u32,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self { threshold_bytes: 1 << 20, preview_chars: 500 }
+    }
 }
 
 /// The journal of calls that are not safe to repeat.
@@ -231,10 +263,11 @@ impl Default for Approval {
 }
 
 impl ToolBrokerSpec {
-    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers and webhooks as such.
+    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers, webhooks and models as such.
     pub fn all_services(&self) -> impl Iterator<Item = Service> {
         let webhooks = self.tools.iter().filter_map(|tool| tool.of_webhook().map(|(service, _)| service));
-        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service)).chain(webhooks)
+        let models = self.models.iter().map(Model::service);
+        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service)).chain(webhooks).chain(models)
     }
 }
 

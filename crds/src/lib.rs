@@ -7,6 +7,7 @@ pub mod broker;
 pub mod condition;
 pub mod egress;
 pub mod manifest;
+pub mod models;
 pub mod modules;
 pub mod pool;
 #[cfg(feature = "kubernetes")]

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    broker::TOOL_TIMEOUT_MS_MAX,
+    broker::{PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX},
+    models::MODEL_TOKENS_MAX,
     service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, RETRIES_MAX},
     url,
 };
@@ -256,6 +257,20 @@ pub(crate) fn auth() -> Value {
             "!has(self.headerName) || self.headerName.matches('^[A-Za-z0-9-]+$')",
             "headerName: write letters, digits and '-', such as X-Api-Key",
         ),
+    ])
+}
+
+pub(crate) fn offload() -> Value {
+    rules([
+        between("thresholdBytes", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
+        between("previewChars", 0, u64::from(PREVIEW_CHARS_MAX), "characters"),
+    ])
+}
+
+pub(crate) fn model() -> Value {
+    rules([
+        between("maxTokens", 1, MODEL_TOKENS_MAX, "tokens of an answer"),
+        between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),
     ])
 }
 

@@ -85,7 +85,7 @@ pub const CLIENT_KEYS: [&str; 2] = ["clientId", "clientSecret"];
 /// Keys of the Secret of `basic`.
 pub const BASIC_KEYS: [&str; 2] = ["user", "password"];
 
-/// Certificates of a service's TLS. They are read again for each connection's first call after they have changed.
+/// Certificates of a service's TLS, read at each call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

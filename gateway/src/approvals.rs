@@ -3,6 +3,8 @@
 //! What waits is read from the store, so nothing is woken for it. A decision goes to the broker first, where the first one stands, and then to the
 //! session, which asks the broker again. If nobody lives to tell the session, it asks by itself.
 
+use std::sync::Arc;
+
 use dormouse_protocol::{
     ApiError, ErrorCode,
     approval::{Approval, ApprovalList, Decide, Decided, Verdict},
@@ -13,7 +15,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 
 use crate::{
-    directory::Key,
+    directory::{Key, Record},
     history::ask,
     journey::Asleep,
     kernels::{KernelError, stored},
@@ -28,14 +30,17 @@ const SESSIONS_MAX: usize = 200;
 
 /// The calls of a session that wait. Wakes nothing.
 pub async fn list(router: &Router, key: &Key) -> Result<ApprovalList, ApiError> {
-    let record = router.find(key).await?;
-    let call = stored(&record);
-    let found: ApprovalList = ask(router, &record, |pod| {
+    waiting(router, &router.find(key).await?).await
+}
+
+async fn waiting(router: &Router, record: &Arc<Record>) -> Result<ApprovalList, ApiError> {
+    let call = stored(record);
+    let found: ApprovalList = ask(router, record, |pod| {
         let call = &call;
         async move { router.kernels().stored_approvals(&pod, call).await }
     })
     .await?;
-    let named = |approval: Approval| Approval { session: key.name.clone(), ..approval };
+    let named = |approval: Approval| Approval { session: record.key.name.clone(), ..approval };
     Ok(ApprovalList { items: found.items.into_iter().map(named).collect() })
 }
 
@@ -65,7 +70,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
         return Err(ApiError::new(ErrorCode::InvalidRequest, "a denial has no arguments: leave them out"));
     }
     let record = router.find(key).await?;
-    let waiting = list(router, key).await?.items.into_iter().find(|approval| approval.id == id).ok_or_else(|| not_found(id))?;
+    let waiting = waiting(router, &record).await?.items.into_iter().find(|approval| approval.id == id).ok_or_else(|| not_found(id))?;
     if body.arguments.is_some() && !waiting.editable {
         return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this call may not be changed: it is not `editable`"));
     }

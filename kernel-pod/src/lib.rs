@@ -19,6 +19,7 @@ mod metrics;
 mod modules;
 mod pod;
 mod record;
+mod references;
 mod registry;
 mod report;
 pub mod scheduler;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::broker::{
-    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, PAGE_HEADER, ToolAnswer, ToolCall,
+    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, offload_of,
 };
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
@@ -66,6 +67,11 @@ pub trait Tools: Send + Sync {
     /// Forgets it: the session asks for no call of before any more, so none of its pages is relied on.
     fn forget_page(&self, _session_uid: &str) {}
 
+    /// Which answers of this ToolBroker's tools stay outside the heap, as it has told last.
+    fn offload(&self, _namespace: &str, _broker: &str) -> Offload {
+        Offload::default()
+    }
+
     /// Gives a fetch up, or closes its body. A broker that does not hear of it finds out by itself.
     async fn close(&self, _broker: &str, _call: CloseCall) {}
 
@@ -97,12 +103,21 @@ pub(crate) struct Caller {
     pub allow: Vec<EgressRule>,
 }
 
+impl Caller {
+    /// Which answers stay outside the heap.
+    pub(crate) fn offload(&self) -> Offload {
+        self.tools.offload(&self.namespace, &self.broker)
+    }
+}
+
 /// Brokers behind mTLS.
 #[derive(Debug, Clone)]
 pub struct BrokerTools {
     client: PeerClient,
     address: String,
     pages: Arc<Mutex<HashMap<String, String>>>,
+    /// By namespace and name.
+    offloads: Arc<Mutex<HashMap<(String, String), Offload>>>,
     /// See [`RETRIES_MAX`].
     retries_max: u32,
 }
@@ -111,7 +126,7 @@ impl BrokerTools {
     /// Brokers at `address`, in which `{name}` and `{namespace}` are replaced.
     #[must_use]
     pub fn new(client: PeerClient, address: impl Into<String>) -> Self {
-        Self { client, address: address.into(), pages: Arc::default(), retries_max: RETRIES_MAX }
+        Self { client, address: address.into(), pages: Arc::default(), offloads: Arc::default(), retries_max: RETRIES_MAX }
     }
 
     /// What was told of more sessions than that is in their records, or is told again.
@@ -136,6 +151,10 @@ impl BrokerTools {
         let status = response.status();
         if let (Some(uid), Some(page)) = (way.session_uid, told_page(&response)) {
             self.note_page(uid, page);
+        }
+        if let Some(offload) = told_offload(&response) {
+            let name = (namespace.to_owned(), broker.to_owned());
+            self.offloads.lock().unwrap_or_else(PoisonError::into_inner).insert(name, offload);
         }
         let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;
         if status.is_success() {
@@ -187,6 +206,10 @@ fn told_page(response: &reqwest::Response) -> Option<String> {
     (page.len() <= PAGE_BYTES_MAX).then(|| page.to_owned())
 }
 
+fn told_offload(response: &reqwest::Response) -> Option<Offload> {
+    offload_of(response.headers().get(OFFLOAD_HEADER)?.to_str().ok()?)
+}
+
 /// Where a message to a broker goes.
 #[derive(Debug, Clone, Copy)]
 struct Way<'a> {
@@ -232,6 +255,11 @@ impl Tools for BrokerTools {
 
     fn page(&self, session_uid: &str) -> Option<String> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).get(session_uid).cloned()
+    }
+
+    fn offload(&self, namespace: &str, broker: &str) -> Offload {
+        let offloads = self.offloads.lock().unwrap_or_else(PoisonError::into_inner);
+        offloads.get(&(namespace.to_owned(), broker.to_owned())).copied().unwrap_or_default()
     }
 
     fn forget_page(&self, session_uid: &str) {
@@ -280,6 +308,7 @@ mod tests {
             call: 1,
             tool: "pay".to_owned(),
             args: serde_json::Value::Null,
+            references: std::collections::BTreeMap::new(),
             repeated: false,
             settled_below: 1,
             page: None,

@@ -55,6 +55,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         call: 7,
         tool: "t".into(),
         args: json!({}),
+        references: std::collections::BTreeMap::new(),
         repeated: false,
         settled_below: 0,
         page: None,

@@ -27,7 +27,8 @@ const CAPABILITIES_META: &str = "io.modelcontextprotocol/clientCapabilities";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// What a server calls its session with the broker.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Both forms of an answer.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 /// Pages of a list.

@@ -12,9 +12,10 @@ use dormouse_crds::{
     sources::{DOCUMENT_BYTES_MAX, DocumentSource, OpenApi},
 };
 use dormouse_service::{url, wire::Http};
+use futures::future::join_all;
 use serde_json::Value;
 
-use crate::{Secrets, catalog};
+use crate::{Secrets, catalog, exchange};
 
 /// How long a document may take to come.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,32 +41,26 @@ impl Found {
     }
 }
 
-/// Looks for everything that a spec names; answers what is there, with what was `before` in place of what cannot be had, and why it cannot.
+/// Looks for everything that a spec names, at one time; answers what is there, with what was `before` in place of what cannot be had, and why it cannot.
 pub(crate) async fn find(spec: &ToolBrokerSpec, secrets: &Secrets, http: &Http, before: &Found) -> (Found, Vec<String>) {
-    let (mut found, mut missing) = (Found::default(), Vec::new());
-    for source in spec.openapi.iter().filter(|source| source.document.inline.is_none()) {
+    let documents = spec.openapi.iter().filter(|source| source.document.inline.is_none()).map(|source| async move {
         let looked = tokio::time::timeout(DOCUMENT_TIMEOUT, document(&source.document, secrets, http)).await;
-        let looked = looked.unwrap_or_else(|_| Err(format!("did not come within {} s", DOCUMENT_TIMEOUT.as_secs())));
-        let had = before.documents.get(&source.name);
-        let document = looked.map(Arc::new).or_else(|why| {
-            missing.push(format!("the document of openapi `{}` {why}", source.name));
-            had.cloned().ok_or(())
-        });
-        if let Ok(document) = document {
-            found.documents.insert(source.name.clone(), document);
-        }
-    }
-    for spec in &spec.mcp_servers {
+        (&source.name, looked.unwrap_or_else(|_| Err(format!("did not come within {} s", DOCUMENT_TIMEOUT.as_secs()))))
+    });
+    let servers = spec.mcp_servers.iter().map(|spec| async move {
         // What is wrong with its spec is told where all of it is compiled.
         let server = catalog::compile_mcp_server(spec, "", secrets, &mut Vec::new());
-        let had = before.tools.get(&spec.name);
-        let tools = server.list(http, secrets).await.or_else(|error| {
-            missing.push(format!("the tools of the MCP server `{}`: {}", spec.name, error.message));
-            had.cloned().ok_or(())
-        });
-        if let Ok(tools) = tools {
-            found.tools.insert(spec.name.clone(), tools);
-        }
+        (&spec.name, server.list(http, secrets).await)
+    });
+    let (documents, servers) = tokio::join!(join_all(documents), join_all(servers));
+    let (mut found, mut missing) = (Found::default(), Vec::new());
+    for (name, looked) in documents {
+        let document = looked.map(Arc::new).map_err(|why| missing.push(format!("the document of openapi `{name}` {why}"))).ok();
+        found.documents.extend(document.or_else(|| before.documents.get(name).cloned()).map(|document| (name.clone(), document)));
+    }
+    for (name, listed) in servers {
+        let tools = listed.map_err(|error| missing.push(format!("the tools of the MCP server `{name}`: {}", error.message))).ok();
+        found.tools.extend(tools.or_else(|| before.tools.get(name).cloned()).map(|tools| (name.clone(), tools)));
     }
     (found, missing)
 }
@@ -79,26 +74,19 @@ async fn document(source: &DocumentSource, secrets: &Secrets, http: &Http) -> Re
         }
         (None, Some(text)) => {
             let url = url::plain(text).ok_or("has a URL that is none, or that has a user, a query or a fragment")?;
-            let response = http.send(http.client().get(url)).await.map_err(|_| "cannot be reached".to_owned())?;
+            let mut response = http.send(http.client().get(url)).await.map_err(|_| "cannot be reached".to_owned())?;
             let status = response.status();
             if !status.is_success() {
                 return Err(format!("was answered with {status}"));
             }
-            whole(response).await?
+            let (bytes, whole) = exchange::read(&mut response, DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
+            if !whole {
+                return Err(format!("has more than {DOCUMENT_BYTES_MAX} bytes"));
+            }
+            bytes
         }
         (None, None) => return Err("has no place: write one of inline, configMapRef and url".to_owned()),
     };
     // JSON is YAML.
     yaml_serde::from_slice(&bytes).map_err(|error| format!("is neither JSON nor YAML: {error}"))
-}
-
-async fn whole(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|_| "broke off".to_owned())? {
-        if bytes.len() + chunk.len() > DOCUMENT_BYTES_MAX {
-            return Err(format!("has more than {DOCUMENT_BYTES_MAX} bytes"));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }

@@ -5,6 +5,7 @@ mod calls;
 mod fetch;
 mod journal;
 mod mcp;
+mod models;
 mod modules;
 mod openapi;
 mod process;

@@ -162,6 +162,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         call: number,
         tool: tool.into(),
         args,
+        references: std::collections::BTreeMap::new(),
         repeated: false,
         settled_below: 0,
         page: None,

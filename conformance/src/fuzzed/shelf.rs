@@ -65,6 +65,14 @@ impl Blobs for Shelf {
         self.contents().remove(name).is_some()
     }
 
+    async fn copy(&self, name: &str, to: &str) -> Result<Option<u64>, BlobError> {
+        let mut contents = self.contents();
+        let Some(content) = contents.get(name).cloned() else { return Ok(None) };
+        let bytes = content.1.len() as u64;
+        contents.insert(to.to_owned(), content);
+        Ok(Some(bytes))
+    }
+
     async fn list(&self, prefix: &str) -> Vec<(String, u64)> {
         let contents = self.contents();
         contents.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(name, (_, bytes))| (name.clone(), bytes.len() as u64)).collect()

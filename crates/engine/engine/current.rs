@@ -1,1 +1,1 @@
-include_bytes!("a6bfe19ae0462377.wasm")
+include_bytes!("e018d02635d562c4.wasm")

@@ -44,6 +44,12 @@ pub trait Blobs: Send + Sync {
     /// Removes it. False when there is none.
     async fn remove(&self, name: &str) -> bool;
 
+    /// Gives a content a second name, instead of what had it. Answers its bytes; `None`: there is none.
+    ///
+    /// # Errors
+    /// What the script is told; nothing has changed then.
+    async fn copy(&self, name: &str, to: &str) -> Result<Option<u64>, BlobError>;
+
     /// The contents whose names begin so, with their bytes.
     async fn list(&self, prefix: &str) -> Vec<(String, u64)>;
 
@@ -82,11 +88,12 @@ enum Verb {
     Remove,
     List,
     Package,
+    Copy,
 }
 
 impl Verb {
     fn from_number(number: i32) -> Option<Self> {
-        let all = [Self::Stat, Self::Read, Self::Put, Self::Append, Self::Remove, Self::List, Self::Package];
+        let all = [Self::Stat, Self::Read, Self::Put, Self::Append, Self::Remove, Self::List, Self::Package, Self::Copy];
         all.get(usize::try_from(number).ok()?).copied()
     }
 }
@@ -143,6 +150,10 @@ async fn run(
         Verb::Read => read(caller, blobs, name, option, data).await?,
         Verb::Put | Verb::Append => write(caller, blobs, name, (option != 0.0, matches!(verb, Verb::Append)), data).await?,
         Verb::Remove => Ok(f64::from(u8::from(blobs.remove(name).await))),
+        Verb::Copy => {
+            let to = String::from_utf8_lossy(guest(caller, data.0, data.1)?).into_owned();
+            blobs.copy(name, &to).await.map(|bytes| bytes.map_or(NOTHING, to_number))
+        }
         Verb::List => Ok(give(caller, &blobs.list(name).await)?),
         Verb::Package => match blobs.package(name).await {
             Ok(Some(found)) => Ok(give(caller, &found)?),

@@ -98,6 +98,9 @@ pub enum OpKind {
         name: String,
         /// Its arguments.
         args: Value,
+        /// Whether the answer is to stay outside the heap. Without it, its size decides.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<bool>,
     },
     /// Make an HTTP request and deliver what came of it.
     Fetch {

@@ -67,15 +67,16 @@ pub async fn bury(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), Era
     Err(EraseError::Restless)
 }
 
-/// Deletes the page of calls that brokers made for the session, where its brokers keep it.
+/// Deletes what brokers keep for the session, where its brokers keep it: its page of calls, and what it has spent.
 ///
 /// # Errors
 /// When the store failed.
 pub async fn remove_calls(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
-    Ok(store.delete(&key.calls()).await?)
+    store.delete(&key.calls()).await?;
+    Ok(store.delete(&key.spent()).await?)
 }
 
-/// Deletes every object of the session and its page of calls, the head last.
+/// Deletes every object of the session and what brokers keep for it, the head last.
 ///
 /// # Errors
 /// When the store failed.

@@ -12,6 +12,7 @@ const APPEND: i32 = 3;
 const REMOVE: i32 = 4;
 const LIST: i32 = 5;
 const PACKAGE: i32 = 6;
+const COPY: i32 = 7;
 
 /// Adds the functions to `to`.
 pub fn add_to(to: &Object<'_>) -> Result<()> {
@@ -20,6 +21,7 @@ pub fn add_to(to: &Object<'_>) -> Result<()> {
     to.set("blobWrite", Func::from(write))?;
     to.set("blobWriteText", Func::from(write_text))?;
     to.set("blobRemove", Func::from(remove))?;
+    to.set("blobCopy", Func::from(copy))?;
     to.set("blobList", Func::from(list))?;
     to.set("package", Func::from(package))?;
     Ok(())
@@ -49,6 +51,11 @@ fn write_text<'js>(ctx: Ctx<'js>, name: CString<'js>, append: bool, text: CStrin
 
 fn remove<'js>(ctx: Ctx<'js>, name: CString<'js>) -> Result<Value<'js>> {
     ask(ctx, REMOVE, &name, 0.0, (std::ptr::null_mut(), 0))
+}
+
+/// Gives a content a second name: its bytes, or -1 when there is none.
+fn copy<'js>(ctx: Ctx<'js>, name: CString<'js>, to: CString<'js>) -> Result<Value<'js>> {
+    ask(ctx, COPY, &name, 0.0, (to.as_ptr().cast_mut().cast(), to.len()))
 }
 
 /// Pairs of name and bytes.

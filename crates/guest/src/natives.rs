@@ -22,6 +22,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("utf8Decode", Func::from(utf8_decode))?;
     native.set("utf8Tail", Func::from(utf8_tail))?;
     native.set("module", Func::from(modules::function))?;
+    native.set("hasModule", Func::from(modules::has))?;
     native.set("moduleNames", Func::from(modules::names))?;
     let for_modules = Object::new(ctx.clone())?;
     blobs::add_to(&native)?;

@@ -3,7 +3,7 @@
 //! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
 //! `j` for the journal, after `e` for events and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
-//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
+//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, what it has spent on models in `spent` beside them, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
 //! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`.
 
 use crate::log::Which;
@@ -20,6 +20,10 @@ pub const HASH_DIGITS: usize = 32;
 const HEAD: &str = "head";
 /// The last part of the key of a session's page of calls.
 pub const CALLS: &str = "calls";
+/// The last part of the key of [`spent`].
+pub const SPENT: &str = "spent";
+/// All sessions of a tenant, for [`spent`].
+pub const ALL: &str = "all";
 /// The last part of the key of [`clusters`].
 pub const CLUSTERS: &str = "clusters";
 /// Where a uid has its hyphens: Kubernetes and `dormouse dev` make UUIDs.
@@ -80,6 +84,12 @@ impl SessionKey {
         format!("{}b/{}/{CALLS}", tenant_prefix(&self.store_prefix, &self.tenant), self.uid)
     }
 
+    /// Key of what brokers have counted for this session on models.
+    #[must_use]
+    pub fn spent(&self) -> String {
+        spent(&self.store_prefix, &self.tenant, &self.uid)
+    }
+
     /// Prefix of every key of this session, with the trailing `/`.
     #[must_use]
     pub fn prefix(&self) -> String {
@@ -113,6 +123,12 @@ impl SessionKey {
     pub fn piece(&self, epoch: u64, sequence: u64, name: &str) -> String {
         object(&self.prefix(), Kind::Piece, epoch, sequence, name)
     }
+}
+
+/// Key of what brokers have counted on models for `whom`: a session's uid, or [`ALL`].
+#[must_use]
+pub fn spent(store_prefix: &str, tenant: &str, whom: &str) -> String {
+    format!("{}b/{whom}/{SPENT}", tenant_prefix(store_prefix, tenant))
 }
 
 /// Prefix of every key of a tenant, with the trailing `/`.
@@ -177,13 +193,13 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
 }
 
-/// Tenant and uid of the session that the object at `key` is of: anything below its prefix, or its page of calls. `None` for what is not ours.
+/// Tenant and uid of the session that the object at `key` is of: anything below its prefix, or what brokers keep for it. `None` for what is not ours.
 #[must_use]
 pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<(&'a str, &'a str)> {
     let mut parts = key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/');
     let (tenant, folder, uid, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let ours = parts.next().is_none() && !tenant.is_empty() && !name.is_empty() && is_uid(uid);
-    (ours && (folder == "s" || folder == "b" && name == CALLS)).then_some((tenant, uid))
+    (ours && (folder == "s" || folder == "b" && [CALLS, SPENT].contains(&name))).then_some((tenant, uid))
 }
 
 fn is_uid(text: &str) -> bool {
@@ -267,12 +283,14 @@ mod tests {
     fn a_key_tells_whose_it_is() {
         let uid = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
         let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() };
-        for key in [session.head(), session.segment(1, 2, "ab"), session.calls(), format!("{}anything", session.prefix())] {
+        for key in [session.head(), session.segment(1, 2, "ab"), session.calls(), session.spent(), format!("{}anything", session.prefix())]
+        {
             assert_eq!(session_of("p/", &key), Some(("team", uid)), "{key}");
             assert_eq!(session_of("", &key), None, "{key}");
         }
         for key in [
             clusters("p/", "team"),
+            spent("p/", "team", ALL),
             format!("p/t/team/s/{uid}/"),
             format!("p/t/team/s/{uid}/a/b"),
             format!("p/t/team/b/{uid}/head"),

@@ -10,16 +10,39 @@
 //! | `POST /v1/modules` | [`ModulesCall`] | [`ModulesAnswer`] |
 //! | `POST /v1/decide`, of gateways only | [`DecideCall`] | `null` |
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
 use serde::{Deserialize, Serialize};
+
+use crate::reference;
 
 /// Port of a broker's mTLS server.
 pub const BROKER_PORT: u16 = 7444;
 
+/// Bytes of one [`ToolCall`] at most, with what its references stand for.
+pub const CALL_BYTES_MAX: usize = 32 << 20;
+
 /// Header of the answer to a call: which page of calls of the session was stored last, where one is. Opaque.
 pub const PAGE_HEADER: &str = "dormouse-page";
+
+/// Header of the answer to a call: which answers stay outside the heap, as [`offload_text`] writes it.
+pub const OFFLOAD_HEADER: &str = "dormouse-offload";
+
+/// `THRESHOLD_BYTES PREVIEW_CHARS`.
+#[must_use]
+pub fn offload_text(offload: Offload) -> String {
+    format!("{} {}", offload.threshold_bytes, offload.preview_chars)
+}
+
+/// What [`offload_text`] wrote.
+#[must_use]
+pub fn offload_of(text: &str) -> Option<Offload> {
+    let (threshold, preview) = text.split_once(' ')?;
+    Some(Offload { threshold_bytes: threshold.parse().ok()?, preview_chars: preview.parse().ok()? })
+}
 
 /// One call. `(session_uid, call)` names it for ever: a repeated call is answered from the journal, or refused with `OutcomeUnknown`
 /// when what came of it is not known.
@@ -38,8 +61,11 @@ pub struct ToolCall {
     pub call: u64,
     /// The tool.
     pub tool: String,
-    /// Its arguments.
+    /// Its arguments, as the code gave them.
     pub args: serde_json::Value,
+    /// What the references among the arguments stand for, by their ids ([`crate::reference`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub references: BTreeMap<String, serde_json::Value>,
     /// Whether it may have been sent before: by this process, or by one that ran the session earlier. A broker that does not know of a
     /// repeated call cannot tell whether it was made, and makes it only when its method is safe (RFC 9110, 9.2.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -54,6 +80,21 @@ pub struct ToolCall {
     /// Whether it waits for a person's decision already.
     #[serde(default, skip_serializing_if = "Waits::is_no")]
     pub waits: Waits,
+}
+
+impl ToolCall {
+    /// The arguments with what their references stand for.
+    ///
+    /// # Errors
+    /// `RefNotFound`: one was not sent along.
+    pub fn arguments(&self) -> Result<Cow<'_, serde_json::Value>, crate::ApiError> {
+        if reference::ids(&self.args).is_empty() {
+            return Ok(Cow::Borrowed(&self.args));
+        }
+        let mut args = self.args.clone();
+        reference::put_in(&mut args, &self.references)?;
+        Ok(Cow::Owned(args))
+    }
 }
 
 /// What a call waits for.

@@ -83,6 +83,10 @@ pub enum ErrorCode {
     ApprovalUsed,
     /// There were more calls than a limit allows, for longer than this one could wait.
     RateLimited,
+    /// The session has no such reference.
+    RefNotFound,
+    /// The budget of a model is spent.
+    ModelBudgetExceeded,
     /// The events that were asked for are not kept any more.
     EventsExpired,
     /// It may have been done or not, and nobody knows.
@@ -108,6 +112,7 @@ impl ErrorCode {
             | Self::FileNotFound
             | Self::ModuleNotFound
             | Self::RunNotFound
+            | Self::RefNotFound
             | Self::ApprovalNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed => 409,
@@ -121,7 +126,7 @@ impl ErrorCode {
             | Self::NativeAllocLimitError
             | Self::StackOverflow
             | Self::Interrupted => 422,
-            Self::SessionBusy | Self::QuotaExceeded | Self::RateLimited => 429,
+            Self::SessionBusy | Self::QuotaExceeded | Self::RateLimited | Self::ModelBudgetExceeded => 429,
             Self::Internal | Self::SnapshotCorrupt | Self::EngineMismatch => 500,
             Self::NotSupported => 501,
             Self::ToolResultInvalid | Self::ModuleUnavailable | Self::OutcomeUnknown => 502,

@@ -14,6 +14,7 @@ pub mod file;
 pub mod history;
 pub mod kernel;
 pub mod key;
+pub mod reference;
 pub mod run;
 pub mod session;
 

@@ -57,6 +57,8 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::ApprovalExpired => "make the call again, if it is still wanted",
         ErrorCode::ApprovalUsed => "nothing: a decision works once",
         ErrorCode::RateLimited => "call again later, or less often",
+        ErrorCode::RefNotFound => "ask `refs.list()` which references there are",
+        ErrorCode::ModelBudgetExceeded => "raise the model's `budget` in the ToolBroker",
         ErrorCode::EventsExpired => "ask for the events without `after`, or behind one that is kept: `details.oldest` is the first",
         ErrorCode::RangeNotSatisfiable => "ask for a range within the content",
         ErrorCode::OutcomeUnknown => "look whether it was done, then decide; sending it again could do it twice",

@@ -1,18 +1,14 @@
 //! Calls that wait for a person.
 
-use axum::{
-    Json,
-    extract::{FromRequestParts, Path, State},
-    http::request::Parts,
-};
+use axum::{Json, extract::State};
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ErrorBody,
     approval::{ApprovalList, Decide, Decided},
 };
 
 use super::{
     App,
-    body::{Body, Namespace, SessionPath},
+    body::{Body, ItemPath, Namespace, SessionPath},
     keyed::Keyed,
 };
 use crate::{
@@ -20,26 +16,7 @@ use crate::{
     auth::{Caller, Part, Verb},
     directory::{Key, selects},
     problem::Problem,
-    service::check_name,
 };
-
-/// The session and the approval in the path.
-pub(crate) struct ApprovalPath(Key, String);
-
-impl<S: Send + Sync> FromRequestParts<S> for ApprovalPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
-        let Path((namespace, name, id)) =
-            found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
-        check_name(&namespace, "namespace")?;
-        for label in name.split('.') {
-            check_name(label, "name")?;
-        }
-        Ok(Self(Key { namespace, name }, id))
-    }
-}
 
 /// Lists the calls of a session that wait for a person. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,)),
@@ -73,7 +50,7 @@ pub(crate) async fn list_all(
 pub(crate) async fn decide(
     State(app): State<App>,
     caller: Caller,
-    ApprovalPath(key, id): ApprovalPath,
+    ItemPath(key, id): ItemPath,
     Body(body): Body<Decide>,
 ) -> Result<Json<Decided>, Problem> {
     app.allow(&caller, Verb::Update, &key.namespace, Some(&key.name), Part::Approvals).await?;

@@ -92,13 +92,30 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path((namespace, name)) = Path::<(String, String)>::from_request_parts(parts, state).await.map_err(|_| bad_path())?;
-        check_name(&namespace, "namespace")?;
-        // A session that kubectl made may have dots in its name.
-        for label in name.split('.') {
-            check_name(label, "name")?;
-        }
-        Ok(Self(Key { namespace, name }))
+        Ok(Self(key(namespace, name)?))
     }
+}
+
+/// The session in the path, and what of it: a run, a file, an approval.
+pub struct ItemPath(pub Key, pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ItemPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
+        let Path((namespace, name, item)) = found.map_err(|_| bad_path())?;
+        Ok(Self(key(namespace, name)?, item))
+    }
+}
+
+fn key(namespace: String, name: String) -> Result<Key, ApiError> {
+    check_name(&namespace, "namespace")?;
+    // A session that kubectl made may have dots in its name.
+    for label in name.split('.') {
+        check_name(label, "name")?;
+    }
+    Ok(Key { namespace, name })
 }
 
 fn bad_path() -> ApiError {

@@ -3,12 +3,12 @@
 use axum::{
     Json,
     body::Body,
-    extract::{FromRequestParts, Path, State},
-    http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
+    extract::State,
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
-    ApiError, ErrorBody, ErrorCode,
+    ErrorBody,
     file::{FileEntry, FileList, Preconditions},
 };
 use futures::StreamExt as _;
@@ -16,14 +16,12 @@ use serde::Deserialize;
 
 use super::{
     App,
-    body::{Params, SessionPath},
+    body::{ItemPath, Params, SessionPath},
 };
 use crate::{
     auth::{Caller, Verb},
-    directory::Key,
     files,
     problem::Problem,
-    service::check_name,
 };
 
 /// Headers of a pod's answer that are the client's.
@@ -48,24 +46,6 @@ pub(crate) struct ListParams {
 pub(crate) struct RemoveParams {
     /// Whether to remove a directory that is not empty, with all that is in it.
     recursive: bool,
-}
-
-/// The session and the file in the path.
-pub(crate) struct FilePath(Key, String);
-
-impl<S: Send + Sync> FromRequestParts<S> for FilePath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
-        let Path((namespace, name, file)) =
-            found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
-        check_name(&namespace, "namespace")?;
-        for label in name.split('.') {
-            check_name(label, "name")?;
-        }
-        Ok(Self(Key { namespace, name }, file))
-    }
 }
 
 fn preconditions(headers: &HeaderMap) -> Preconditions {
@@ -97,7 +77,7 @@ pub(crate) async fn list(
 pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
-    FilePath(key, file): FilePath,
+    ItemPath(key, file): ItemPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
@@ -120,7 +100,7 @@ pub(crate) async fn read(
 pub(crate) async fn write(
     State(app): State<App>,
     caller: Caller,
-    FilePath(key, file): FilePath,
+    ItemPath(key, file): ItemPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -138,7 +118,7 @@ pub(crate) async fn write(
 pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
-    FilePath(key, file): FilePath,
+    ItemPath(key, file): ItemPath,
     headers: HeaderMap,
     Params(params): Params<RemoveParams>,
 ) -> Result<StatusCode, Problem> {

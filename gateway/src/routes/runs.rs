@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, Path, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::{
     App,
-    body::{Params, SessionPath},
+    body::{ItemPath, Params, SessionPath},
     keyed::Keyed,
 };
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
     directory::Key,
     problem::Problem,
     runs,
-    service::check_name,
 };
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -51,24 +50,6 @@ pub(crate) struct ListParams {
 pub(crate) struct WaitParams {
     /// How long to wait for its end: 0 to 60.
     wait_seconds: u64,
-}
-
-/// The session and the run in the path.
-pub(crate) struct RunPath(Key, String);
-
-impl<S: Send + Sync> FromRequestParts<S> for RunPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let found = Path::<(String, String, String)>::from_request_parts(parts, state).await;
-        let Path((namespace, name, run)) =
-            found.map_err(|_| ApiError::new(ErrorCode::InvalidRequest, "the path is not UTF-8 when decoded"))?;
-        check_name(&namespace, "namespace")?;
-        for label in name.split('.') {
-            check_name(label, "name")?;
-        }
-        Ok(Self(Key { namespace, name }, run))
-    }
 }
 
 /// Whether the client does not want to wait (RFC 7240).
@@ -109,7 +90,7 @@ pub(crate) async fn list(
 pub(crate) async fn get(
     State(app): State<App>,
     caller: Caller,
-    RunPath(key, id): RunPath,
+    ItemPath(key, id): ItemPath,
     Params(params): Params<WaitParams>,
 ) -> Result<Json<Run>, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
@@ -123,7 +104,7 @@ pub(crate) async fn get(
 /// Ends a run with `Interrupted`; answers when that is stored. One that has ended stays as it is.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}/cancel", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)),
     responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn cancel(State(app): State<App>, caller: Caller, RunPath(key, id): RunPath) -> Result<Json<Run>, Problem> {
+pub(crate) async fn cancel(State(app): State<App>, caller: Caller, ItemPath(key, id): ItemPath) -> Result<Json<Run>, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
     Ok(Json(runs::cancel(&app.router, &key, &id).await?))
 }

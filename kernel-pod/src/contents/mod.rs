@@ -203,6 +203,35 @@ impl Contents {
         Some(bytes)
     }
 
+    /// Digits that nothing else of the session has.
+    pub(crate) fn digits(&self, count: usize) -> String {
+        self.backing.ids.digits(count)
+    }
+
+    /// Does what takes long where it holds up no other session.
+    pub(crate) async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let failed = |error| ApiError::new(ErrorCode::Internal, format!("work on a content was lost: {error}"));
+        self.backing.threads.blocking(work).await.map_err(failed)
+    }
+
+    /// Keeps a content as a whole, in the place of what had its name.
+    pub(crate) async fn keep(&self, name: &str, text: bool, bytes: &[u8]) -> Result<(), ApiError> {
+        let mut inner = self.inner.lock().await;
+        self.open_locked(&mut inner, name, text, false, bytes.len() as u64).await.map_err(api_error)?;
+        for chunk in bytes.chunks(PIECE_BYTES) {
+            self.push_locked(&mut inner, name, chunk).await.map_err(api_error)?;
+        }
+        Ok(())
+    }
+
+    /// A content as a whole. `None` when there is none.
+    pub(crate) async fn whole(&self, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
+        let mut inner = self.inner.lock().await;
+        let Some(bytes) = inner.table.get(name).map(Blob::bytes) else { return Ok(None) };
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.fill(&mut inner, name, 0, bytes).await.map(Some)
+    }
+
     async fn put_tail(&self, inner: &mut MutexGuard<'_, Inner>, name: &str) {
         let Some(tail) = inner.tails.remove(name).filter(|tail| !tail.buffer.is_empty()) else { return };
         let Some(extent) = inner.table.get(name).and_then(|blob| blob.extents.last()).cloned() else { return };
@@ -344,6 +373,20 @@ impl Blobs for Contents {
         self.inner.lock().await.take(name)
     }
 
+    async fn copy(&self, name: &str, to: &str) -> Result<Option<u64>, BlobError> {
+        let mut inner = self.inner.lock().await;
+        self.put_tail(&mut inner, name).await;
+        let Some(blob) = inner.table.get(name).cloned() else { return Ok(None) };
+        let bytes = blob.bytes();
+        blobs::admit(&inner.table, to, bytes).map_err(|refused| blob_error(&limited(&refused)))?;
+        if name != to {
+            inner.take(to);
+            inner.table.insert(to.to_owned(), blob);
+            inner.changed = true;
+        }
+        Ok(Some(bytes))
+    }
+
     async fn list(&self, prefix: &str) -> Vec<(String, u64)> {
         let inner = self.inner.lock().await;
         let found = inner.table.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
@@ -353,6 +396,13 @@ impl Blobs for Contents {
 
 fn blob_error(error: &ApiError) -> BlobError {
     BlobError { name: error.code.to_string(), message: error.message.clone() }
+}
+
+/// What a script would be told, for others.
+fn api_error(error: BlobError) -> ApiError {
+    let codes = [ErrorCode::QuotaExceeded, ErrorCode::SizeAdmissionError, ErrorCode::StorageUnavailable, ErrorCode::SnapshotCorrupt];
+    let code = codes.into_iter().find(|code| code.to_string() == error.name).unwrap_or(ErrorCode::Internal);
+    ApiError::new(code, error.message)
 }
 
 /// Why a limit says no, for whoever wanted to write.

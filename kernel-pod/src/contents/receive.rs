@@ -8,7 +8,7 @@ use dormouse_engine::Blobs as _;
 use dormouse_lifecycle::blobs::ID_DIGITS;
 use dormouse_protocol::{ApiError, ErrorCode};
 
-use super::Contents;
+use super::{Contents, api_error};
 
 /// What the names of contents that are still to come begin with.
 pub(crate) const UPLOAD_PREFIX: &str = "upload:";
@@ -26,7 +26,7 @@ impl Receiving {
     pub(crate) async fn begin(contents: Arc<Contents>) -> Result<Self, ApiError> {
         let name = format!("{UPLOAD_PREFIX}{}", contents.backing.ids.digits(ID_DIGITS));
         let receiving = Self { _busy: Arc::clone(&contents.busy), contents, name };
-        receiving.contents.begin(&receiving.name).await.map_err(failed)?;
+        receiving.contents.begin(&receiving.name).await.map_err(api_error)?;
         Ok(receiving)
     }
 
@@ -38,16 +38,10 @@ impl Receiving {
     /// Takes the next bytes.
     pub(crate) async fn push(&self, bytes: Bytes) -> Result<(), ApiError> {
         match self.contents.append(&self.name, &bytes).await {
-            Some(written) => written.map_err(failed),
+            Some(written) => written.map_err(api_error),
             None => Err(ApiError::new(ErrorCode::SessionBusy, "the session was restored while the file came in: send it again")),
         }
     }
-}
-
-fn failed(error: dormouse_engine::BlobError) -> ApiError {
-    let codes = [ErrorCode::QuotaExceeded, ErrorCode::SizeAdmissionError, ErrorCode::StorageUnavailable, ErrorCode::SnapshotCorrupt];
-    let code = codes.into_iter().find(|code| code.to_string() == error.name).unwrap_or(ErrorCode::Internal);
-    ApiError::new(code, error.message)
 }
 
 impl Drop for Receiving {

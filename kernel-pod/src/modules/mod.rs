@@ -159,6 +159,10 @@ impl Blobs for Modules {
         self.contents.remove(name).await
     }
 
+    async fn copy(&self, name: &str, to: &str) -> Result<Option<u64>, BlobError> {
+        self.contents.copy(name, to).await
+    }
+
     async fn list(&self, prefix: &str) -> Vec<(String, u64)> {
         self.contents.list(prefix).await
     }

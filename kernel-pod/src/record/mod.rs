@@ -98,6 +98,9 @@ pub(crate) enum Pending {
         /// Whether it is a request of `fetch`, which the arguments are, and no tool's.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fetch: bool,
+        /// Whether its answer is to stay outside the heap, if the code has said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<bool>,
     },
     /// A call that waits for somebody's decision, and keeps no process.
     Parked(Box<ParkedCall>),
@@ -117,6 +120,17 @@ pub(crate) enum Pending {
     },
 }
 
+impl Pending {
+    /// Whether it is a call of a tool; and whether its answer is to stay outside the heap, if the code has said so.
+    pub(crate) fn of_tool(&self) -> Option<Option<bool>> {
+        match self {
+            Self::Tool { fetch: false, reference, .. } => Some(*reference),
+            Self::Parked(parked) => Some(parked.reference),
+            Self::Tool { .. } | Self::Timer { .. } | Self::Body { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
 /// A call that waits for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,6 +141,9 @@ pub(crate) struct ParkedCall {
     pub name: String,
     /// Its arguments.
     pub args: serde_json::Value,
+    /// Whether its answer is to stay outside the heap, if the code has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<bool>,
     /// Whether whoever agrees may change them.
     pub editable: bool,
     /// Since when it waits, in milliseconds since the Unix epoch.

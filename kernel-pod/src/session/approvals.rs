@@ -23,11 +23,11 @@ impl Actor {
                 }
                 return Ok(());
             }
-            Some(Pending::Tool { call, name, args, fetch: false }) => {
+            Some(Pending::Tool { call, name, args, fetch: false, reference }) => {
                 let wait_ms = i64::try_from(parked.expires_seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
                 let (editable, since_ms, until_ms) = (parked.editable, now_ms, now_ms.saturating_add(wait_ms));
-                let mut asked =
-                    ParkedCall { call: *call, name: name.clone(), args: args.clone(), editable, since_ms, until_ms, look_ms: 0 };
+                let (name, args, reference) = (name.clone(), args.clone(), *reference);
+                let mut asked = ParkedCall { call: *call, name, args, reference, editable, since_ms, until_ms, look_ms: 0 };
                 asked.looked(now_ms);
                 asked
             }

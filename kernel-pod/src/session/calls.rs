@@ -39,12 +39,14 @@ pub(super) struct Outgoing {
     pub args: Value,
     /// Whether it is a request.
     pub fetch: bool,
+    /// Whether its answer is to stay outside the heap, if the code has said so.
+    pub reference: Option<bool>,
 }
 
 impl Live {
     /// Gives a call its number and keeps it in the record, or keeps its refusal. Answers its event.
     pub(super) fn register_call(&mut self, op: u64, outgoing: Outgoing, allowance: &Allowance<'_>) -> Option<EventBody> {
-        let Outgoing { name, args, fetch } = outgoing;
+        let Outgoing { name, args, fetch, reference } = outgoing;
         let made = self.state.running.as_ref().map_or(0, |running| running.tool_calls);
         let refused = if made >= allowance.calls_max {
             let message = format!("the cell has made {made} tool calls and fetches, which is spec.limits.toolCalls");
@@ -66,7 +68,7 @@ impl Live {
         self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
         let shown = if fetch { shown(&args) } else { args.clone() };
         let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: shown };
-        self.state.pending.insert(op, Pending::Tool { call, name, args, fetch });
+        self.state.pending.insert(op, Pending::Tool { call, name, args, fetch, reference });
         Some(event)
     }
 

@@ -1,6 +1,7 @@
 //! Host operations in flight: timers, tool calls and fetches of one live instance. All of it is rebuilt from the record after a restore.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall, Waits};
@@ -9,7 +10,9 @@ use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
+use crate::contents::Contents;
 use crate::record::{Pending, SessionState};
+use crate::references;
 use crate::tools::Caller;
 
 /// The longest that a timer sleeps before it looks at the clock again.
@@ -57,12 +60,16 @@ struct Sending {
     waits: Waits,
 }
 
+/// A call that is under way: its operation, its number, and what came.
+type Called = (u64, Option<u64>, Result<ToolAnswer, ApiError>);
+
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
-#[derive(Default)]
 pub(crate) struct InFlight {
+    /// What references among arguments stand for.
+    contents: Arc<Contents>,
     timers: BTreeMap<(Instant, u64), ()>,
     due: BTreeMap<u64, Instant>,
-    calls: JoinSet<(u64, Option<u64>, Result<ToolAnswer, ApiError>)>,
+    calls: JoinSet<Called>,
     called: BTreeSet<u64>,
     /// Calls that wait for a person, and were decided about while they were asked for.
     told: BTreeSet<u64>,
@@ -75,8 +82,18 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// What a record that was restored holds, under way again.
-    pub(crate) fn resume(state: &SessionState, clock: Clock, caller: Option<&Caller>) -> Self {
-        let mut in_flight = Self { inherited: state.pending.keys().copied().collect(), clock, ..Self::default() };
+    pub(crate) fn resume(state: &SessionState, contents: Arc<Contents>, clock: Clock, caller: Option<&Caller>) -> Self {
+        let mut in_flight = Self {
+            contents,
+            timers: BTreeMap::new(),
+            due: BTreeMap::new(),
+            calls: JoinSet::new(),
+            called: BTreeSet::new(),
+            told: BTreeSet::new(),
+            abortable: BTreeMap::new(),
+            inherited: state.pending.keys().copied().collect(),
+            clock,
+        };
         // What is restored may already be less than what is committed, so nothing is said about what is settled.
         in_flight.follow(state, caller, 0);
         in_flight
@@ -120,7 +137,7 @@ impl InFlight {
                 }
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
                 Pending::Timer { .. } => {}
-                Pending::Tool { call, name, args, fetch } => {
+                Pending::Tool { call, name, args, fetch, .. } => {
                     if let Some(caller) = caller
                         && self.called.insert(op)
                     {
@@ -165,8 +182,35 @@ impl InFlight {
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch, allow } = caller.clone();
         let Sending { call, tool, args, fetch, repeated, settled_below, page, waits } = sending;
+        let contents = Arc::clone(&self.contents);
         let task = self.calls.spawn(async move {
-            let request = ToolCall { namespace, session, session_uid: uid, epoch, call, tool, args, repeated, settled_below, page, waits };
+            let references = match fetch {
+                true => Ok(BTreeMap::new()),
+                false => references::values(&contents, &args).await,
+            };
+            let references = match references {
+                Ok(references) => references,
+                // What an earlier process has sent, this one cannot take back.
+                Err(error) if repeated && error.code == ErrorCode::RefNotFound => {
+                    let message = format!("the call may have been made, and cannot be asked for again: {}", error.message);
+                    return (op, Some(call), Err(ApiError::new(ErrorCode::OutcomeUnknown, message)));
+                }
+                Err(error) => return (op, Some(call), Err(error)),
+            };
+            let request = ToolCall {
+                references,
+                namespace,
+                session,
+                session_uid: uid,
+                epoch,
+                call,
+                tool,
+                args,
+                repeated,
+                settled_below,
+                page,
+                waits,
+            };
             let answer = match fetch {
                 true => tools.fetch(&broker, FetchCall { call: request, allow }).await,
                 false => tools.call(&broker, request).await,

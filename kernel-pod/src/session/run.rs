@@ -18,6 +18,7 @@ use super::{EvalJob, Fault, budget, cells, journal, setback};
 use crate::events;
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
+use crate::references;
 use crate::scheduler;
 
 /// The number of the bootstrap code, which is no cell of the user's.
@@ -116,23 +117,28 @@ impl Actor {
                 self.release();
                 return Ok(());
             }
-            Settled::Tool { op, answer: Ok(ToolAnswer::Parked { parked }), .. } => return self.park(op, parked).await,
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
-                // Taken above.
-                Ok(ToolAnswer::Parked { .. }) => return Ok(()),
+                Ok(ToolAnswer::Parked { parked }) => return self.park(op, parked).await,
                 Ok(ToolAnswer::Err { error }) | Err(error) => {
                     (op, OpResult::Err { name: error.code.to_string(), message: error.message }, call)
                 }
             },
         };
+        let caller = self.caller();
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
-        if live.state.pending.remove(&op).is_none() {
-            return Ok(());
-        }
+        let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
+        let offload = caller.map(|caller| caller.offload()).unwrap_or_default();
         live.moved = true;
+        let result = match (result, pending.of_tool()) {
+            (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted, offload).await {
+                Ok(value) => OpResult::Ok(value),
+                Err(error) => OpResult::Err { name: error.code.to_string(), message: error.message },
+            },
+            (result, _) => result,
+        };
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }
@@ -441,9 +447,11 @@ impl Live {
                 self.state.pending.remove(&id);
                 None
             }
-            OpKind::Tool { name, args } => self.register_call(op.id, Outgoing { name, args, fetch: false }, allowance),
+            OpKind::Tool { name, args, reference } => {
+                self.register_call(op.id, Outgoing { name, args, fetch: false, reference }, allowance)
+            }
             OpKind::Fetch { request } => {
-                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true }, allowance)
+                self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true, reference: None }, allowance)
             }
             OpKind::CancelFetch { id } => {
                 self.cancel_fetch(id, allowance.sender);

@@ -218,15 +218,15 @@ impl Actor {
             }));
         }
         let clock = self.host.environment.clock;
-        let in_flight = InFlight::resume(&state, clock, self.sender().as_ref());
         let epoch = self.assignment.epoch;
+        let contents = Arc::new(Contents::new(self.host.backing(), self.key(), epoch, owned.head.as_deref()));
+        let in_flight = InFlight::resume(&state, Arc::clone(&contents), clock, self.sender().as_ref());
         let first = owned.head.as_ref().map_or(epoch > FIRST_EPOCH, |head| head.epoch < epoch);
         let litter = first || self.phase.owed().is_some_and(|owed| owed.litter);
         let (journal, unstored_since, idle_since) = (Vec::new(), None, Instant::now());
         let told = owned.head.as_ref().map_or(0, |head| head.events.last);
         self.handle.control.events.resume(told);
         let events = self.handle.control.events.waiting(told, Vec::new());
-        let contents = Arc::new(Contents::new(self.host.backing(), self.key(), epoch, owned.head.as_deref()));
         instance.set_blobs(Some(self.modules(&contents)));
         self.phase.go_live(Live {
             instance,

@@ -177,7 +177,7 @@ async fn a_pending_cell_ends_in_a_later_turn() {
     let mut session = Session::new(real());
     let turn = session.turn("var v = await callTool('slow', {n: 1}); v * 2", true).await;
     assert_eq!(turn.cell, None);
-    let OpKind::Tool { name, args } = &turn.ops[0].kind else { panic!("{:?}", turn.ops) };
+    let OpKind::Tool { name, args, .. } = &turn.ops[0].kind else { panic!("{:?}", turn.ops) };
     assert_eq!((name.as_str(), args), ("slow", &json!({"n": 1})));
     let turn = session.deliver(turn.ops[0].id, OpResult::Ok(json!(21))).await;
     assert_eq!(turn.cell.unwrap().value, Some(json!(42)));

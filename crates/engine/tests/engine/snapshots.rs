@@ -81,7 +81,7 @@ async fn timers_and_tool_calls_wait_across_a_restore() {
     assert_eq!(crate::support::timer(&turn.ops[0]), 604_800_000.0);
     let mut session = session.hibernate();
     let turn = session.deliver(turn.ops[0].id, OpResult::Fired).await;
-    assert_eq!(turn.ops[0].kind, OpKind::Tool { name: "getWidget".to_owned(), args: json!({"id": "w1"}) });
+    assert_eq!(turn.ops[0].kind, OpKind::Tool { name: "getWidget".to_owned(), args: json!({"id": "w1"}), reference: None });
     assert!(turn.ops[0].id > 1);
     let mut session = session.hibernate();
     let turn = session.deliver(turn.ops[0].id, OpResult::Ok(json!({"name": "Widget"}))).await;

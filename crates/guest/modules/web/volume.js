@@ -158,10 +158,17 @@ const adopt = (node, key, size) => {
   }
   node.touch();
 };
+// Makes another content the file's, too.
+const adoptCopy = (node, from) => {
+  const key = `${PREFIX}${spilled + 1}`;
+  const size = told(natives.blobCopy(from, key));
+  if (size >= 0) adopt(node, key, size);
+  return size;
+};
 
 const fs = createFsFromVolume(volume);
 // As in Node, a file is opened for reading if nothing else is said.
 const { openSync } = fs;
 fs.openSync = (path, flags = 'r', mode) => openSync(path, flags, mode);
 
-module.exports = { fs, core, adopt };
+module.exports = { fs, core, adopt, adoptCopy };

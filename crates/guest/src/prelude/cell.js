@@ -28,7 +28,11 @@ const keepResult = (value) => {
 const tellPrimitive = (type, json, text) => {
   native.emit(CELL, `{"ok":true,"value":${json},"valueType":"${type}","preview":"${text}"}`);
 };
-const finish = (value) => {
+// What the cell said is its value, whatever its last expression is: `{ value }`.
+let final;
+method(hostObject, 'final', function finalValue(value) { final = { __proto__: null, value }; });
+const finish = (last) => {
+  const value = final === undefined ? last : final.value;
   if (value === undefined) return tellPrimitive('undefined', 'null', 'undefined');
   keepResult(value);
   if (typeof value === 'boolean') return tellPrimitive('boolean', value, value);
@@ -95,7 +99,7 @@ const unhandled = (reason, inPromise) => {
 
 return {
   boot() { timeOrigin = native.now(); },
-  begin(cell) { runningCell = cell; },
+  begin(cell) { runningCell = cell; final = undefined; },
   finish,
   fail,
   deliver,

@@ -55,8 +55,7 @@ method(context, 'get', function get(name) {
   const stat = statContext(key);
   return stat === undefined ? undefined : contextPart(key, stat, 0, stat.size);
 });
-method(context, 'slice', function sliceContext(name, start, end) {
-  const key = contextKey(name);
+const sliceOf = (key, start, end) => {
   const stat = statContext(key);
   if (stat === undefined) return undefined;
   let from = sliceIndex(start, stat.size, 0);
@@ -66,7 +65,8 @@ method(context, 'slice', function sliceContext(name, start, end) {
     to = characterAt(key, to, stat.size);
   }
   return contextPart(key, stat, from, to);
-});
+};
+method(context, 'slice', function sliceContext(name, start, end) { return sliceOf(contextKey(name), start, end); });
 method(context, 'size', function size(name) { return statContext(contextKey(name))?.size; });
 method(context, 'delete', function deleteContext(name) { return told(native.blobRemove(contextKey(name))) === 1; });
 method(context, 'list', function list() {

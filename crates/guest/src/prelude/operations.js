@@ -55,14 +55,15 @@ const sleep = (delay) => new PromiseCtor((resolve, reject) => {
   issue(timerOperation(delayOf(delay)), { __proto__: null, resolve, reject });
 });
 
-const callTool = (name, args) => {
+const callTool = (name, args, options) => {
   // The call's own stack: by the time of the answer there is none.
   const failure = new ErrorCtor('');
   return new PromiseCtor((resolve, reject) => {
     if (typeof name !== 'string') throw new TypeErrorCtor('callTool needs the name of a tool');
     const text = jsonText(args === undefined ? {} : args);
     if (text === undefined) throw new TypeErrorCtor('the arguments of a tool must be JSON');
-    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text) }, { __proto__: null, resolve, reject, failure });
+    const reference = options?.reference === undefined ? undefined : !!options.reference;
+    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text), reference }, { __proto__: null, resolve, reject, failure });
   });
 };
 // A service itself, where its spec lets cells call it.
@@ -75,7 +76,7 @@ const tools = new ProxyCtor(create(null), {
   get(target, name) {
     if (typeof name !== 'string' || name === 'then' || name === 'toJSON') return undefined;
     if (name === 'list') return listTools;
-    return (args) => callTool(name, args);
+    return (args, options) => callTool(name, args, options);
   },
   set() { return false; },
   defineProperty() { return false; },

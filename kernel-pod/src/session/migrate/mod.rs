@@ -226,7 +226,7 @@ impl Actor {
         live.contents = contents;
         live.settings = settings;
         live.moved = true;
-        live.in_flight = super::ops::InFlight::resume(&live.state, live.clock, None);
+        live.in_flight = super::ops::InFlight::resume(&live.state, Arc::clone(&live.contents), live.clock, None);
     }
 }
 

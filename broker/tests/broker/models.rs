@@ -1,0 +1,202 @@
+//! Models behind services: each API's own form, and budgets that replicas share and restarts keep.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use dormouse_broker::{Broker, ConfigError, JournalStore, Secrets};
+use dormouse_protocol::ErrorCode;
+use dormouse_seal::Seal;
+use dormouse_service::Metrics;
+use dormouse_store::{Memory, SnapshotStore};
+use serde_json::{Value, json};
+
+use crate::world::{call, failure, value};
+
+/// A service of models: what it was asked, and what it answers.
+#[derive(Clone, Default)]
+struct Models {
+    asked: Arc<Mutex<Vec<(String, Value, Value)>>>,
+    /// It refuses so many.
+    refuses: Arc<AtomicU64>,
+}
+
+impl Models {
+    async fn start(&self) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(answer).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        format!("http://{address}/v1")
+    }
+
+    fn asked(&self) -> Vec<(String, Value, Value)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn answer(State(models): State<Models>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body: Value = serde_json::from_slice(&axum::body::to_bytes(body, usize::MAX).await.unwrap()).unwrap();
+    let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let headers = json!({ "authorization": header("authorization"), "anthropic-version": header("anthropic-version") });
+    models.asked.lock().unwrap().push((parts.uri.path().to_owned(), headers, body.clone()));
+    if models.refuses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        return (StatusCode::BAD_REQUEST, "no").into_response();
+    }
+    Json(match parts.uri.path() {
+        "/v1/chat/completions" => json!({
+            "choices": [{ "message": { "role": "assistant", "content": "chat" } }], "usage": { "prompt_tokens": 30, "completion_tokens": 10 },
+        }),
+        "/v1/responses" => json!({
+            "output": [{ "type": "reasoning" }, { "type": "message", "content": [{ "type": "output_text", "text": "resp" }, { "type": "output_text", "text": "onse" }] }],
+            "usage": { "input_tokens": 3, "output_tokens": 4 },
+        }),
+        "/v1/messages" => json!({ "content": [{ "type": "text", "text": "message" }], "usage": { "input_tokens": 5, "output_tokens": 6 } }),
+        "/v1/embeddings" => json!({ "data": [{ "index": 1, "embedding": [2.5] }, { "index": 0, "embedding": [1.5] }], "usage": { "prompt_tokens": 7 } }),
+        other => json!({ "strange": other }),
+    })
+    .into_response()
+}
+
+fn spec(base_url: &str, budget: Value) -> Value {
+    let model = |name: &str, api: &str| {
+        json!({
+            "name": name, "api": api, "baseUrl": base_url, "model": format!("lab-{name}"), "maxTokens": 100,
+            "auth": { "type": "bearer", "secretRef": { "name": "lab", "key": "key" } },
+            "price": { "input": "2", "output": "10.5" }, "budget": budget,
+        })
+    };
+    json!({ "models": [model("chat", "openai"), model("response", "openaiResponses"), model("message", "anthropic"), model("vector", "openaiEmbeddings")] })
+}
+
+fn secrets() -> Secrets {
+    let lab = [("key".to_owned(), b"sk-for-the-lab".to_vec())].into_iter().collect();
+    Secrets::memory([("lab".to_owned(), lab)].into_iter().collect())
+}
+
+fn broker(spec: Value, store: Option<&Arc<Memory>>) -> Result<Broker, ConfigError> {
+    let place = store.map(|store| JournalStore {
+        store: Arc::clone(store) as Arc<dyn SnapshotStore>,
+        prefix: String::new(),
+        namespace: "team-a".to_owned(),
+        seal: Arc::new(Seal::none()),
+    });
+    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), place)
+}
+
+#[tokio::test]
+async fn each_api_is_spoken_in_its_own_form() {
+    let models = Models::default();
+    let broker = broker(spec(&models.start().await, json!(null)), None).unwrap();
+    let messages = json!([{ "role": "system", "content": "be short" }, { "role": "user", "content": "hi" }]);
+    let ask = |number, model: &str| {
+        call(number, "host.subLM", json!({ "model": model, "messages": messages, "maxTokens": 50, "temperature": 0.5 }))
+    };
+    assert_eq!(value(&broker, ask(1, "chat")).await, json!({ "output": "chat", "usage": { "inputTokens": 30, "outputTokens": 10 } }));
+    assert_eq!(value(&broker, ask(2, "response")).await["output"], "response");
+    assert_eq!(value(&broker, ask(3, "message")).await["output"], "message");
+    let vectors = call(4, "host.subLM", json!({ "model": "vector", "input": ["a", "b"] }));
+    assert_eq!(value(&broker, vectors).await["output"], json!([[1.5], [2.5]]), "in the order of what was asked");
+    let user = json!({ "role": "user", "content": "hi" });
+    let asked = models.asked();
+    let bodies: Vec<&Value> = asked.iter().map(|(_, _, body)| body).collect();
+    assert_eq!(
+        bodies,
+        [
+            &json!({ "model": "lab-chat", "messages": messages, "max_completion_tokens": 50, "temperature": 0.5 }),
+            &json!({ "model": "lab-response", "instructions": "be short", "input": [user], "max_output_tokens": 50, "temperature": 0.5 }),
+            &json!({ "model": "lab-message", "system": "be short", "messages": [user], "max_tokens": 50, "temperature": 0.5 }),
+            &json!({ "model": "lab-vector", "input": ["a", "b"], "encoding_format": "float" }),
+        ]
+    );
+    assert!(asked.iter().all(|(_, headers, _)| headers["authorization"] == "Bearer sk-for-the-lab"));
+    assert_eq!(asked[2].1["anthropic-version"], "2023-06-01");
+}
+
+#[tokio::test]
+async fn what_is_no_question_is_refused_before_anybody_is_asked() {
+    let models = Models::default();
+    let broker = broker(spec(&models.start().await, json!(null)), None).unwrap();
+    let code = async |number, args| failure(&broker, call(number, "host.subLM", args)).await.code;
+    assert_eq!(code(1, json!({ "model": "gone", "prompt": "hi" })).await, ErrorCode::ToolNotFound);
+    assert_eq!(code(2, json!({ "prompt": "hi" })).await, ErrorCode::ToolNotFound, "there are several");
+    assert_eq!(code(3, json!({ "model": "chat" })).await, ErrorCode::ToolArgsInvalid);
+    assert_eq!(code(4, json!({ "model": "chat", "prompt": "hi", "maxTokens": 101 })).await, ErrorCode::ToolArgsInvalid);
+    assert_eq!(code(5, json!({ "model": "chat", "prompt": "hi", "tools": [] })).await, ErrorCode::ToolArgsInvalid);
+    assert_eq!(code(6, json!({ "model": "vector", "prompt": "hi" })).await, ErrorCode::ToolArgsInvalid);
+    assert_eq!(code(7, json!({ "model": "chat", "prompt": "hi", "stream": true })).await, ErrorCode::NotSupported);
+    assert_eq!(models.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn a_budget_is_shared_by_replicas_and_outlives_them() {
+    let models = Models::default();
+    // A question of 40 tokens: 30 × 2 + 10 × 10.5 millionths.
+    let spec = spec(&models.start().await, json!({ "tokensPerSession": 80, "costPerNamespace": "0.00066" }));
+    let store = Arc::new(Memory::default());
+    let (one, two) = (broker(spec.clone(), Some(&store)).unwrap(), broker(spec.clone(), Some(&store)).unwrap());
+    let ask = |number, session: &str| {
+        let mut ask = call(number, "host.subLM", json!({ "model": "chat", "prompt": "hi" }));
+        ask.session_uid = format!("0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e0{session}");
+        ask
+    };
+    for (number, broker) in [(1, &one), (2, &two)] {
+        assert_eq!(value(broker, ask(number, "1")).await["output"], "chat");
+    }
+    for (number, broker) in [(3, &one), (4, &two)] {
+        assert_eq!(failure(broker, ask(number, "1")).await.code, ErrorCode::ModelBudgetExceeded, "the session's is spent");
+    }
+    let later = broker(spec, Some(&store)).unwrap();
+    assert_eq!(failure(&later, ask(5, "1")).await.code, ErrorCode::ModelBudgetExceeded, "a new process knows, too");
+    // A refusal costs nothing.
+    models.refuses.store(3, Ordering::SeqCst);
+    for number in 1..=3 {
+        assert_eq!(failure(&later, ask(number, "2")).await.code, ErrorCode::ToolResultInvalid);
+    }
+    for number in 4..=5 {
+        value(&later, ask(number, "2")).await;
+    }
+    assert_eq!(
+        failure(&one, ask(1, "3")).await.code,
+        ErrorCode::ModelBudgetExceeded,
+        "four questions are 0.00066: the namespace's is spent"
+    );
+    assert_eq!(models.asked().len(), 7);
+    let spent = store.get("t/team-a/b/all/spent").await.unwrap().unwrap();
+    let spent: Value = serde_json::from_slice(&spent.bytes).unwrap();
+    assert_eq!((&spent["models"]["chat"]["tokens"], &spent["models"]["chat"]["cost"]), (&json!(160), &json!(660_000_000u64)));
+}
+
+#[tokio::test]
+async fn a_budget_without_a_store_is_refused_and_what_is_wrong_with_a_model_is_told() {
+    let models = Models::default();
+    let url = models.start().await;
+    let without = broker(spec(&url, json!({ "tokensPerSession": 80 })), None).unwrap();
+    let ask = call(1, "host.subLM", json!({ "model": "chat", "prompt": "hi" }));
+    assert_eq!(failure(&without, ask).await.code, ErrorCode::NotSupported);
+    let mut wrong = spec(&url, json!({ "costPerNamespace": "1e3" }));
+    wrong["models"][0]["baseUrl"] = json!("ftp://models");
+    wrong["models"][1]["maxTokens"] = json!(0);
+    wrong["models"][2]["price"] = json!({ "input": "-1" });
+    wrong["models"][3]["auth"]["secretRef"]["name"] = json!("gone");
+    wrong["offload"] = json!({ "thresholdBytes": 0 });
+    let told = broker(wrong, None).unwrap_err().to_string();
+    for part in [
+        "models[0].baseUrl: must be an http or https URL",
+        "models[1].maxTokens: must be between 1 and 1000000",
+        "models[2].price: must be an amount",
+        "models[2].budget.costPerNamespace: must be an amount",
+        "models[3].auth.secretRef",
+        "offload.thresholdBytes: must be between 1",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
