@@ -14,5 +14,6 @@ pub mod hostile;
 pub mod known;
 pub mod node;
 pub mod session;
+pub mod suites;
 pub mod test262;
 pub mod watchdog;

@@ -8,6 +8,7 @@ use std::{
 use anyhow::Context as _;
 use async_trait::async_trait;
 use dormouse_broker::{Broker, JournalStore, Secrets};
+use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
@@ -121,6 +122,10 @@ impl Tools for DevTools {
 
     fn forget_page(&self, session_uid: &str) {
         self.brokers.values().for_each(|tools| tools.forget_page(session_uid));
+    }
+
+    fn offload(&self, namespace: &str, broker: &str) -> Offload {
+        self.named(broker).map_or_else(|_| Offload::default(), |tools| tools.offload(namespace, broker))
     }
 
     async fn close(&self, broker: &str, call: CloseCall) {

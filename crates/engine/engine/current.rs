@@ -1,1 +1,1 @@
-include_bytes!("e018d02635d562c4.wasm")
+include_bytes!("d9fc056a58ddb80b.wasm")

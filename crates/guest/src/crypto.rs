@@ -1,10 +1,6 @@
-//! Hashes, authentication codes, key derivation and AES-GCM, for the modules behind `crypto.subtle` and `require("crypto")`.
+//! Hashes, authentication codes and key derivation, for the modules behind `crypto.subtle` and `require("crypto")`.
 //! Everything is RustCrypto's; which algorithm may be asked for what, the modules decide.
 
-use aes_gcm::{
-    aead::{Aead, Payload},
-    Aes128Gcm, Aes256Gcm, KeyInit, Nonce,
-};
 use hmac::{Hmac, Mac};
 use rquickjs::{function::Func, ArrayBuffer, Ctx, Exception, Object, Result};
 use subtle::ConstantTimeEq;
@@ -19,9 +15,7 @@ pub fn add_to(natives: &Object<'_>) -> Result<()> {
     natives.set("hmacVerify", Func::from(hmac_verify))?;
     natives.set("equal", Func::from(equal))?;
     natives.set("pbkdf2", Func::from(pbkdf2))?;
-    natives.set("hkdf", Func::from(hkdf))?;
-    natives.set("aesGcmSeal", Func::from(aes_gcm_seal))?;
-    natives.set("aesGcmOpen", Func::from(aes_gcm_open))
+    natives.set("hkdf", Func::from(hkdf))
 }
 
 /// `$work` with `$Hash` as the hash of that name.
@@ -34,12 +28,19 @@ macro_rules! with_hash {
             "SHA-256" => { type $Hash = sha2::Sha256; $work }
             "SHA-384" => { type $Hash = sha2::Sha384; $work }
             "SHA-512" => { type $Hash = sha2::Sha512; $work }
+            "SHA-512/224" => { type $Hash = sha2::Sha512_224; $work }
+            "SHA-512/256" => { type $Hash = sha2::Sha512_256; $work }
+            "SHA3-224" => { type $Hash = sha3::Sha3_224; $work }
+            "SHA3-256" => { type $Hash = sha3::Sha3_256; $work }
+            "SHA3-384" => { type $Hash = sha3::Sha3_384; $work }
+            "SHA3-512" => { type $Hash = sha3::Sha3_512; $work }
+            "RIPEMD-160" => { type $Hash = ripemd::Ripemd160; $work }
             _ => return Err(Exception::throw_type($ctx, "the hash is not known")),
         }
     };
 }
 
-fn bytes<'a>(ctx: &Ctx<'_>, buffer: &'a ArrayBuffer<'_>) -> Result<&'a [u8]> {
+pub fn bytes<'a>(ctx: &Ctx<'_>, buffer: &'a ArrayBuffer<'_>) -> Result<&'a [u8]> {
     // SAFETY: nothing runs script while the slice lives.
     unsafe { buffer.as_bytes() }.ok_or_else(|| Exception::throw_type(ctx, "the buffer is detached"))
 }
@@ -87,54 +88,4 @@ fn hkdf<'js>(ctx: Ctx<'js>, hash: String, key: ArrayBuffer<'js>, salt: ArrayBuff
     let mut derived = vec![0; len as usize];
     let made = with_hash!(&ctx, hash, H => hkdf::Hkdf::<H>::new(Some(salt), key).expand(info, &mut derived));
     made.ok().map(|()| ArrayBuffer::new_copy(ctx, derived)).transpose()
-}
-
-enum Direction {
-    Seal,
-    Open,
-}
-
-fn aes_gcm(direction: Direction, key: &[u8], iv: &[u8], payload: Payload<'_, '_>) -> Option<Vec<u8>> {
-    if iv.len() != 12 {
-        return None;
-    }
-    let nonce = Nonce::from_slice(iv);
-    let run = |cipher: &dyn DynAead| cipher.run(direction, nonce, payload);
-    match key.len() {
-        16 => run(&Aes128Gcm::new_from_slice(key).ok()?),
-        32 => run(&Aes256Gcm::new_from_slice(key).ok()?),
-        _ => None,
-    }
-}
-
-/// The two key lengths behind one call.
-trait DynAead {
-    fn run(&self, direction: Direction, nonce: &Nonce<aes_gcm::aead::consts::U12>, payload: Payload<'_, '_>) -> Option<Vec<u8>>;
-}
-
-impl<C: Aead<NonceSize = aes_gcm::aead::consts::U12>> DynAead for C {
-    fn run(&self, direction: Direction, nonce: &Nonce<aes_gcm::aead::consts::U12>, payload: Payload<'_, '_>) -> Option<Vec<u8>> {
-        match direction {
-            Direction::Seal => self.encrypt(nonce, payload).ok(),
-            Direction::Open => self.decrypt(nonce, payload).ok(),
-        }
-    }
-}
-
-type Buffers<'js> = (ArrayBuffer<'js>, ArrayBuffer<'js>, ArrayBuffer<'js>, ArrayBuffer<'js>);
-
-fn aes_gcm_of<'js>(ctx: Ctx<'js>, direction: Direction, (key, iv, aad, data): Buffers<'js>) -> Result<Option<ArrayBuffer<'js>>> {
-    let payload = Payload { msg: bytes(&ctx, &data)?, aad: bytes(&ctx, &aad)? };
-    let done = aes_gcm(direction, bytes(&ctx, &key)?, bytes(&ctx, &iv)?, payload);
-    done.map(|text| ArrayBuffer::new_copy(ctx, text)).transpose()
-}
-
-/// The sealed text with its tag of 16 bytes; nothing when key or iv have another length than the algorithm's.
-fn aes_gcm_seal<'js>(ctx: Ctx<'js>, key: ArrayBuffer<'js>, iv: ArrayBuffer<'js>, aad: ArrayBuffer<'js>, data: ArrayBuffer<'js>) -> Result<Option<ArrayBuffer<'js>>> {
-    aes_gcm_of(ctx, Direction::Seal, (key, iv, aad, data))
-}
-
-/// The text; nothing when the tag does not fit.
-fn aes_gcm_open<'js>(ctx: Ctx<'js>, key: ArrayBuffer<'js>, iv: ArrayBuffer<'js>, aad: ArrayBuffer<'js>, data: ArrayBuffer<'js>) -> Result<Option<ArrayBuffer<'js>>> {
-    aes_gcm_of(ctx, Direction::Open, (key, iv, aad, data))
 }

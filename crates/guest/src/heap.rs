@@ -38,6 +38,11 @@ pub fn used() -> usize {
     STATE.get().used
 }
 
+/// Bytes that are left below the limit.
+pub fn room() -> usize {
+    STATE.get().limit.saturating_sub(used())
+}
+
 /// Begins a turn with this limit.
 pub fn begin(limit: usize) {
     let state = STATE.get();

@@ -6,11 +6,15 @@
 
 mod blobs;
 mod boundary;
+mod ciphers;
+mod compression;
 mod crypto;
+mod encodings;
 mod heap;
 mod modules;
 mod natives;
 mod packages;
+mod parts;
 mod random;
 mod session;
 mod single;

@@ -68,6 +68,11 @@ pub fn keep(code: Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// Whether there is such a module.
+pub fn has(name: String) -> bool {
+    KEPT.get().places.iter().any(|(known, _)| *known == name)
+}
+
 /// The names of all modules.
 pub fn names() -> Vec<String> {
     KEPT.get().places.iter().map(|(name, _)| name.clone()).collect()

@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{blobs, boundary, crypto, modules, packages, random, session, url};
+use crate::{blobs, boundary, crypto, modules, packages, parts, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -22,6 +22,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("utf8Decode", Func::from(utf8_decode))?;
     native.set("utf8Tail", Func::from(utf8_tail))?;
     native.set("module", Func::from(modules::function))?;
+    native.set("hasModule", Func::from(modules::has))?;
     native.set("moduleNames", Func::from(modules::names))?;
     let for_modules = Object::new(ctx.clone())?;
     blobs::add_to(&native)?;
@@ -29,6 +30,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     url::add_to(&for_modules)?;
     crypto::add_to(&for_modules)?;
     packages::add_to(&for_modules)?;
+    for_modules.set("part", Func::from(parts::make))?;
     native.set("forModules", for_modules)?;
     Ok(native)
 }

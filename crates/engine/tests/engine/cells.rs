@@ -248,7 +248,7 @@ async fn the_web_platforms_small_parts_work() {
         ("crypto.randomUUID().length", json!(36)),
         ("typeof performance.now()", json!("number")),
         ("Date.now() >= 1767225600000 && Date.now() < 1767225700000", json!(true)),
-        ("typeof fetch + typeof require + typeof process", json!("functionfunctionundefined")),
+        ("typeof fetch + typeof require + typeof process", json!("functionfunctionobject")),
         ("Object.keys(globalThis).length", json!(0)),
     ] {
         assert_eq!(session.value(code).await, expected, "{code}");

@@ -117,7 +117,7 @@ async fn imports_see_names_and_a_default() {
     ] {
         assert_eq!(waited(&mut session, code).await, expected, "{code}");
     }
-    let refused = "(() => { try { require('http') } catch (e) { return [e.code, e.message.includes('node:')] } })()";
+    let refused = "(() => { try { require('nothing') } catch (e) { return [e.code, e.message.includes('node:')] } })()";
     assert_eq!(session.value(refused).await, json!(["MODULE_NOT_FOUND", true]));
     assert_eq!(session.value("(() => { try { require('node:lodash') } catch (e) { return e.code } })()").await, json!("MODULE_NOT_FOUND"));
     assert_eq!(session.value("(() => { try { require(5) } catch (e) { return e.name } })()").await, json!("TypeError"));
@@ -233,4 +233,34 @@ async fn a_polluted_prototype_stops_no_module_from_being_found() {
         session.value("(() => { try { require('nope') } catch (e) { return e.message.includes('assert, buffer') } })()").await,
         json!(true)
     );
+}
+
+#[tokio::test]
+async fn what_a_sandbox_will_not_do_is_refused_by_name_with_what_to_use_instead() {
+    let mut session = Session::new(real());
+    for (name, instead) in
+        [("child_process", "call a tool"), ("node:worker_threads", "another session"), ("http", "use fetch"), ("node:vm", "eval")]
+    {
+        let code = format!("try {{ require('{name}') }} catch (error) {{ [error.code, error.message] }}");
+        let told = session.value(&code).await;
+        assert_eq!(told[0], json!("MODULE_NOT_FOUND"), "{told}");
+        let message = told[1].as_str().unwrap();
+        assert!(message.contains(name) && message.contains(instead), "{message}");
+    }
+    assert_eq!(session.value("try { require('nothing') } catch (error) { error.code }").await, json!("MODULE_NOT_FOUND"));
+    assert_eq!(
+        session.value("[require.resolve('fs'), typeof module.exports, __dirname, process.platform]").await,
+        json!(["fs", "object", "/", "linux"])
+    );
+}
+
+/// A decompression that the heap has no room for is an error of the cell's, and the session goes on.
+#[tokio::test]
+async fn what_is_unpacked_has_no_more_than_the_heap_has_room_for() {
+    let mut session = Session::new(real());
+    let code = "const zlib = require('zlib'); const packed = zlib.gzipSync(Buffer.alloc(1 << 20)); let all = packed; \
+        for (let i = 0; i < 7; i++) all = Buffer.concat([all, all]); try { zlib.gunzipSync(all); 'fine' } catch (error) { error.code ?? error.name }";
+    let told = session.value(code).await;
+    assert_ne!(told, json!("fine"));
+    assert_eq!(session.value("require('zlib').gunzipSync(packed).length").await, json!(1 << 20));
 }

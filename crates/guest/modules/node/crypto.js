@@ -1,16 +1,16 @@
-// The part of Node's crypto that hashes, authenticates, derives and draws. Ciphers are in `webcrypto.subtle`.
+// The part of Node's crypto that hashes, authenticates, derives, draws and, by `web/ciphers`, enciphers.
 const { Buffer } = require('node/buffer');
 // Not the global: a cell's `const crypto = require('crypto')` takes its place.
 const { digest, hmac, equal, pbkdf2, hkdf, entropy, webcrypto } = natives;
 
-const HASHES = { md5: 16, sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64 };
-const NAMES = { md5: 'MD5', sha1: 'SHA-1', sha224: 'SHA-224', sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512' };
+const HASHES = { md5: 16, sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64, 'sha512-224': 28, 'sha512-256': 32, 'sha3-224': 28, 'sha3-256': 32, 'sha3-384': 48, 'sha3-512': 64, ripemd160: 20 };
+const NAMES = { md5: 'MD5', sha1: 'SHA-1', sha224: 'SHA-224', sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512', 'sha512-224': 'SHA-512/224', 'sha512-256': 'SHA-512/256', 'sha3-224': 'SHA3-224', 'sha3-256': 'SHA3-256', 'sha3-384': 'SHA3-384', 'sha3-512': 'SHA3-512', ripemd160: 'RIPEMD-160' };
 const ENTROPY_BYTES_MAX = 65536;
 const PBKDF2_ROUNDS_MAX = 4_000_000;
 
 const coded = (error, code) => Object.assign(error, { code });
 const hashName = (name) => {
-  const found = `${name}`.toLowerCase().replace(/^(rsa-)?sha-?/, 'sha');
+  const found = `${name}`.toLowerCase().replace(/^rsa-/, '').replace(/^sha-(?=\d)/, 'sha').replace(/^sha512\//, 'sha512-').replace(/^(ripemd|rmd160)$/, 'ripemd160');
   if (NAMES[found] === undefined) throw coded(new Error('Digest method not supported'), 'ERR_OSSL_EVP_UNSUPPORTED');
   return found;
 };
@@ -129,10 +129,31 @@ const hkdfSync = (name, key, salt, info, length) => {
   return made;
 };
 
+const SCRYPT_MEMORY_MAX = 32 * 1024 * 1024;
+const scryptSync = (password, salt, length, options = {}) => {
+  const { scrypt: derive } = natives.part('ciphers');
+  const [n, r, p] = [options.N ?? options.cost ?? 16384, options.r ?? options.blockSize ?? 8, options.p ?? options.parallelization ?? 1];
+  const most = options.maxmem ?? SCRYPT_MEMORY_MAX;
+  const invalid = () => coded(new RangeError('Invalid scrypt params'), 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS');
+  const log = Math.log2(n);
+  if (!(n > 1) || !Number.isInteger(log)) throw invalid();
+  if (128 * n * r > most) throw coded(new RangeError('Invalid scrypt params: memory limit exceeded'), 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS');
+  if (!(Number.isInteger(length) && length >= 0)) throw coded(new RangeError(`The value of "keylen" is out of range. It must be >= 0 && <= 2147483647. Received ${length}`), 'ERR_OUT_OF_RANGE');
+  if (length === 0) return Buffer.alloc(0);
+  const made = derive(bytes(password), bytes(salt), log, r, p, length);
+  if (made === undefined || made === null) throw invalid();
+  return Buffer.from(made);
+};
+
 module.exports = {
   createHash: (name) => new Hash(name),
   createHmac: (name, key) => new Hmac(name, key),
   Hash, Hmac, randomBytes, randomFillSync, randomFill, randomInt, timingSafeEqual, pbkdf2Sync, hkdfSync,
+  scryptSync,
+  scrypt: (password, salt, length, options, callback) => (typeof options === 'function' ? later(options, () => scryptSync(password, salt, length)) : later(callback, () => scryptSync(password, salt, length, options))),
+  get createCipheriv() { return require('web/ciphers').createCipheriv; },
+  get createDecipheriv() { return require('web/ciphers').createDecipheriv; },
+  getCiphers: () => require('web/ciphers').NAMES,
   pbkdf2: (password, salt, iterations, length, name, callback) => later(callback, () => pbkdf2Sync(password, salt, iterations, length, name)),
   hkdf: (name, key, salt, info, length, callback) => later(callback, () => hkdfSync(name, key, salt, info, length)),
   randomUUID: () => webcrypto.randomUUID(),

@@ -1,16 +1,24 @@
 // SubtleCrypto over the engine's natives (RustCrypto). What is not here rejects with NotSupportedError.
-const { digest, hmac, hmacVerify, pbkdf2, hkdf, aesGcmSeal, aesGcmOpen, entropy } = natives;
+const { digest, hmac, hmacVerify, pbkdf2, hkdf, entropy } = natives;
+const { aes, aesGcm } = natives.part('ciphers');
 
 const DIGEST_BYTES = { 'SHA-1': 20, 'SHA-256': 32, 'SHA-384': 48, 'SHA-512': 64 };
 const BLOCK_BYTES = { 'SHA-1': 64, 'SHA-256': 64, 'SHA-384': 128, 'SHA-512': 128 };
-const GCM_IV_BYTES = 12;
-const GCM_TAG_BITS = 128;
+// GCM's common parameters: RustCrypto makes a cipher for each combination of lengths.
+const GCM_IV_BYTES = [12, 16];
+const GCM_TAG_BITS = [96, 104, 112, 120, 128];
+const BLOCK = 16;
+const CIPHERS = ['AES-GCM', 'AES-CBC', 'AES-CTR'];
+const SECRETS = ['HMAC', ...CIPHERS, 'AES-KW'];
 // Deriving a key cannot be interrupted; this many rounds take some seconds.
 const PBKDF2_ROUNDS_MAX = 4_000_000;
 const USAGES = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey'];
 const ALLOWED = {
   HMAC: ['sign', 'verify'],
   'AES-GCM': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
+  'AES-CBC': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
+  'AES-CTR': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
+  'AES-KW': ['wrapKey', 'unwrapKey'],
   PBKDF2: ['deriveKey', 'deriveBits'],
   HKDF: ['deriveKey', 'deriveBits'],
 };
@@ -80,22 +88,61 @@ const keyAlgorithm = (algorithm, secret) => {
       if (length % 8 !== 0) throw unsupported('a key whose length is no whole number of bytes');
       return { name: 'HMAC', hash: { name: hash }, length };
     }
-    case 'AES-GCM': {
+    case 'AES-GCM': case 'AES-CBC': case 'AES-CTR': case 'AES-KW': {
       const length = bits ?? algorithm.length;
-      if (length !== 128 && length !== 256) {
-        if (length === 192) throw unsupported('a 192 bit key');
-        throw fail('Invalid key length', bits === undefined ? 'OperationError' : 'DataError');
-      }
-      return { name: 'AES-GCM', length };
+      if (length !== 128 && length !== 192 && length !== 256) throw fail('Invalid key length', bits === undefined ? 'OperationError' : 'DataError');
+      return { name: algorithm.name, length };
     }
     default: return { name: algorithm.name };
   }
 };
-const gcm = (algorithm) => {
+const NO_BYTES = new ArrayBuffer(0);
+const wrong = () => fail('The operation failed for an operation-specific reason', 'OperationError');
+const gcm = (algorithm, secret, data, seal) => {
   const iv = bytes(algorithm.iv, 'algorithm.iv');
-  if (iv.byteLength !== GCM_IV_BYTES) throw unsupported(`an iv that is not ${GCM_IV_BYTES} bytes long`);
-  if (algorithm.tagLength !== undefined && algorithm.tagLength !== GCM_TAG_BITS) throw unsupported(`a tag that is not ${GCM_TAG_BITS} bits long`);
-  return [iv, algorithm.additionalData === undefined ? new ArrayBuffer(0) : bytes(algorithm.additionalData, 'algorithm.additionalData')];
+  const tag = algorithm.tagLength ?? 128;
+  if (![32, 64, ...GCM_TAG_BITS].includes(tag)) throw fail(`${tag} is not a valid AES-GCM tag length`, 'OperationError');
+  if (!GCM_TAG_BITS.includes(tag)) throw unsupported(`a tag of ${tag} bits`);
+  if (!GCM_IV_BYTES.includes(iv.byteLength) || (iv.byteLength === BLOCK && tag !== 128)) throw unsupported(`an iv of ${iv.byteLength} bytes with a tag of ${tag} bits`);
+  if (!seal && data.byteLength < tag / 8) throw fail('The provided data is too small.', 'OperationError');
+  const more = algorithm.additionalData === undefined ? NO_BYTES : bytes(algorithm.additionalData, 'algorithm.additionalData');
+  return aesGcm(seal, tag / 8, secret, iv, more, data);
+};
+// One block that counts `length` bits at its end: a counter that comes around goes on from zero, which the widths of RustCrypto's do for themselves.
+const ctr = (algorithm, secret, data) => {
+  const counter = bytes(algorithm.counter, 'algorithm.counter');
+  if (counter.byteLength !== BLOCK) throw fail('algorithm.counter must contain exactly 16 bytes', 'OperationError');
+  const { length } = algorithm;
+  if (!(length > 0 && length <= 128)) throw fail('AES-CTR algorithm.length must be between 1 and 128', 'OperationError');
+  const blocks = BigInt(Math.ceil(data.byteLength / BLOCK));
+  const room = 1n << BigInt(length);
+  if (blocks > room) throw fail('The data is too long for the counter', 'OperationError');
+  const view = new DataView(counter);
+  const value = (view.getBigUint64(0) << 64n) | view.getBigUint64(8);
+  const left = room - (value % room);
+  if (blocks <= left) return aes('ctr128', true, secret, counter, data);
+  const begin = value - (value % room);
+  const again = new ArrayBuffer(BLOCK);
+  new DataView(again).setBigUint64(0, begin >> 64n);
+  new DataView(again).setBigUint64(8, BigInt.asUintN(64, begin));
+  const split = Number(left) * BLOCK;
+  const made = new Uint8Array(data.byteLength);
+  made.set(new Uint8Array(aes('ctr128', true, secret, counter, data.slice(0, split))));
+  made.set(new Uint8Array(aes('ctr128', true, secret, again, data.slice(split))), split);
+  return made.buffer;
+};
+const cbc = (algorithm, secret, data, seal) => {
+  const iv = bytes(algorithm.iv, 'algorithm.iv');
+  if (iv.byteLength !== BLOCK) throw fail('algorithm.iv must contain exactly 16 bytes', 'OperationError');
+  return aes('cbc', seal, secret, iv, data);
+};
+const ciphered = (algorithm, secret, data, seal) => {
+  const made = algorithm.name === 'AES-GCM' ? gcm(algorithm, secret, data, seal)
+    : algorithm.name === 'AES-CTR' ? ctr(algorithm, secret, data)
+    : algorithm.name === 'AES-CBC' ? cbc(algorithm, secret, data, seal)
+    : data.byteLength % 8 === 0 ? aes('kw', seal, secret, NO_BYTES, data) : undefined;
+  if (made === undefined || made === null) throw wrong();
+  return made;
 };
 const derive = (algorithm, secret, length) => {
   if (length === null || length === undefined || length % 8 !== 0) throw fail('length must be a multiple of 8', 'OperationError');
@@ -120,11 +167,11 @@ class SubtleCrypto {
     return digest(hashOf(algorithm), bytes(data));
   }
   async generateKey(algorithm, extractable, usages) {
-    const made = keyAlgorithm(named(algorithm, ['HMAC', 'AES-GCM']));
+    const made = keyAlgorithm(named(algorithm, SECRETS));
     return makeKey(made, randomBytes(made.length / 8), extractable, usages);
   }
   async importKey(format, data, algorithm, extractable, usages) {
-    const wanted = named(algorithm, ['HMAC', 'AES-GCM', 'PBKDF2', 'HKDF']);
+    const wanted = named(algorithm, [...SECRETS, 'PBKDF2', 'HKDF']);
     const derives = wanted.name === 'PBKDF2' || wanted.name === 'HKDF';
     if (derives && extractable) throw fail(`${wanted.name} keys are not extractable`, 'SyntaxError');
     if (format !== 'raw' && (format !== 'jwk' || derives)) throw unsupported(`Unable to import a ${wanted.name} key of the format ${format}; it`);
@@ -139,7 +186,7 @@ class SubtleCrypto {
     if (format === 'raw') return secret.slice(0);
     if (format !== 'jwk') throw unsupported(`the format ${format}`);
     const { name, hash, length } = key.algorithm;
-    return { key_ops: [...key.usages], ext: true, kty: 'oct', k: base64url.encode(secret), alg: name !== 'HMAC' ? `A${length}GCM` : hash.name === 'SHA-1' ? 'HS1' : `HS${hash.name.slice(4)}` };
+    return { key_ops: [...key.usages], ext: true, kty: 'oct', k: base64url.encode(secret), alg: name !== 'HMAC' ? `A${length}${name.slice(4)}` : hash.name === 'SHA-1' ? 'HS1' : `HS${hash.name.slice(4)}` };
   }
   async sign(algorithm, key, data) {
     const wanted = named(algorithm, ['HMAC']);
@@ -150,16 +197,14 @@ class SubtleCrypto {
     return hmacVerify(key?.algorithm?.hash?.name, secretOf(key, wanted, 'verify'), bytes(signature, 'signature'), bytes(data));
   }
   async encrypt(algorithm, key, data) {
-    const wanted = named(algorithm, ['AES-GCM']);
+    const wanted = named(algorithm, CIPHERS);
     const secret = secretOf(key, wanted, 'encrypt');
-    return aesGcmSeal(secret, ...gcm(wanted), bytes(data));
+    return ciphered(wanted, secret, bytes(data), true);
   }
   async decrypt(algorithm, key, data) {
-    const wanted = named(algorithm, ['AES-GCM']);
+    const wanted = named(algorithm, CIPHERS);
     const secret = secretOf(key, wanted, 'decrypt');
-    const opened = aesGcmOpen(secret, ...gcm(wanted), bytes(data));
-    if (opened === undefined) throw fail('The operation failed for an operation-specific reason', 'OperationError');
-    return opened;
+    return ciphered(wanted, secret, bytes(data), false);
   }
   async deriveBits(algorithm, key, length) {
     const wanted = named(algorithm, ['PBKDF2', 'HKDF']);
@@ -167,12 +212,21 @@ class SubtleCrypto {
   }
   async deriveKey(algorithm, key, derivedKey, extractable, usages) {
     const wanted = named(algorithm, ['PBKDF2', 'HKDF']);
-    const made = keyAlgorithm(named(derivedKey, ['HMAC', 'AES-GCM']));
+    const made = keyAlgorithm(named(derivedKey, SECRETS));
     const secret = derive(wanted, secretOf(key, wanted, 'deriveKey'), made.length);
     return makeKey(made, secret, extractable, usages);
   }
-  async wrapKey() { throw unsupported('wrapKey'); }
-  async unwrapKey() { throw unsupported('unwrapKey'); }
+  async wrapKey(format, key, wrappingKey, algorithm) {
+    const wanted = named(algorithm, [...CIPHERS, 'AES-KW']);
+    const secret = secretOf(wrappingKey, wanted, 'wrapKey');
+    const exported = await this.exportKey(format, key);
+    return ciphered(wanted, secret, format === 'jwk' ? new TextEncoder().encode(JSON.stringify(exported)).buffer : exported, true);
+  }
+  async unwrapKey(format, wrapped, unwrappingKey, algorithm, keyAlgorithm, extractable, usages) {
+    const wanted = named(algorithm, [...CIPHERS, 'AES-KW']);
+    const opened = ciphered(wanted, secretOf(unwrappingKey, wanted, 'unwrapKey'), bytes(wrapped, 'wrappedKey'), false);
+    return this.importKey(format, format === 'jwk' ? JSON.parse(new TextDecoder().decode(opened)) : opened, keyAlgorithm, extractable, usages);
+  }
   get [Symbol.toStringTag]() { return 'SubtleCrypto'; }
 }
 

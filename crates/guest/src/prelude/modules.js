@@ -15,7 +15,7 @@ inside.sliceOf = sliceOf;
 inside.operate = operate;
 inside.giveUp = giveUp;
 inside.loadModule = (id) => loadModule(id);
-inside.isKnown = (id) => known[id] === true;
+inside.isKnown = native.hasModule;
 
 const loadModule = (id) => {
   const known = mapGet(modules, id);
@@ -35,10 +35,9 @@ const loadModule = (id) => {
   return module.exports;
 };
 
-const known = create(null);
-const ids = native.moduleNames();
-for (let i = 0; i < ids.length; i++) known[ids[i]] = true;
+const isKnown = native.hasModule;
 const namesOf = (folder) => {
+  const ids = native.moduleNames();
   const names = [];
   for (let i = 0; i < ids.length; i++) {
     const name = slice(ids[i], folder.length);
@@ -47,6 +46,8 @@ const namesOf = (folder) => {
   return join(names, ', ');
 };
 const notThere = (name, code) => {
+  const refusal = loadModule('web/refusals')(name, code);
+  if (refusal !== undefined) return refusal;
   const error = new ErrorCtor(`Cannot find module '${name}'. There are ${namesOf('node/')}, also with the prefix node:, and ${namesOf('npm/')}, also with the prefix npm:; other packages of npm are there when spec.modules.allow of the session names them`);
   error.code = code;
   return error;
@@ -56,9 +57,9 @@ const LODASH = 'lodash/';
 const requireKnown = (name, code) => {
   const prefix = slice(name, 0, 5) === 'node:' ? 'node/' : slice(name, 0, 4) === 'npm:' ? 'npm/' : '';
   const bare = prefix === '' ? name : slice(name, prefix.length);
-  if (prefix !== 'npm/' && known[`node/${bare}`]) return loadModule(`node/${bare}`);
+  if (prefix !== 'npm/' && isKnown(`node/${bare}`)) return loadModule(`node/${bare}`);
   if (prefix !== 'node/') {
-    if (known[`npm/${bare}`]) return loadModule(`npm/${bare}`);
+    if (isKnown(`npm/${bare}`)) return loadModule(`npm/${bare}`);
     if (slice(bare, 0, LODASH.length) === LODASH) {
       const one = getOwnPropertyDescriptor(loadModule('npm/lodash'), slice(bare, LODASH.length));
       if (one !== undefined && typeof one.value === 'function') return one.value;
@@ -76,7 +77,7 @@ const packageFile = (name, how) => {
   const prefixed = slice(name, 0, PACKAGE.length) === PACKAGE;
   const bare = prefixed ? slice(name, PACKAGE.length) : name;
   const first = slice(bare, 0, 1);
-  if (first === '' || first === '.' || first === '/' || slice(bare, 0, 5) === 'node:' || (!prefixed && known[`node/${bare}`])) return undefined;
+  if (first === '' || first === '.' || first === '/' || slice(bare, 0, 5) === 'node:' || (!prefixed && isKnown(`node/${bare}`))) return undefined;
   let end = indexOf(bare, '/');
   if (first === '@' && end >= 0) end = indexOf(bare, '/', end + 1);
   const found = told(native.package(end < 0 ? bare : slice(bare, 0, end)));
@@ -87,6 +88,14 @@ expose('require', function require(name) {
   if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
   const file = packageFile(name, 'require');
   return file === undefined ? requireKnown(name, 'MODULE_NOT_FOUND') : packages().requireFile(file);
+});
+// What a name means: a module of the engine by its own name, a file of a package by its.
+method(global.require, 'resolve', function resolve(name) {
+  if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  const file = packageFile(name, 'require');
+  if (file !== undefined) return file;
+  requireKnown(name, 'MODULE_NOT_FOUND');
+  return name;
 });
 
 // What `base` means by a name: a module as `moduleExports` takes it.
@@ -119,21 +128,23 @@ const exported = (exports, byDefault) => {
 };
 inside.exported = exported;
 
-// Globals that come with a module: reading one loads it, and from then on it is an ordinary global.
+// Globals that come with a module: reading one loads it, and from then on it is an ordinary global. There are many, so one function each, which
+// has one number, is all that they cost until then: without an argument it reads, with one it writes.
+const laters = [];
+const settleLater = (at, value) => { method(laters[at], laters[at + 1], value); };
+const readLater = (at) => {
+  const value = loadModule(laters[at + 2])[laters[at + 1]];
+  // A module that is being evaluated has not made it yet.
+  if (value !== undefined) settleLater(at, value);
+  return value;
+};
 const later = (object, name, id) => {
-  const settle = (value) => { method(object, name, value); };
-  defineProperty(object, name, {
-    __proto__: null,
-    get() {
-      const value = loadModule(id)[name];
-      // A module that is being evaluated has not made it yet.
-      if (value !== undefined) settle(value);
-      return value;
-    },
-    set: settle,
-    configurable: true,
-    enumerable: false,
-  });
+  const at = laters.length;
+  laters[at] = object;
+  laters[at + 1] = name;
+  laters[at + 2] = id;
+  const both = (...given) => (given.length === 0 ? readLater(at) : settleLater(at, given[0]));
+  defineProperty(object, name, { __proto__: null, get: both, set: both, configurable: true, enumerable: false });
 };
 const GLOBALS = {
   __proto__: null,
@@ -143,6 +154,9 @@ const GLOBALS = {
   'web/abort': ['AbortController', 'AbortSignal'],
   'web/blob': ['Blob', 'File'],
   'web/form': ['FormData'],
+  'web/compression': ['CompressionStream', 'DecompressionStream'],
+  'web/globals': ['process', 'module', 'exports', '__filename', '__dirname'],
+  'web/performance': ['Performance', 'PerformanceEntry', 'PerformanceMark', 'PerformanceMeasure', 'PerformanceObserver', 'PerformanceObserverEntryList'],
   'web/headers': ['Headers'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
@@ -155,4 +169,7 @@ const GLOBALS = {
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
+expose('global', global);
+const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization'];
+for (let i = 0; i < TIMELINE.length; i++) later(performanceObject, TIMELINE[i], 'web/performance');
 later(hostObject, 'subLM', 'web/models');

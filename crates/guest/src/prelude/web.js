@@ -54,7 +54,14 @@ const byteRange = (input) => {
   if (what === 'buffer') return { buffer: input, offset: 0, length: bufferLength(input) };
   if (what === 'typed') return { buffer: typedBuffer(input), offset: typedByteOffset(input), length: typedByteLength(input) };
   if (what === 'view') return { buffer: viewBuffer(input), offset: viewOffset(input), length: viewLength(input) };
-  throw new TypeErrorCtor('the bytes must be an ArrayBuffer, a typed array or a DataView');
+  const error = new TypeErrorCtor('The "input" argument must be an instance of ArrayBuffer or ArrayBufferView.');
+  error.code = 'ERR_INVALID_ARG_TYPE';
+  throw error;
+};
+const notEncoded = (encoding) => {
+  const error = new TypeErrorCtor(`The encoded data was not valid for encoding ${encoding}`);
+  error.code = 'ERR_ENCODING_INVALID_ENCODED_DATA';
+  return error;
 };
 class TextDecoder {
   #fatal;
@@ -62,17 +69,36 @@ class TextDecoder {
   // Of a stream: the bytes of a character whose end is still to come, and whether a mark may still begin the text.
   #held = new Uint8ArrayCtor(0);
   #begun = false;
+  // Of another encoding: its name, and the decoder that a module has.
+  #encoding = 'utf-8';
+  #other;
   constructor(label = 'utf-8', options = {}) {
-    if (!UTF8_LABELS[trim(toLowerCase(`${label}`))]) throw new RangeErrorCtor('the only encoding is utf-8');
-    this.#fatal = !!options.fatal;
-    this.#keepMark = !!options.ignoreBOM;
+    const asked = `${label}`;
+    this.#fatal = !!options?.fatal;
+    this.#keepMark = !!options?.ignoreBOM;
+    if (UTF8_LABELS[toLowerCase(asked)]) return;
+    const encodings = loadModule('web/encodings');
+    const name = encodings.encodingName(asked);
+    if (typeof name !== 'string') {
+      const error = new RangeErrorCtor(`The "${asked}" encoding is not supported`);
+      error.code = 'ERR_ENCODING_NOT_SUPPORTED';
+      throw error;
+    }
+    if (name === 'utf-8') return;
+    this.#encoding = name;
+    this.#other = encodings.decoderOf(name, this.#fatal, this.#keepMark);
   }
-  get encoding() { return 'utf-8'; }
+  get encoding() { return this.#encoding; }
   get fatal() { return this.#fatal; }
   get ignoreBOM() { return this.#keepMark; }
   decode(input, options) {
     const more = !!options?.stream;
     let range = input === undefined ? { buffer: new ArrayBufferCtor(0), offset: 0, length: 0 } : byteRange(input);
+    if (this.#other !== undefined) {
+      const text = this.#other(bufferSlice(range.buffer, range.offset, range.offset + range.length), more);
+      if (typeof text !== 'string') throw notEncoded(this.#encoding);
+      return text;
+    }
     const held = typedLength(this.#held);
     if (held > 0) {
       const joined = new Uint8ArrayCtor(held + range.length);
@@ -85,7 +111,15 @@ class TextDecoder {
     this.#held = new Uint8ArrayCtor(bufferSlice(range.buffer, end - tail, end));
     const begun = this.#begun;
     this.#begun = more && (begun || range.length > tail);
-    const text = native.utf8Decode(range.buffer, range.offset, range.length - tail, this.#fatal);
+    let text;
+    try {
+      text = native.utf8Decode(range.buffer, range.offset, range.length - tail, this.#fatal);
+    } catch (error) {
+      if (!this.#fatal) throw error;
+      this.#held = new Uint8ArrayCtor(0);
+      this.#begun = false;
+      throw notEncoded('utf-8');
+    }
     return !begun && !this.#keepMark && charCodeAt(text, 0) === 0xfeff ? slice(text, 1) : text;
   }
 }

@@ -1,0 +1,20 @@
+const show = (label, bytes) => { const decoder = new TextDecoder(label); console.log(label, decoder.encoding, decoder.decode(new Uint8Array(bytes))); };
+show('latin1', [0x63, 0x61, 0x66, 0xe9, 0xfc]);
+show('windows-1251', [0xcf, 0xf0, 0xe8, 0xe2, 0xe5, 0xf2]);
+show('shift_jis', [0x93, 0xfa, 0x96, 0x7b]);
+show('euc-kr', [0xc7, 0xd1, 0xb1, 0xdb]);
+show('gbk', [0xd6, 0xd0, 0xce, 0xc4]);
+show('big5', [0xa4, 0xa4, 0xa4, 0xe5]);
+show('utf-16le', [0x68, 0, 0x69, 0, 0x3d, 0xd8, 0x80, 0xde]);
+show('utf-16be', [0, 0x68, 0, 0x69]);
+show('koi8-r', [0xf0, 0xd2, 0xc9]);
+show('iso-8859-2', [0xb1, 0xe6]);
+const stream = new TextDecoder('utf-16le');
+console.log(stream.decode(new Uint8Array([0x41, 0, 0x42]), { stream: true }), stream.decode(new Uint8Array([0]), { stream: true }), JSON.stringify(stream.decode()));
+const parts = new TextDecoder('shift_jis');
+console.log(parts.decode(new Uint8Array([0x93]), { stream: true }) + parts.decode(new Uint8Array([0xfa])));
+const told = (work) => { try { console.log(work()); } catch (e) { console.log(e.name, e.code, e.message); } };
+told(() => new TextDecoder('no-such'));
+told(() => new TextDecoder('utf-16le', { fatal: true }).decode(new Uint8Array([0x41])));
+told(() => new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([0xff])));
+try { new TextDecoder().decode('text'); } catch (e) { console.log(e.name, e.code); }

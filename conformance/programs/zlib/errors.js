@@ -1,0 +1,11 @@
+const zlib = require('zlib');
+const told = (work) => { try { work(); console.log('fine'); } catch (e) { console.log(e.name, e.code, e.errno, e.message.split('. Received')[0]); } };
+const packed = zlib.gzipSync('some text that is packed');
+told(() => zlib.gunzipSync(packed.subarray(0, 20)));
+told(() => zlib.inflateSync(packed));
+told(() => zlib.gunzipSync(Buffer.from('not packed at all')));
+told(() => zlib.gunzipSync(packed, { maxOutputLength: 4 }));
+told(() => zlib.deflateSync('x', { level: 12 }));
+told(() => zlib.deflateSync('x', { level: 'high' }));
+told(() => zlib.deflateSync(17));
+told(() => zlib.gzip('x'));

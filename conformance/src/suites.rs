@@ -1,0 +1,329 @@
+//! Suites that others wrote (Node's `test/parallel`, web-platform-tests), scored against what the machine's Node passes by the same shim.
+//!
+//! Nothing of theirs is in this repository: a copy is named by a path.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::{node, session};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites");
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected.toml");
+/// How a program tells of one subtest.
+const RESULT: &str = "RESULT ";
+/// Areas of Node's own tests that are about what a session has.
+const NODE_AREAS: &[&str] = &[
+    "abortcontroller",
+    "assert",
+    "blob",
+    "btoa",
+    "buffer",
+    "console",
+    "crypto",
+    "diagnostics-channel",
+    "event",
+    "eventtarget",
+    "events",
+    "fs",
+    "global",
+    "next-tick",
+    "os",
+    "path",
+    "process",
+    "querystring",
+    "stream",
+    "stream2",
+    "stream3",
+    "string-decoder",
+    "structuredClone",
+    "timers",
+    "url",
+    "util",
+    "webcrypto",
+    "webstreams",
+    "whatwg",
+    "zlib",
+];
+/// Folders of web-platform-tests that are about what a session has.
+const WPT_AREAS: &[&str] = &[
+    "FileAPI",
+    "WebCryptoAPI",
+    "compression",
+    "console",
+    "dom/abort",
+    "dom/events",
+    "encoding",
+    "fetch/api",
+    "hr-time",
+    "streams",
+    "url",
+    "user-timing",
+];
+
+/// One of the suites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// `test/parallel` of Node's repository.
+    Node,
+    /// The root of web-platform-tests.
+    Wpt,
+}
+
+/// Subtests that Node passes, and those of them that a cell passes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Score {
+    /// What Node passes.
+    pub node: usize,
+    /// What both pass.
+    pub both: usize,
+}
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Scored {
+    /// By area.
+    pub areas: BTreeMap<String, Score>,
+    /// What is wrong, a text for each.
+    pub failures: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    #[serde(default)]
+    expected: Vec<Entry>,
+}
+
+/// Failures that share a reason.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    names: Vec<String>,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Told {
+    name: String,
+    ok: bool,
+    why: String,
+}
+
+/// A test of a suite as a program.
+struct Program {
+    name: String,
+    area: String,
+    source: String,
+}
+
+/// Runs the suite in `copy` on both sides; `only` is a part of a name.
+///
+/// # Errors
+/// When the copy, Node or the engine cannot be used at all.
+pub async fn score(suite: Suite, copy: &Path, only: &str) -> anyhow::Result<Scored> {
+    let list: Expected = toml::from_str(&fs::read_to_string(EXPECTED)?).context(EXPECTED)?;
+    score_against(suite, copy, only, &list).await
+}
+
+async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -> anyhow::Result<Scored> {
+    let mut programs = match suite {
+        Suite::Node => node_programs(copy)?,
+        Suite::Wpt => wpt_programs(copy)?,
+    };
+    programs.retain(|program| program.name.contains(only));
+    let folder = std::env::temp_dir().join(format!("dormouse-suite-{}-{suite:?}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let theirs = in_node(&folder, &programs);
+    fs::remove_dir_all(&folder)?;
+    let theirs = theirs?;
+    let mut scored = Scored::default();
+    let mut met = BTreeSet::new();
+    for (program, theirs) in programs.iter().zip(theirs) {
+        let ours = in_cell(&program.source).await;
+        for name in theirs.iter().filter(|(_, (ok, _))| *ok).map(|(name, _)| name) {
+            let whole = if name.is_empty() { program.name.clone() } else { format!("{}#{name}", program.name) };
+            let (ok, why) = ours.get(name).or_else(|| ours.get("")).cloned().unwrap_or((false, "it was never told".to_owned()));
+            let ok = ok && ours.contains_key(name);
+            let area = scored.areas.entry(program.area.clone()).or_default();
+            area.node += 1;
+            area.both += usize::from(ok);
+            let listed = list.expected.iter().flat_map(|entry| &entry.names).find(|listed| matches(listed, &whole));
+            if !ok {
+                met.extend(listed.cloned());
+            }
+            match (ok, listed) {
+                (false, None) => scored.failures.push(format!("{whole}: {why}")),
+                (true, Some(listed)) if !listed.ends_with('*') => {
+                    scored.failures.push(format!("{whole} passes now: take it out of expected.toml"))
+                }
+                _ => {}
+            }
+        }
+    }
+    if only.is_empty() {
+        let ours = |name: &str| programs.iter().any(|program| name.starts_with(&program.name));
+        let gone =
+            list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.ends_with('*') && ours(name) && !met.contains(*name));
+        scored.failures.extend(gone.map(|name| format!("{name}: nothing of it fails any more: take it out of expected.toml")));
+    }
+    scored
+        .failures
+        .extend(list.expected.iter().filter(|entry| entry.reason.len() < 20).map(|entry| format!("{:?} is no reason", entry.reason)));
+    Ok(scored)
+}
+
+fn matches(listed: &str, name: &str) -> bool {
+    listed.strip_suffix('*').map_or(listed == name, |begin| name.starts_with(begin))
+}
+
+fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
+    let shim = fs::read_to_string(Path::new(FOLDER).join("node.js"))?;
+    let mut found = Vec::new();
+    for path in files(copy)? {
+        let name = node::name_of(copy, &path);
+        let Some(area) = NODE_AREAS
+            .iter()
+            .filter(|area| {
+                name.strip_prefix("test-")
+                    .and_then(|rest| rest.strip_prefix(**area))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            })
+            .max_by_key(|area| area.len())
+        else {
+            continue;
+        };
+        let text = fs::read_to_string(&path)?;
+        // What asks for flags of Node's or for its insides is about Node.
+        if path.extension().is_some_and(|extension| extension == "js") && !text.contains("// Flags:") && !text.contains("internal/") {
+            let body = serde_json::to_string(&text)?;
+            let source = format!(
+                "{shim}\n(0, eval)('(function (exports, module, __filename, __dirname) {{' + {body} + '\\n}})').call({{}}, {{}}, {{ exports: {{}} }}, '/test.js', '/');\n"
+            );
+            found.push(Program { name, area: (*area).to_owned(), source });
+        }
+    }
+    Ok(found)
+}
+
+fn wpt_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
+    let read = |name: &str| fs::read_to_string(Path::new(FOLDER).join(name));
+    let (begin, end) = (read("wpt.js")?, read("wpt-end.js")?);
+    let harness = fs::read_to_string(copy.join("resources/testharness.js"))?;
+    let mut found = Vec::new();
+    for area in WPT_AREAS {
+        for path in files(&copy.join(area)).unwrap_or_default() {
+            if !path.to_string_lossy().ends_with(".any.js") {
+                continue;
+            }
+            let text = fs::read_to_string(&path)?;
+            let mut parts = vec![begin.clone(), harness.clone(), end.clone()];
+            for script in text.lines().filter_map(|line| line.strip_prefix("// META: script=")) {
+                let script = script.trim();
+                let at = script.strip_prefix('/').map_or_else(|| path.with_file_name(script), |rooted| copy.join(rooted));
+                parts.push(fs::read_to_string(&at).unwrap_or_default());
+            }
+            parts.push(text);
+            // One script after the other, in the global scope.
+            let source = parts
+                .iter()
+                .map(|part| Ok(format!("(0, eval)({});\n", serde_json::to_string(part)?)))
+                .collect::<anyhow::Result<String>>()?;
+            found.push(Program { name: node::name_of(copy, &path), area: (*area).to_owned(), source });
+        }
+    }
+    Ok(found)
+}
+
+/// All files below `folder`, in order.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether each subtest passed, and why not; the name of the whole is empty.
+type Results = BTreeMap<String, (bool, String)>;
+
+fn results(stdout: &str, error: Option<String>) -> Results {
+    let told = stdout.lines().filter_map(|line| line.strip_prefix(RESULT)).filter_map(|line| serde_json::from_str::<Told>(line).ok());
+    let mut results: Results = told.map(|told| (told.name, (told.ok, told.why))).collect();
+    if let Some(error) = error {
+        results.insert(String::new(), (false, error));
+    }
+    results
+}
+
+fn in_node(folder: &Path, programs: &[Program]) -> anyhow::Result<Vec<Results>> {
+    let mut paths = Vec::new();
+    for (number, program) in programs.iter().enumerate() {
+        let path = folder.join(format!("{number}.mjs"));
+        fs::write(&path, format!("{}\nprocess.on('exit', () => globalThis.__report());\n", program.source))?;
+        paths.push(path);
+    }
+    let mut ran = node::run(&paths)?;
+    paths.iter().map(|path| ran.remove(path).map(|ran| results(&ran.stdout, ran.error)).context("a program was lost")).collect()
+}
+
+async fn in_cell(source: &str) -> Results {
+    match both_cells(source).await {
+        Ok((stdout, error)) => results(&stdout, error),
+        Err(error) => results("", Some(format!("{error:#}"))),
+    }
+}
+
+async fn both_cells(source: &str) -> anyhow::Result<(String, Option<String>)> {
+    let mut session = session::Session::new(session::settings())?;
+    let ran = session.run(source).await?;
+    let error = ran.end.and_then(|end| end.error).map(|error| format!("{}: {}", error.name, error.message));
+    let late = ran.stderr.lines().find(|line| line.starts_with("Uncaught")).map(str::to_owned);
+    let report = session.run("globalThis.__report()").await?;
+    Ok((ran.stdout + &report.stdout, error.or(late)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, Expected, Score, Suite, score_against};
+
+    /// A suite of three tests in a folder of its own.
+    fn suite() -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("dormouse-suite-sample-{}-{:?}", std::process::id(), std::thread::current().id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let good = "const common = require('../common'); setTimeout(common.mustCall(() => {}), 1);";
+        std::fs::write(folder.join("test-timers-good.js"), good).unwrap();
+        std::fs::write(folder.join("test-process-differs.js"), "require('../common'); if (process.pid === 1) throw new Error('here');")
+            .unwrap();
+        std::fs::write(folder.join("test-util-fails-in-both.js"), "const common = require('../common'); common.mustCall();").unwrap();
+        folder
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_node_passes_and_a_cell_does_not_must_be_listed() {
+        let folder = suite();
+        let scored = score_against(Suite::Node, &folder, "", &Expected::default()).await.unwrap();
+        assert_eq!(scored.areas["timers"], Score { node: 1, both: 1 });
+        assert_eq!(scored.areas["process"], Score { node: 1, both: 0 });
+        assert!(!scored.areas.contains_key("util"), "what Node fails does not count");
+        assert_eq!(scored.failures, ["test-process-differs: Error: here"]);
+        let listed = |names: &[&str]| Expected {
+            expected: vec![Entry {
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+                reason: "a session's process is another".to_owned(),
+            }],
+        };
+        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-differs"])).await.unwrap();
+        assert!(scored.failures.is_empty(), "{:?}", scored.failures);
+        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-*", "test-timers-good"])).await.unwrap();
+        assert_eq!(scored.failures, ["test-timers-good passes now: take it out of expected.toml"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
