@@ -1,1 +1,1 @@
-include_bytes!("d9fc056a58ddb80b.wasm")
+include_bytes!("a03807dd0d26640e.wasm")

@@ -76,9 +76,9 @@ const links = (own) => ({
 const used = new Set();
 const script = async (name) => {
   const common = { bundle: true, write: false, metafile: true, format: 'cjs', platform: 'browser', target: 'es2022', charset: 'utf8', legalComments: 'none', minifySyntax: true, minifyWhitespace: true, absWorkingDir: here, plugins: [links(name)], inject: name === 'web/refusals' ? [] : [join(here, 'free/process.js')], define: { global: 'globalThis', 'process.env.NODE_ENV': '"production"' }, logLevel: 'warning' };
-  // esbuild renames a class that names itself; those of the web are seen by their names.
+  // esbuild renames a class that names itself; those of the web and of Node are seen by their names.
   // Refusals have no class, and must hold in a realm whose prototypes a script has changed.
-  if (name.startsWith('web/') && !name.endsWith('locales') && name !== 'web/refusals') common.keepNames = true;
+  if ((name.startsWith('web/') || name.startsWith('node/')) && !name.endsWith('locales') && name !== 'web/refusals') common.keepNames = true;
   const input = generated[name] === undefined ? { entryPoints: [join(here, `${name}.js`)] } : { stdin: { contents: generated[name], resolveDir: here } };
   const made = await build({ ...common, ...input });
   for (const file of Object.values(made.metafile.outputs).flatMap((output) => Object.entries(output.inputs))) if (file[1].bytesInOutput > 0) used.add(file[0]);

@@ -1,15 +1,15 @@
-// Host operations: numbered here, answered by the host, their resolvers kept in the heap.
+// Host operations: timersByNumber here, answered by the host, their resolvers kept in the heap.
 const OPERATION = 0;
 const DELAY_MS_MAX = 1e13;
 const pending = new MapCtor();
-const intervals = new MapCtor();
 let operations = 0;
 // The file name of the cell whose code runs: what a cell leaves behind runs in its name.
 let runningCell = '';
 
 const delayOf = (value) => {
   const delay = typeof value === 'number' ? value : +value;
-  return delay > 0 ? min(delay, DELAY_MS_MAX) : 0;
+  // Whole milliseconds, so that fractions keep their order.
+  return delay > 0 ? trunc(min(delay, DELAY_MS_MAX)) : 0;
 };
 const issue = (kindOfOperation, waiting) => {
   if (waiting !== undefined && mapSize(pending) >= native.pendingMax()) {
@@ -21,38 +21,93 @@ const issue = (kindOfOperation, waiting) => {
   }
   operations = id;
   if (waiting !== undefined) {
-    waiting.cell = runningCell;
     mapSet(pending, id, waiting);
   }
   return id;
 };
 const timerOperation = (delay) => ({ __proto__: null, type: 'timer', delayMs: delay });
 
-const startTimer = (name, callback, delay, args) => {
-  if (typeof callback !== 'function') throw new TypeErrorCtor(`${name} needs a function`);
-  return issue(timerOperation(delay), { __proto__: null, callback, args });
+// A timer is an object, as in Node, and what waits for its operation. Whoever wants a number of it gets one that `clearTimeout` knows.
+const timersByNumber = new MapCtor();
+class Timeout {
+  #callback;
+  #args;
+  #delay;
+  #repeats;
+  #operation = 0;
+  #number = 0;
+  #isRef = true;
+  // In whose name it runs.
+  #cell = runningCell;
+  constructor(callback, delay, args, repeats) {
+    if (typeof callback !== 'function') {
+      const error = new TypeErrorCtor(`The "callback" argument must be of type function. Received ${received(callback)}`);
+      error.code = 'ERR_INVALID_ARG_TYPE';
+      throw error;
+    }
+    this.#callback = callback;
+    this.#args = args;
+    this.#delay = delay;
+    this.#repeats = repeats;
+    this.#begin();
+    this.#number = this.#operation;
+  }
+  #begin() { this.#operation = issue(timerOperation(this.#delay), this); }
+  #end() {
+    const id = this.#operation;
+    if (id === 0) return;
+    this.#operation = 0;
+    mapDelete(pending, id);
+    issue({ __proto__: null, type: 'cancelTimer', id });
+  }
+  static fire(timer) {
+    runningCell = timer.#cell;
+    timer.#operation = 0;
+    if (timer.#repeats) timer.#begin();
+    else mapDelete(timersByNumber, timer.#number);
+    apply(timer.#callback, timer, timer.#args);
+  }
+  static stop(timer) {
+    timer.#end();
+    timer.#callback = undefined;
+    timer.#args = undefined;
+    mapDelete(timersByNumber, timer.#number);
+  }
+  static is(value) { return typeof value === 'object' && value !== null && #callback in value; }
+  ref() { this.#isRef = true; return this; }
+  // What awaits nothing keeps no session awake anyway.
+  unref() { this.#isRef = false; return this; }
+  hasRef() { return this.#isRef; }
+  refresh() {
+    if (this.#callback !== undefined) {
+      this.#end();
+      this.#begin();
+    }
+    return this;
+  }
+  close() { Timeout.stop(this); return this; }
+  [toPrimitive]() {
+    if (this.#operation !== 0) mapSet(timersByNumber, this.#number, this);
+    return this.#number;
+  }
+}
+method(Timeout.prototype, dispose, Timeout.prototype.close);
+const received = (value) => {
+  if (value === undefined || value === null) return `${value}`;
+  if (typeof value === 'object') return `an instance of ${constructorName(value) ?? 'Object'}`;
+  return `type ${typeof value} (${inspect(value)})`;
 };
-const setTimeout = (callback, delay, ...args) => startTimer('setTimeout', callback, delayOf(delay), args);
-const setImmediate = (callback, ...args) => startTimer('setImmediate', callback, 0, args);
-const setInterval = (callback, delay, ...args) => {
-  if (typeof callback !== 'function') throw new TypeErrorCtor('setInterval needs a function');
-  const every = max(delayOf(delay), 1);
-  const interval = { __proto__: null, callback, args, every, handle: 0 };
-  interval.handle = issue(timerOperation(every), interval);
-  mapSet(intervals, interval.handle, interval.handle);
-  return interval.handle;
+const stopTimer = (handle) => {
+  const timer = typeof handle === 'number' || typeof handle === 'string' ? mapGet(timersByNumber, +handle) : handle;
+  if (Timeout.is(timer)) Timeout.stop(timer);
 };
-const clearTimeout = (handle) => {
-  const id = mapGet(intervals, handle) ?? handle;
-  mapDelete(intervals, handle);
-  const waiting = mapGet(pending, id);
-  if (waiting === undefined || waiting.callback === undefined) return;
-  mapDelete(pending, id);
-  issue({ __proto__: null, type: 'cancelTimer', id });
-};
+const setTimeout = (callback, delay, ...args) => new Timeout(callback, delayOf(delay), args, false);
+const setImmediate = (callback, ...args) => new Timeout(callback, 0, args, false);
+const setInterval = (callback, delay, ...args) => new Timeout(callback, max(delayOf(delay), 1), args, true);
+const clearTimeout = (handle) => stopTimer(handle);
 
 const sleep = (delay) => new PromiseCtor((resolve, reject) => {
-  issue(timerOperation(delayOf(delay)), { __proto__: null, resolve, reject });
+  issue(timerOperation(delayOf(delay)), { __proto__: null, cell: runningCell, resolve, reject });
 });
 
 const callTool = (name, args, options) => {
@@ -63,7 +118,7 @@ const callTool = (name, args, options) => {
     const text = jsonText(args === undefined ? {} : args);
     if (text === undefined) throw new TypeErrorCtor('the arguments of a tool must be JSON');
     const reference = options?.reference === undefined ? undefined : !!options.reference;
-    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text), reference }, { __proto__: null, resolve, reject, failure });
+    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text), reference }, { __proto__: null, cell: runningCell, resolve, reject, failure });
   });
 };
 // A service itself, where its spec lets cells call it.
@@ -85,7 +140,7 @@ const tools = new ProxyCtor(create(null), {
 // For modules: an operation's promise, and the number by which it can be given up.
 const operate = (kindOfOperation) => {
   let id;
-  const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, resolve, reject }); });
+  const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, cell: runningCell, resolve, reject }); });
   return { __proto__: null, id, promise };
 };
 // Nobody waits for the operation any more, which `kindOfOperation` tells the host.
@@ -94,13 +149,6 @@ const giveUp = (id, kindOfOperation) => {
   issue(kindOfOperation);
 };
 
-const fire = (id, waiting) => {
-  if (waiting.every !== undefined) {
-    const next = issue(timerOperation(waiting.every), waiting);
-    mapSet(intervals, waiting.handle, next);
-  }
-  apply(waiting.callback, undefined, waiting.args);
-};
 const SERVE = 3;
 const deliver = (id, status, answer) => {
   if (status === SERVE) {
@@ -110,10 +158,12 @@ const deliver = (id, status, answer) => {
   const waiting = mapGet(pending, id);
   if (waiting === undefined) return;
   mapDelete(pending, id);
+  if (Timeout.is(waiting)) {
+    if (status === 2) Timeout.fire(waiting);
+    return;
+  }
   runningCell = waiting.cell;
-  if (waiting.callback !== undefined) {
-    if (status === 2) fire(id, waiting);
-  } else if (status === 1) {
+  if (status === 1) {
     const error = waiting.failure ?? new ErrorCtor('');
     method(error, 'name', answer.name);
     method(error, 'message', answer.message);

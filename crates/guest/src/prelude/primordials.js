@@ -7,7 +7,7 @@ const getter = (prototype, key) => uncurry(getOwnPropertyDescriptor(prototype, k
 
 const { Array: ArrayCtor, Error: ErrorCtor, TypeError: TypeErrorCtor, RangeError: RangeErrorCtor, Map: MapCtor, Set: SetCtor, Date: DateCtor, RegExp: RegExpCtor, Promise: PromiseCtor, Proxy: ProxyCtor, Uint8Array: Uint8ArrayCtor, Object: ObjectCtor, Number: NumberCtor, String: StringCtor, Symbol: SymbolCtor } = globalThis;
 const global = globalThis;
-const { toStringTag } = SymbolCtor;
+const { toStringTag, toPrimitive, dispose } = SymbolCtor;
 const { stringify, parse } = JSON;
 const { parseInt, parseFloat } = global;
 const { isArray } = ArrayCtor;
