@@ -1,16 +1,15 @@
 //! Whole requests against a real `dormouse dev`, beside a request that does nothing.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use dormouse_client::Client;
 use dormouse_protocol::{eval::EvalRequest, session::CreateSession};
 
-use crate::table::{Row, Samples};
+use crate::{
+    dev::Dev,
+    table::{Row, Samples},
+};
 
 const RUNS: usize = 1000;
 const WAKES: usize = 200;
@@ -51,32 +50,4 @@ async fn timed<T>(call: impl Future<Output = Result<T, dormouse_client::Error>>)
     let start = Instant::now();
     call.await?;
     Ok(start.elapsed())
-}
-
-/// A `dormouse dev` of this build.
-struct Dev {
-    child: Child,
-    url: String,
-}
-
-impl Dev {
-    fn start(data: &std::path::Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe()?.with_file_name("dormouse");
-        let mut command = Command::new(&program);
-        command.args(["dev", "--listen", "127.0.0.1:0", "--data"]).arg(data).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start {}: run `cargo build --release`", program.display()))?;
-        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
-        let first = lines.next().context("it said nothing")??;
-        let url = first.split_whitespace().find(|word| word.starts_with("http://")).context("it said no address")?;
-        let url = url.trim_end_matches(',').to_owned();
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(Self { child, url })
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -1,9 +1,12 @@
 //! `cargo run --release -p dormouse-bench`: prints the table of `docs/benchmarks.md`.
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
+mod busy;
 mod density;
+mod dev;
 mod engine;
 mod gateway;
+mod load;
 mod moves;
 mod neighbours;
 mod programs;
@@ -33,6 +36,8 @@ enum Part {
     Programs,
     /// A session beside hostile ones.
     Neighbours,
+    /// A cell beside processes that keep the machine busy.
+    Busy,
     /// Commit and resume against a real S3 server.
     Storage,
     /// Wakes on another pod with a real API server and a real S3 server.
@@ -41,6 +46,8 @@ enum Part {
     Encryption,
     /// Whole requests against a real `dormouse dev`.
     Gateway,
+    /// Many sessions and requests at once, against a real `dormouse dev`.
+    Load,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -65,6 +72,9 @@ async fn run() -> anyhow::Result<()> {
     if wanted(Part::Neighbours) {
         rows.extend(neighbours::rows().await.context("neighbours")?);
     }
+    if wanted(Part::Busy) {
+        rows.extend(busy::rows().await.context("busy")?);
+    }
     if wanted(Part::Storage) {
         rows.extend(storage::rows().await.context("storage")?);
         rows.extend(tiers::rows().await.context("tiers")?);
@@ -77,6 +87,9 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);
+    }
+    if wanted(Part::Load) {
+        rows.extend(load::rows().await.context("load")?);
     }
     println!("{}", table::markdown(&rows));
     println!("{}", conditions());

@@ -148,8 +148,14 @@ impl Cluster {
         let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
         let (mut pods, mut serving) = (Vec::new(), Vec::new());
         for (name, address) in PODS {
-            let config =
-                PodConfig { pod: name.into(), namespace: NAMESPACE.into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() };
+            let config = PodConfig {
+                pod: name.into(),
+                namespace: NAMESPACE.into(),
+                slots: 10,
+                cache_bytes: 64 << 20,
+                store_prefix: String::new(),
+                isolation: dormouse_kernel::Isolation::Shared,
+            };
             let pod = Pod::new(config, engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
             let listener = TcpListener::bind((address, KERNEL_PORT)).await.with_context(|| format!("port {KERNEL_PORT} of {address}"))?;
             let tls = files(&ca, &Identity::wildcard(Process::Kernel, NAMESPACE))?;

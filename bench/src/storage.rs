@@ -150,7 +150,14 @@ pub fn cpu() -> Duration {
 
 /// A pod's.
 pub(crate) fn config() -> PodConfig {
-    PodConfig { pod: "bench".into(), namespace: "bench".into(), slots: 10, cache_bytes: 64 << 20, store_prefix: String::new() }
+    PodConfig {
+        pod: "bench".into(),
+        namespace: "bench".into(),
+        slots: 10,
+        cache_bytes: 64 << 20,
+        store_prefix: String::new(),
+        isolation: dormouse_kernel::Isolation::Shared,
+    }
 }
 
 /// The session of this uid, in this pod.

@@ -81,6 +81,20 @@ impl Row {
         Self { what, ours: size(ours), p99: "–".into(), beside, other: size(other), ratio: ours as f64 / (other.max(1)) as f64, aim }
     }
 
+    /// How many of each were done a second. The ratio is of their times, as in the other rows.
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub fn rates(
+        what: &'static str,
+        (ours, took): (usize, Duration),
+        beside: &'static str,
+        (others, theirs): (usize, Duration),
+        aim: &'static str,
+    ) -> Self {
+        let rate = |count: usize, took: Duration| count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let (ours, other) = (rate(ours, took), rate(others, theirs));
+        Self { what, ours: format!("{ours:.0}/s"), p99: "–".into(), beside, other: format!("{other:.0}/s"), ratio: other / ours, aim }
+    }
+
     /// A ratio that was computed elsewhere, such as a geometric mean.
     pub fn ratio(what: &'static str, ratio: f64, beside: &'static str, aim: &'static str) -> Self {
         Self { what, ours: "–".into(), p99: "–".into(), beside, other: "–".into(), ratio, aim }

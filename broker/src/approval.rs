@@ -10,7 +10,7 @@ use dormouse_crds::broker::{
 use dormouse_lifecycle::calls::{Decision, Verdict};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{DecideCall, Parked, ToolAnswer, ToolCall, Waits, digest},
+    broker::{DecideCall, Parked, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
 };
 
 use crate::{Broker, Problem, ProblemKind, audit::Line, callee::Callee};
@@ -61,7 +61,7 @@ impl Approval {
     }
 
     fn parked(&self) -> Parked {
-        Parked { expires_seconds: self.expires_seconds, editable: self.editable }
+        Parked { expires_seconds: self.expires_seconds, editable: self.editable, waits_for: WaitsFor::Person }
     }
 }
 
@@ -107,7 +107,7 @@ impl Broker {
                     standing => Some(standing?),
                 }
             }
-            Waits::No | Waits::Decision => ledger.decision(&call.session_uid, call.call).await?,
+            Waits::No | Waits::Decision | Waits::Job | Waits::JobOver => ledger.decision(&call.session_uid, call.call).await?,
         };
         Ok(match standing.map(|standing| standing.verdict) {
             // The rule may be gone by now: what waits does so until somebody decides.
@@ -175,7 +175,7 @@ impl Broker {
 }
 
 /// How a call goes on waiting whose rule is gone.
-const LEFT: Parked = Parked { expires_seconds: APPROVAL_SECONDS_DEFAULT, editable: false };
+const LEFT: Parked = Parked { expires_seconds: APPROVAL_SECONDS_DEFAULT, editable: false, waits_for: WaitsFor::Person };
 
 #[cfg(test)]
 mod tests {

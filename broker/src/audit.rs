@@ -10,7 +10,7 @@ use std::{
 };
 
 use dormouse_lifecycle::{calls::answer_bytes, keys};
-use dormouse_protocol::broker::{ToolAnswer, ToolCall, digest};
+use dormouse_protocol::broker::{AnswerJobCall, ToolAnswer, ToolCall, digest};
 use dormouse_store::{Condition, PutError};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ const TEXT_CHARS_MAX: usize = 512;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line {
     time: String,
-    /// `call`, `fetch` or `decision`.
+    /// `call`, `fetch`, `job` or `decision`.
     kind: &'static str,
     namespace: String,
     /// Absent of a decision, which names the session by its uid.
@@ -43,7 +43,7 @@ pub(crate) struct Line {
     tool: String,
     /// Of tool and arguments, see [`digest`].
     digest: String,
-    /// Who decided, of a decision.
+    /// Who decided, of a decision; who answered, of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
     /// `ok`, or the error code; of a decision `approved` or `denied`.
@@ -95,6 +95,32 @@ impl Line {
             by: Some(cut(&call.by)),
             status: if call.approve { "approved" } else { "denied" }.to_owned(),
             bytes: None,
+            milliseconds: None,
+        }
+    }
+}
+
+impl Line {
+    /// What a runner answered.
+    pub(crate) fn job(call: &AnswerJobCall, session: &str, tool: &str, args: &serde_json::Value, by: &str) -> Self {
+        let (status, bytes) = match &call.answer {
+            ToolAnswer::Ok { value } => ("ok".to_owned(), answer_bytes(value)),
+            ToolAnswer::Err { error } => (error.code.to_string(), 0),
+            ToolAnswer::Parked { .. } => ("parked".to_owned(), 0),
+        };
+        Self {
+            time: now(),
+            kind: "job",
+            namespace: call.namespace.clone(),
+            session: cut(session),
+            session_uid: cut(&call.session_uid),
+            epoch: None,
+            call: call.call,
+            tool: cut(tool),
+            digest: digest(tool, args),
+            by: Some(cut(by)),
+            status,
+            bytes: Some(bytes),
             milliseconds: None,
         }
     }

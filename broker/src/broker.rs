@@ -17,10 +17,10 @@ use axum::{
 use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{CALL_BYTES_MAX, DecideCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, offload_text},
+    broker::{CALL_BYTES_MAX, DecideCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, Waits, offload_text},
 };
 use dormouse_service::{
-    ApiJson, Ids, Metrics,
+    ApiJson, Clock, Ids, Metrics,
     error::ApiResult,
     memory::{self, Memory},
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
@@ -37,12 +37,14 @@ use crate::{
     catalog::Catalog,
     egress::{self, BrokerRules, Egress},
     exchange,
+    jobs::{self, Jobs, RunnerTool},
     journal::{Claim, Journal, Limits, Ticket, ended},
     ledger::{Admitted, JournalStore, Ledger, Patience},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
     sources::{self, Found},
+    webhooks::{self, Hook, Queue},
 };
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
@@ -50,6 +52,17 @@ const CALLS_IN_FLIGHT_MAX: usize = 256;
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
 pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
+
+/// What a broker runs in.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// How its tools reach their services.
+    pub http: Http,
+    /// Names its attempts.
+    pub ids: Ids,
+    /// Its time.
+    pub clock: Clock,
+}
 
 /// A ToolBroker at work. Clones share everything.
 #[derive(Debug, Clone)]
@@ -64,9 +77,12 @@ struct Inner {
     sources: tokio::sync::Mutex<(ToolBrokerSpec, Found)>,
     secrets: Secrets,
     http: Http,
+    clock: Clock,
     journal: Journal,
     ledger: Option<Ledger>,
     audit: Option<Audit>,
+    queue: Option<Queue>,
+    jobs: Option<Jobs>,
     spending: Spending,
     meters: Meters,
     slots: Semaphore,
@@ -93,10 +109,11 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
     ) -> Result<Self, ConfigError> {
-        Self::over(spec, secrets, metrics, place, Http::new(exchange::client()?), &Ids::random())
+        let world = Surroundings { http: Http::new(exchange::client()?), ids: Ids::random(), clock: Clock::system() };
+        Self::over(spec, secrets, metrics, place, world)
     }
 
-    /// The same, whose tools reach their services by `http`, and whose attempts have their names from `ids`.
+    /// The same, in surroundings that a test may have made.
     ///
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
@@ -105,9 +122,9 @@ impl Broker {
         secrets: Secrets,
         metrics: &Metrics,
         place: Option<JournalStore>,
-        http: Http,
-        ids: &Ids,
+        world: Surroundings,
     ) -> Result<Self, ConfigError> {
+        let Surroundings { http, ids, clock } = world;
         let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets, &Found::default())?));
         let sources = tokio::sync::Mutex::new((spec.clone(), Found::default()));
         let meters = Meters::new(metrics)?;
@@ -115,10 +132,13 @@ impl Broker {
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let audit = place.clone().map(|place| Audit::new(place, ids.next().simple().to_string(), meters.clone()));
         let spending = Spending::new(place.clone(), ids.clone(), meters.clone());
-        let ledger = place.map(|place| Ledger::new(place, meters.clone(), ids));
+        let queue = place.clone().map(|place| Queue::new(place, &ids, clock, meters.clone()));
+        let jobs = place.clone().map(|place| Jobs::new(place, ids.clone()));
+        let ledger = place.map(|place| Ledger::new(place, meters.clone(), &ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        let inner = Inner { catalog, sources, secrets, http, journal, ledger, audit, spending, meters, slots, egress, modules };
+        let inner =
+            Inner { catalog, sources, secrets, http, clock, journal, ledger, audit, queue, jobs, spending, meters, slots, egress, modules };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -164,8 +184,13 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
+        if matches!(call.waits, Waits::Job | Waits::JobOver) {
+            return self.look_at_job(&call).await.map(Arc::new);
+        }
         let args = call.arguments().map(Cow::into_owned);
         let asked = args.as_ref().ok().and_then(|args| self.callee(&call.tool, args));
+        // A job is known by what the code wrote, whatever somebody made of it.
+        let written = matches!(asked, Some(Callee::Runner(_))).then(|| call.clone());
         let (call, agreed) = match self.gate(asked.as_ref(), &call, args.as_ref().ok()).await? {
             Gate::Open => (call, false),
             Gate::Approved(args) => (ToolCall { args, ..call }, true),
@@ -181,6 +206,9 @@ impl Broker {
             Ok(args) => {
                 let callee = if agreed { self.callee(&call.tool, &args) } else { asked };
                 let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&args));
+                if let (Some(Callee::Runner(tool)), Ok(_)) = (&callee, &prepared) {
+                    return self.offer_job(tool, written.as_ref().unwrap_or(&call), args).await.map(Arc::new);
+                }
                 (callee, prepared)
             }
             Err(error) => (None, Err(error)),
@@ -358,6 +386,30 @@ impl Broker {
         self.catalog().modules.clone()
     }
 
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.inner.queue.as_ref()
+    }
+
+    pub(crate) fn jobs(&self) -> Option<&Jobs> {
+        self.inner.jobs.as_ref()
+    }
+
+    pub(crate) fn runner_tool(&self, name: &str) -> Option<Arc<RunnerTool>> {
+        self.catalog().runner(name)
+    }
+
+    pub(crate) fn hooks(&self) -> Arc<Vec<Hook>> {
+        self.catalog().hooks.clone()
+    }
+
+    pub(crate) fn http(&self) -> &Http {
+        &self.inner.http
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.inner.clock
+    }
+
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.inner.secrets
     }
@@ -374,9 +426,10 @@ impl Broker {
             .route("/v1/tools", get(tools))
             .merge(egress::routes())
             .merge(modules::routes())
+            .merge(webhooks::notices())
             .with_state(state.clone());
-        let decisions = Router::new().route("/v1/decide", post(decide)).with_state(state);
-        require(routes, &[Process::Kernel]).merge(require(decisions, &[Process::Gateway]))
+        let orders = Router::new().route("/v1/decide", post(decide)).merge(webhooks::orders()).merge(jobs::routes()).with_state(state);
+        require(routes, &[Process::Kernel]).merge(require(orders, &[Process::Gateway]))
     }
 
     /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
@@ -387,8 +440,10 @@ impl Broker {
     /// The same, taking calls as long as there is room for them in `memory`.
     pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         let namespace = tls.identity().namespace;
+        let delivering = tokio::spawn(self.clone().keep_delivering());
         let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit));
         Server::new(tls).serve(listener, routes, shutdown).await;
+        delivering.abort();
         let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
     }
 }

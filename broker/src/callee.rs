@@ -14,6 +14,7 @@ use crate::{
     catalog::{Service, Tool},
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
+    jobs::RunnerTool,
     limits::Permit,
     models::{Asking, Model, Spending},
     sources::mcp,
@@ -39,6 +40,7 @@ pub(crate) enum Callee {
     Service(Arc<Service>),
     Mcp(Arc<McpTool>),
     Model(Arc<Model>),
+    Runner(Arc<RunnerTool>),
     List,
 }
 
@@ -50,7 +52,7 @@ impl Callee {
             Self::Service(service) => Some(service),
             Self::Mcp(tool) => Some(&tool.server.service),
             Self::Model(model) => Some(&model.service),
-            Self::List => None,
+            Self::Runner(_) | Self::List => None,
         }
     }
 
@@ -60,6 +62,7 @@ impl Callee {
             Self::Tool(tool) => tool.approval.as_ref(),
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
             Self::Mcp(tool) => tool.server.approval.as_ref(),
+            Self::Runner(tool) => tool.approval.as_ref(),
             Self::Model(_) | Self::List => None,
         }
     }
@@ -71,7 +74,7 @@ impl Callee {
             Self::Service(service) => service.direct.as_ref().map_or(Duration::ZERO, |direct| direct.timeout),
             Self::Mcp(tool) => tool.server.timeout,
             Self::Model(model) => model.timeout,
-            Self::List => Duration::ZERO,
+            Self::Runner(_) | Self::List => Duration::ZERO,
         }
     }
 
@@ -85,6 +88,7 @@ impl Callee {
             Self::Service(service) => Prepared::Request(Box::new(Request::of_service(service, args)?)),
             Self::Mcp(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: tool.read_only },
             Self::Model(model) => Prepared::Question(Box::new(model.prepare(args)?)),
+            Self::Runner(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: false },
             Self::List => Prepared::Nothing,
         })
     }
@@ -93,7 +97,7 @@ impl Callee {
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::Runner(_) | Self::List => None,
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),

@@ -26,6 +26,7 @@ use crate::{
     callee::{Callee, Direct, LIST, McpServer, McpTool, SERVICE},
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
+    jobs::RunnerTool,
     limits::Limiter,
     models::{self, Model, SUB_LM},
     modules::Source,
@@ -35,6 +36,7 @@ use crate::{
         openapi::{self, Operation, Shape},
     },
     tls_client::TlsClient,
+    webhooks::Hook,
 };
 
 /// Methods that tools may use.
@@ -47,7 +49,9 @@ pub(crate) struct Catalog {
     services: BTreeMap<String, Arc<Service>>,
     mcp: BTreeMap<String, Arc<McpTool>>,
     models: BTreeMap<String, Arc<Model>>,
+    runners: BTreeMap<String, Arc<RunnerTool>>,
     descriptions: Vec<ToolDescription>,
+    pub(crate) hooks: Arc<Vec<Hook>>,
     pub(crate) offload: Offload,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
@@ -135,9 +139,18 @@ impl Catalog {
             services.insert(service.name.clone(), Arc::new(compiled));
         }
         let mut tools = BTreeMap::new();
+        let mut runners = BTreeMap::new();
+        let mut descriptions = Vec::new();
         for (index, tool) in spec.tools.iter().enumerate() {
             let path = format!("tools[{index}]");
-            name(&tool.name, &path, tools.contains_key(&tool.name), &mut problems);
+            name(&tool.name, &path, tools.contains_key(&tool.name) || runners.contains_key(&tool.name), &mut problems);
+            if let Some(runner) = &tool.runner {
+                if let Some(compiled) = RunnerTool::compile(tool, runner, &path, &mut problems) {
+                    descriptions.push(compiled.description.clone());
+                    runners.insert(tool.name.clone(), Arc::new(compiled));
+                }
+                continue;
+            }
             let tool = match tool.of_webhook() {
                 Some((service, tool)) => {
                     let compiled = compile_service(&service, &format!("{path}.webhook"), secrets, &mut problems);
@@ -158,7 +171,7 @@ impl Catalog {
                 tools.insert(tool.name.clone(), Arc::new(tool));
             }
         }
-        let mut descriptions: Vec<ToolDescription> = tools.values().map(|tool| tool.description.clone()).collect();
+        descriptions.extend(tools.values().map(|tool: &Arc<Tool>| tool.description.clone()));
         let mut mcp = BTreeMap::new();
         for (index, spec) in spec.mcp_servers.iter().enumerate() {
             let path = format!("mcpServers[{index}]");
@@ -166,7 +179,9 @@ impl Catalog {
             let include: Vec<Pattern> = spec.tools.iter().map(|text| Pattern::of_names(text)).collect();
             for described in found.tools(&spec.name).iter().filter(|tool| include.iter().any(|pattern| pattern.names(&tool.name))) {
                 let path = format!("{path}.{}", described.name);
-                let taken = tools.contains_key(&described.name) || mcp.contains_key(&described.name);
+                let taken = [&described.name]
+                    .into_iter()
+                    .any(|name| tools.contains_key(name) || runners.contains_key(name) || mcp.contains_key(name));
                 name(&described.name, &path, taken, &mut problems);
                 let input = match schema(Some(&described.input_schema)) {
                     Ok(input) => input,
@@ -194,6 +209,8 @@ impl Catalog {
             let service = compile_service(&model.service(), &path, secrets, &mut problems);
             models.insert(model.name.clone(), Arc::new(models::compile(model, service, &path, &mut problems)));
         }
+        let hooks = spec.webhooks.iter().enumerate();
+        let hooks = hooks.filter_map(|(index, hook)| Hook::compile(hook, &format!("webhooks[{index}]"), secrets, &mut problems)).collect();
         let offload = spec.offload;
         limit(offload.threshold_bytes, BODY_BYTES_MAX, "offload.thresholdBytes".to_owned(), &mut problems);
         if offload.preview_chars > PREVIEW_CHARS_MAX {
@@ -202,7 +219,7 @@ impl Catalog {
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
         if problems.is_empty() {
-            Ok(Self { tools, services, mcp, models, descriptions, offload, egress, modules })
+            Ok(Self { tools, services, mcp, models, runners, descriptions, hooks: Arc::new(hooks), offload, egress, modules })
         } else {
             Err(ConfigError::Problems(problems))
         }
@@ -218,9 +235,14 @@ impl Catalog {
             }
             name => {
                 let tool = self.tools.get(name).cloned().map(Callee::Tool);
-                tool.or_else(|| self.mcp.get(name).cloned().map(Callee::Mcp))
+                let tool = tool.or_else(|| self.mcp.get(name).cloned().map(Callee::Mcp));
+                tool.or_else(|| self.runner(name).map(Callee::Runner))
             }
         }
+    }
+
+    pub(crate) fn runner(&self, name: &str) -> Option<Arc<RunnerTool>> {
+        self.runners.get(name).cloned()
     }
 
     pub(crate) fn descriptions(&self) -> Vec<ToolDescription> {
@@ -253,7 +275,7 @@ fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Metho
     found
 }
 
-fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
+pub(crate) fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
     if url::plain(&spec.base_url).is_none() {
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
     }
@@ -407,6 +429,7 @@ fn compile_document(
             description,
             service,
             webhook: None,
+            runner: None,
             method,
             path: template,
             input: Some(input),
@@ -432,7 +455,7 @@ fn compile_document(
 }
 
 /// Compiles a schema that refers to nothing outside itself, with patterns that match in linear time: what they match is a tenant's.
-fn schema(schema: Option<&Value>) -> Result<Validator, ProblemKind> {
+pub(crate) fn schema(schema: Option<&Value>) -> Result<Validator, ProblemKind> {
     let schema = schema.unwrap_or(&Value::Bool(true));
     jsonschema::options()
         .offline()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::{Http, SendError};
@@ -215,6 +216,38 @@ struct Direct {
     query: Map<String, Value>,
     #[serde(default)]
     body: Value,
+    /// What is read of the answer; JSON, or else text, when absent.
+    #[serde(default)]
+    response: Answered,
+}
+
+/// What `callService` reads of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answered {
+    /// JSON, or else text.
+    #[default]
+    Json,
+    /// Text.
+    Text,
+    /// `{$bytes, type}`.
+    Bytes,
+    /// As JSON; it stays outside the heap, which is the session's matter.
+    Reference,
+}
+
+/// Bytes among arguments and in answers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(rename = "$bytes")]
+    bytes: String,
+    #[serde(rename = "type", default = "octets")]
+    type_: String,
+}
+
+fn octets() -> String {
+    "application/octet-stream".to_owned()
 }
 
 fn get() -> String {
@@ -229,6 +262,9 @@ pub(crate) struct Request {
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
+    /// What the body is.
+    content_type: HeaderValue,
+    pub(crate) answered: Answered,
 }
 
 impl Request {
@@ -272,8 +308,8 @@ impl Request {
     /// # Errors
     /// The arguments are something else, or a request that the service does not allow.
     pub(crate) fn of_service(service: &Service, args: &Value) -> Result<Self, ApiError> {
-        let Direct { method, path, query, body, .. } = Direct::deserialize(args)
-            .map_err(|error| invalid("", &format!("callService(service, {{method, path, query, body}}): {error}")))?;
+        let Direct { method, path, query, body, response, .. } = Direct::deserialize(args)
+            .map_err(|error| invalid("", &format!("callService(service, {{method, path, query, body, response}}): {error}")))?;
         let Some(method) = service.allowed_method(&method) else {
             let message = "the service's allowedMethods do not hold this method";
             return Err(ApiError::new(ErrorCode::ToolDenied, message));
@@ -285,22 +321,41 @@ impl Request {
         if takes_none && !body.is_null() {
             return Err(invalid("/body", &format!("a request of {method} has no body")));
         }
+        if body.get("$bytes").is_some() {
+            let raw = Raw::deserialize(&body).map_err(|error| invalid("/body", &format!("bytes are {{$bytes, type}}: {error}")))?;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(raw.bytes);
+            let bytes = bytes.map_err(|_| invalid("/body", "$bytes is not base64"))?;
+            let content_type = HeaderValue::from_str(&raw.type_).map_err(|_| invalid("/body", "type is not a media type"))?;
+            let request = Self::with_bytes(service, method, &path, &query, Some(bytes))?;
+            return Ok(Self { content_type, answered: response, ..request });
+        }
         let body = (!body.is_null()).then_some(&body);
-        Self::new(service, method, &path, &query, body)
+        Ok(Self { answered: response, ..Self::new(service, method, &path, &query, body)? })
     }
 
     fn new(service: &Service, method: Method, path: &str, query: &Map<String, Value>, body: Option<&Value>) -> Result<Self, ApiError> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(|error| invalid("", &error.to_string()))?;
+        Self::with_bytes(service, method, path, query, body)
+    }
+
+    fn with_bytes(
+        service: &Service,
+        method: Method,
+        path: &str,
+        query: &Map<String, Value>,
+        body: Option<Vec<u8>>,
+    ) -> Result<Self, ApiError> {
         if !path.is_empty() && !service.allows_path(path) {
             return Err(ApiError::new(ErrorCode::ToolDenied, "the service's allowedPaths do not hold this path"));
         }
         let mut url = url(&service.base_url, path)?;
         append(&mut url, query);
-        let body = body.map(serde_json::to_vec).transpose().map_err(|error| invalid("", &error.to_string()))?;
         if body.as_ref().map_or(url.as_str().len(), Vec::len) > service.request_bytes_max {
             let message = format!("the request is larger than the service's requestBytesMax of {}", service.request_bytes_max);
             return Err(invalid("", &message));
         }
-        Ok(Self { safe: method.is_safe(), method, url, headers: HeaderMap::new(), body })
+        let content_type = HeaderValue::from_static("application/json");
+        Ok(Self { safe: method.is_safe(), method, url, headers: HeaderMap::new(), body, content_type, answered: Answered::Json })
     }
 
     /// A message to the service itself.
@@ -328,7 +383,7 @@ impl Request {
             .header(ACCEPT, "application/json, */*;q=0.5")
             .header(IDEMPOTENCY_KEY, &exchange.key);
         if let Some(body) = &self.body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body.clone());
+            request = request.header(CONTENT_TYPE, self.content_type.clone()).body(body.clone());
         }
         let request = request.headers(self.headers.clone());
         let redactor = &credential.redactor;
@@ -338,7 +393,7 @@ impl Request {
             SendError::Unreachable(cause) => Failure::of(unreachable(cause, redactor), Again::Unseen(None)),
             SendError::Lost(cause) => Failure::of(lost(self.safe, cause, redactor), Again::Harmless(None)),
         })?;
-        receive(response, self.safe, exchange, redactor).await
+        receive(response, self, exchange, redactor).await
     }
 }
 
@@ -391,7 +446,7 @@ fn text(value: &Value) -> String {
     scalar(value).unwrap_or_else(|| value.to_string())
 }
 
-async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, redactor: &Redactor) -> Result<Value, Failure> {
+async fn receive(mut response: Response, request: &Request, exchange: &Exchange<'_>, redactor: &Redactor) -> Result<Value, Failure> {
     let Exchange { service, form, .. } = exchange;
     let status = response.status();
     if status.is_redirection() {
@@ -421,7 +476,7 @@ async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, re
     if announced > service.response_bytes_max {
         return Err(too_large().into());
     }
-    let broken = |error: reqwest::Error| Failure::of(lost(safe, error.into(), redactor), Again::Harmless(None));
+    let broken = |error: reqwest::Error| Failure::of(lost(request.safe, error.into(), redactor), Again::Harmless(None));
     if *form == Form::Rpc {
         let session = response.headers().get(mcp::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
@@ -431,6 +486,15 @@ async fn receive(mut response: Response, safe: bool, exchange: &Exchange<'_>, re
     let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(broken)?;
     if !whole {
         return Err(too_large().into());
+    }
+    match request.answered {
+        Answered::Bytes => {
+            let type_ = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let bytes = base64::engine::general_purpose::STANDARD.encode(redactor.bytes(body));
+            return Ok(json!({ "$bytes": bytes, "type": redactor.text(type_) }));
+        }
+        Answered::Text => return Ok(Value::String(redactor.text(&String::from_utf8_lossy(&body)))),
+        Answered::Json | Answered::Reference => {}
     }
     if body.is_empty() {
         return Ok(Value::Null);

@@ -57,6 +57,8 @@ pub struct JournalStore {
     pub prefix: String,
     /// The namespace, which is the tenant.
     pub namespace: String,
+    /// The ToolBroker's name.
+    pub broker: String,
     /// Encrypts pages, if the pool has keys.
     pub seal: Arc<Seal>,
 }

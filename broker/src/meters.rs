@@ -20,6 +20,8 @@ pub(crate) struct Meters {
     pub(crate) seconds: Histogram,
     /// Tokens of models.
     pub(crate) tokens: IntCounterVec,
+    /// Attempts to deliver messages of webhooks.
+    pub(crate) webhooks: IntCounterVec,
     /// Loads of packages.
     pub(crate) loads: IntCounterVec,
 }
@@ -39,6 +41,11 @@ impl Meters {
                 "broker_model_tokens_total",
                 "Tokens of models, by the model's name in the spec, and whether they were sent (input) or came (output).",
                 &["model", "direction"],
+            )?,
+            webhooks: metrics.counters(
+                "broker_webhook_attempts_total",
+                "Attempts to deliver messages of webhooks, by what came of the message: delivered, again or failed.",
+                &["outcome"],
             )?,
             loads: metrics.counters(
                 "broker_module_loads_total",

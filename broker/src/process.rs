@@ -87,7 +87,8 @@ impl Args {
             store = Arc::new(Joined::new(store, place, self.cluster.clone()));
         }
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
-        Ok(Some(JournalStore { store, prefix: s3.s3_prefix.clone(), namespace: self.namespace.clone(), seal: Arc::new(seal) }))
+        let (namespace, broker) = (self.namespace.clone(), self.name.clone());
+        Ok(Some(JournalStore { store, prefix: s3.s3_prefix.clone(), namespace, broker, seal: Arc::new(seal) }))
     }
 }
 

@@ -36,6 +36,24 @@ impl Redactor {
         self.forms.iter().fold(text.to_owned(), |text, form| if text.contains(form) { text.replace(form, REDACTED) } else { text })
     }
 
+    /// Bytes without them.
+    pub(crate) fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.forms.iter().fold(bytes, |bytes, form| {
+            let (mut kept, mut rest) = (Vec::new(), bytes.as_slice());
+            while let Some(at) = rest.windows(form.len()).position(|window| window == form.as_bytes()) {
+                let (before, after) = rest.split_at(at);
+                kept.extend_from_slice(before);
+                kept.extend_from_slice(REDACTED.as_bytes());
+                rest = after.get(form.len()..).unwrap_or_default();
+            }
+            if kept.is_empty() {
+                return bytes;
+            }
+            kept.extend_from_slice(rest);
+            kept
+        })
+    }
+
     /// The beginning of a text that was cut off somewhere, without them and without a beginning of one at its end.
     pub(crate) fn cut_text(&self, text: &str) -> String {
         let mut redacted = self.text(text);

@@ -59,6 +59,8 @@ pub enum Command {
     Checkpoints(verbs::history::CheckpointsArgs),
     /// Take a session back to a checkpoint.
     Restore(verbs::history::RestoreArgs),
+    /// Empty a session: it goes on as a new one would, and what it was stays as a checkpoint.
+    Reset(verbs::history::ResetArgs),
     /// Move a session to the current engine, by running its recorded cells again.
     Migrate(verbs::history::MigrateArgs),
     /// List, read, write and remove a session's files.
@@ -69,6 +71,16 @@ pub enum Command {
     Runs(verbs::runs::Args),
     /// Calls that wait for a person, and decisions about them.
     Approvals(verbs::approvals::Args),
+    /// Tell what the sessions of the namespace have used.
+    Usage(verbs::usage::Args),
+    /// Show the sessions that do most, the failed ones first.
+    Top(verbs::top::Args),
+    /// Print completions for a shell: `source <(dormouse completions bash)`.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// Make, list and revoke API keys of the namespace.
     Keys(verbs::keys::Args),
     /// Speak the Model Context Protocol on standard input and output.

@@ -14,7 +14,7 @@ pub mod verbs;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use dormouse_service::{shutdown, telemetry};
 use screen::Screen;
 
@@ -40,6 +40,10 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         dev::run(args, cli.server.namespace, shutdown::signal()).await?;
         return Ok(true);
     }
+    if let Command::Completions { shell } = cli.command {
+        clap_complete::generate(shell, &mut Cli::command(), "dormouse", &mut std::io::stdout());
+        return Ok(true);
+    }
     telemetry::install_tls_provider();
     let client = cli.server.client()?;
     let mut screen = Screen::standard();
@@ -51,6 +55,7 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         Command::Logs(args) => verbs::logs::run(&client, args, &mut screen).await,
         Command::Checkpoints(args) => verbs::history::checkpoints(&client, args, &mut screen).await,
         Command::Restore(args) => verbs::history::restore(&client, args, &mut screen).await,
+        Command::Reset(args) => verbs::history::reset(&client, args, &mut screen).await,
         Command::Fork(args) => verbs::history::fork(&client, args, &mut screen).await,
         Command::Migrate(args) => verbs::history::migrate(&client, args, &mut screen).await,
         Command::Approvals(args) => verbs::approvals::run(&client, args, &mut screen).await,
@@ -58,6 +63,8 @@ async fn run(cli: Cli) -> anyhow::Result<bool> {
         Command::Keys(args) => verbs::keys::run(&client, args, &mut screen).await,
         Command::Mcp => verbs::mcp::run(&client).await,
         Command::Files(args) => verbs::files::run(&client, args, &mut screen).await,
-        Command::Dev(_) => Ok(true),
+        Command::Usage(args) => verbs::usage::run(&client, args, &mut screen).await,
+        Command::Top(args) => verbs::top::run(&client, args, &mut screen).await,
+        Command::Dev(_) | Command::Completions { .. } => Ok(true),
     }
 }

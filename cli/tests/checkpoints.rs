@@ -1,4 +1,4 @@
-//! The commands that `docs/checkpoints.md`, `docs/files.md` and `docs/clients.md` show print what they say.
+//! The commands that `docs/checkpoints.md`, `docs/files.md`, `docs/clients.md` and `docs/lifetimes.md` show print what they say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -8,7 +8,7 @@ use support::Dev;
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
 
 /// Pages, each with the commands that it has at least.
-const PAGES: [(&str, usize); 3] = [("checkpoints.md", 12), ("files.md", 7), ("clients.md", 8)];
+const PAGES: [(&str, usize); 4] = [("checkpoints.md", 16), ("files.md", 7), ("clients.md", 8), ("lifetimes.md", 3)];
 
 /// What stands before a command's input, as in bash.
 const INPUT: &str = " <<< ";

@@ -190,7 +190,8 @@ async fn a_websocket_client_makes_a_session_and_runs_cells() {
     assert_eq!(ask(json!({ "t": "gen", "id": 5 })).await["state"], "Hibernated", "it does not wake");
     let thrown = ask(json!({ "t": "eval", "id": 6, "code": "null.x" })).await;
     assert_eq!((&thrown["ok"], &thrown["error"]["name"]), (&json!(false), &json!("TypeError")));
-    assert_eq!(ask(json!({ "t": "reset" })).await["error"]["code"], "NotSupported");
+    assert_eq!(ask(json!({ "t": "reset", "id": 8 })).await["state"], "Idle");
+    assert_eq!(ask(json!({ "t": "eval", "id": 9, "src": "typeof x" })).await["value"], "undefined", "nothing is left");
     assert_eq!(ask(json!({ "t": "nonsense" })).await["error"]["code"], "InvalidRequest");
     assert_eq!(ask(json!([1])).await["error"]["code"], "InvalidRequest");
 

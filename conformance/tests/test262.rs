@@ -10,8 +10,7 @@ const RUNS_MIN: usize = 500;
 const THREADS: usize = 2;
 
 /// Tests that pass in native QuickJS-NG only, each with its reason.
-const NATIVE_ONLY: &[(&str, &str)] =
-    &[("built-ins/Atomics/notify/non-views.js", "the engine is compiled without threads, so there is no Atomics")];
+const NATIVE_ONLY: &[(&str, &str)] = &[];
 
 #[test]
 fn our_engine_passes_what_native_quickjs_passes() {

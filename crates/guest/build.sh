@@ -1,10 +1,10 @@
 #!/bin/bash
 # build.sh [--out FOLDER]   Clean Debian 12 (amd64) machine -> FOLDER/<digest>.wasm and FOLDER/current.rs (default crates/engine/engine).
 # Idempotent; needs no root, writes only under $TOOLS (default $HOME/.cache/dormouse-engine-toolchain) and the folder.
-# Needs on PATH: apt-get, dpkg-deb, sha256sum, patch, node with npm, and cargo with a host linker for the bake tool.
+# Needs on PATH: apt-get, dpkg-deb, sha256sum, patch, tar with xz, node with npm, and cargo with a host linker for the bake tool.
 # The guest's own toolchain (rustc/cargo 1.96.0, std source, clang/lld 22.1.8) comes from bookworm + bookworm-security,
 # unpacked privately with dpkg-deb -x and pinned by sha256; crates by Cargo.lock (--locked), npm packages by
-# modules/package-lock.json (npm ci).
+# modules/package-lock.json (npm ci); Node's own JavaScript by the sha256 of Debian's source package.
 # If a pinned .deb has been superseded on the mirror (exit status 75), put the old .deb in $DEBS (a private mirror) and re-run.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -56,12 +56,24 @@ fi
 BAKE=$TOOLS/bake-$(cat "$HERE/bake/Cargo.lock" "$HERE"/bake/src/*.rs | sha256sum | cut -c1-12)
 (cd "$HERE/bake" && cargo build --quiet --release --locked --target-dir "$BAKE")
 BAKE=$BAKE/release/bake
-# --- 3. the modules of a session, bundled from their packages ----------------------
-rm -rf "$TOOLS/modules"; mkdir -p "$TOOLS/modules"; (cd "$HERE/modules" && cp -r package.json package-lock.json .npmrc bundle.mjs free node web npm "$TOOLS/modules/")
-(cd "$TOOLS/modules" && npm ci --no-progress --loglevel=error && node bundle.mjs "$TOOLS/modules.bin" "$TOOLS/modules/THIRD_PARTY.md")
+# --- 3. Node's own JavaScript, of Debian's source package, some of which sessions run as it is -----------------
+NODE=nodejs-18.20.4; NODE_SHA=6ce58062c71eae37d9c5ac31eeaeff9c2d48561d21c2849179d056c9c1bd9ebc
+if [ ! -e "$TOOLS/$NODE/.unpacked" ]; then
+  # The mirror that this machine has: where it has any package, with the path of this one's source.
+  MIRROR=$(cd "$(mktemp -d)" && apt-get download --print-uris libmbedtls14 | sed -n "s|^'\(.*\)/pool/.*|\1|p" | head -1)
+  F=$DEBS/nodejs_18.20.4+dfsg.orig.tar.xz
+  echo "$NODE_SHA  $F" | sha256sum -c --status 2>/dev/null || node -e 'fetch(process.argv[1]).then(async (it) => { if (!it.ok) process.exit(75); require("fs").writeFileSync(process.argv[2], Buffer.from(await it.arrayBuffer())); })' \
+    "$MIRROR/pool/main/n/nodejs/nodejs_18.20.4+dfsg.orig.tar.xz" "$F" || { echo "cannot download the source of nodejs 18.20.4" >&2; exit 75; }
+  echo "$NODE_SHA  $F" | sha256sum -c --status || { echo "sha256 mismatch: $F" >&2; exit 1; }
+  rm -rf "$TOOLS/$NODE"; mkdir -p "$TOOLS/$NODE"
+  tar -xJf "$F" -C "$TOOLS/$NODE" --strip-components=1 --wildcards '*/lib/*' '*/LICENSE'; touch "$TOOLS/$NODE/.unpacked"
+fi
+# --- 4. the modules of a session, bundled from their packages ----------------------
+rm -rf "$TOOLS/modules"; mkdir -p "$TOOLS/modules"; (cd "$HERE/modules" && cp -r package.json package-lock.json .npmrc bundle.mjs intl-data.mjs free node web npm "$TOOLS/modules/")
+(cd "$TOOLS/modules" && npm ci --no-progress --loglevel=error && node bundle.mjs "$TOOLS/modules.bin" "$TOOLS/modules/THIRD_PARTY.md" "$TOOLS/$NODE")
 if [ "$OUT" = "$(cd "$HERE/../engine/engine" && pwd)" ]; then cp "$TOOLS/modules/THIRD_PARTY.md" "$HERE/modules/"
 else cmp "$TOOLS/modules/THIRD_PARTY.md" "$HERE/modules/THIRD_PARTY.md" || { echo "modules/THIRD_PARTY.md is not what the packages say" >&2; exit 1; }; fi
-# --- 4. environment ---------------------------------------------------------
+# --- 5. environment ---------------------------------------------------------
 unset RUSTC_WRAPPER CARGO_ENCODED_RUSTFLAGS RUSTFLAGS CFLAGS CC AR CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTUP_TOOLCHAIN
 L=$ROOT/usr/lib/llvm-22/bin
 export LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=0 CARGO_HOME=$TOOLS/cargo-home CARGO_INCREMENTAL=0
@@ -71,16 +83,17 @@ export CC_wasm32_unknown_unknown=$L/clang AR_wasm32_unknown_unknown=$L/llvm-ar
 export CFLAGS_wasm32_unknown_unknown="-ffile-prefix-map=$TOOLS=/build"
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$L/wasm-ld
 export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=--export=__stack_pointer --remap-path-prefix=$CARGO_HOME/registry/src=/crates --remap-path-prefix=$ROOT/usr/lib/rustlib/src/rust=/rust --remap-path-prefix=$SRCDIR=/engine --remap-path-prefix=$TOOLS=/build"
-# --- 5. build (from a private copy, so no config from the tree above leaks in)
+# --- 6. build (from a private copy, so no config from the tree above leaks in)
 rm -rf "$SRCDIR"; mkdir -p "$SRCDIR"; cp -r "$HERE/Cargo.toml" "$HERE/Cargo.lock" "$HERE/src" "$SRCDIR/"
 [ "${CLEAN:-1}" = 1 ] && rm -rf "$TARGET"
 cd "$SRCDIR"
-# QuickJS as published, unpacked anew, whose interpreter counts straight-line code, too.
+# QuickJS as published, unpacked anew, whose interpreter counts straight-line code, too; Atomics, contexts of jobs and messages as people know them.
 rm -rf "$CARGO_HOME"/registry/src/*/rquickjs-sys-*
 "$ROOT/usr/bin/cargo" fetch --locked
 patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/polls.patch"
+patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/language.patch"
 "$ROOT/usr/bin/cargo" build -Zbuild-std=std,panic_abort --release --locked --target wasm32-unknown-unknown --target-dir "$TARGET"
-# --- 6. compile the modules, run init once and bake the memory it leaves into the module, whose loops poll ------------
+# --- 7. compile the modules, run init once and bake the memory it leaves into the module, whose loops poll ------------
 env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"
 DIGEST=$(sha256sum "$TOOLS/baked.wasm" | cut -c1-16)
 # The engine before goes, unless sessions may sleep on it: kept.rs names those.

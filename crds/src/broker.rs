@@ -12,6 +12,7 @@ use crate::{
     modules::Registry,
     service::{Auth, AuthType, Limits, Service},
     sources::{McpServer, OpenApi},
+    webhooks::EventHook,
 };
 
 /// Desired state of a broker.
@@ -76,6 +77,10 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub models: Vec<Model>,
+    /// Who is told of what happens in sessions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 16)))]
+    pub webhooks: Vec<EventHook>,
     /// Which answers stay outside the heap.
     #[serde(default)]
     pub offload: Offload,
@@ -159,6 +164,9 @@ pub struct Tool {
     /// Instead of a service: the arguments are sent to this URL, signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
+    /// Instead of a service: a runner of this capability claims the call as a job, and answers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<Runner>,
     /// HTTP method.
     #[serde(default = "default_method")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 16)))]
@@ -187,6 +195,24 @@ pub struct Tool {
     pub approval: Approval,
 }
 
+/// Who makes the calls of a tool: processes that claim them over the API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::runner())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Runner {
+    /// What a runner must be able to do: letters, digits and `-`.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
+    pub capability: String,
+    /// How long a call waits for an answer, in seconds.
+    #[serde(default = "default_job_seconds")]
+    pub expires_seconds: u64,
+}
+
+fn default_job_seconds() -> u64 {
+    APPROVAL_SECONDS_DEFAULT
+}
+
 /// A URL of the tenant that takes signed messages, as Standard Webhooks has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
@@ -204,15 +230,23 @@ impl Tool {
     /// The service that a webhook is, and the tool as one of that service.
     #[must_use]
     pub fn of_webhook(&self) -> Option<(Service, Self)> {
-        let webhook = self.webhook.as_ref()?;
-        let rest = webhook.url.find("://").map_or(0, |at| at + 3);
-        let end = webhook.url.get(rest..)?.find('/').map_or(webhook.url.len(), |at| rest + at);
-        let (base_url, path) = webhook.url.split_at(end);
-        let auth = Auth { type_: AuthType::Webhook, secret_ref: Some(webhook.secret_ref.clone()), ..Auth::default() };
-        let name = format!("webhook:{}", self.name);
+        let (service, path) = self.webhook.as_ref()?.service(&format!("webhook:{}", self.name))?;
+        let name = service.name.clone();
+        Some((service, Self { service: name, webhook: None, method: "POST".to_owned(), path, ..self.clone() }))
+    }
+}
+
+impl Webhook {
+    /// The service of this name that it is, and the path there.
+    #[must_use]
+    pub fn service(&self, name: &str) -> Option<(Service, String)> {
+        let rest = self.url.find("://").map_or(0, |at| at + 3);
+        let end = self.url.get(rest..)?.find('/').map_or(self.url.len(), |at| rest + at);
+        let (base_url, path) = self.url.split_at(end);
+        let auth = Auth { type_: AuthType::Webhook, secret_ref: Some(self.secret_ref.clone()), ..Auth::default() };
         let path = if path.is_empty() { "/" } else { path };
-        let service = Service { auth, allowed_methods: vec!["POST".to_owned()], ..Service::at(&name, base_url) };
-        Some((service, Self { service: name, webhook: None, method: "POST".to_owned(), path: path.to_owned(), ..self.clone() }))
+        let service = Service { auth, allowed_methods: vec!["POST".to_owned()], ..Service::at(name, base_url) };
+        Some((service, path.to_owned()))
     }
 }
 
@@ -267,7 +301,9 @@ impl ToolBrokerSpec {
     pub fn all_services(&self) -> impl Iterator<Item = Service> {
         let webhooks = self.tools.iter().filter_map(|tool| tool.of_webhook().map(|(service, _)| service));
         let models = self.models.iter().map(Model::service);
-        self.services.iter().cloned().chain(self.mcp_servers.iter().map(McpServer::service)).chain(webhooks).chain(models)
+        let events = self.webhooks.iter().filter_map(|hook| hook.target().service("events").map(|(service, _)| service));
+        let servers = self.mcp_servers.iter().map(McpServer::service);
+        self.services.iter().cloned().chain(servers).chain(webhooks).chain(models).chain(events)
     }
 }
 
@@ -294,6 +330,11 @@ pub const TOOL_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 
 fn default_timeout_ms() -> u64 {
     TOOL_TIMEOUT_MS_DEFAULT
+}
+
+#[cfg(feature = "kubernetes")]
+pub(crate) fn any_value(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
 #[cfg(feature = "kubernetes")]

@@ -30,3 +30,5 @@ pub const READY: &str = "Ready";
 pub const JOURNAL_STORED: &str = "JournalStored";
 /// `Hibernated`: the session holds no slot and its head is in storage.
 pub const HIBERNATED: &str = "Hibernated";
+/// `Exceeded`: of a quota, a limit is reached.
+pub const EXCEEDED: &str = "Exceeded";

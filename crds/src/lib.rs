@@ -3,6 +3,7 @@
 //! With the feature `kubernetes` each spec is also a kube resource ([`KernelSession`](session::KernelSession), …) with a schema; without
 //! it the same specs are plain data that `dormouse dev` reads from manifests. Nothing here talks to an API server.
 
+pub mod approval;
 pub mod broker;
 pub mod condition;
 pub mod egress;
@@ -10,12 +11,15 @@ pub mod manifest;
 pub mod models;
 pub mod modules;
 pub mod pool;
+pub mod quantity;
+pub mod quota;
 #[cfg(feature = "kubernetes")]
 mod rules;
 pub mod service;
 pub mod session;
 pub mod sources;
 pub mod url;
+pub mod webhooks;
 #[cfg(feature = "kubernetes")]
 mod yaml;
 
@@ -41,6 +45,10 @@ pub mod labels {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Value of [`MANAGED_BY`].
     pub const MANAGER: &str = "dormouse-operator";
+    /// Finalizer of a KernelPool: sessions are stored where it says.
+    pub const SESSIONS_FINALIZER: &str = "dormouse.dev/sessions";
+    /// Annotation of a KernelSession that is being deleted: `true` leaves its objects in storage where they are.
+    pub const ABANDON_STORAGE: &str = "dormouse.dev/abandon-storage";
     /// Finalizer of a KernelSession: its objects in storage are still there.
     pub const STORAGE_FINALIZER: &str = "dormouse.dev/storage";
 }

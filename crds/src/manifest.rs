@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 
-use crate::{broker::ToolBrokerSpec, session::KernelSessionSpec};
+use crate::{broker::ToolBrokerSpec, quota::KernelQuotaSpec, session::KernelSessionSpec};
 
 /// What of `metadata` Dormouse reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Document {
     Session(Metadata, Box<KernelSessionSpec>),
     /// A broker.
     Broker(Metadata, Box<ToolBrokerSpec>),
+    /// A quota.
+    Quota(Metadata, KernelQuotaSpec),
     /// A Secret, decoded.
     Secret(Metadata, BTreeMap<String, Vec<u8>>),
     /// A ConfigMap.
@@ -61,7 +63,7 @@ pub enum ManifestError {
     },
     /// A kind that Dormouse has no use for.
     #[error(
-        "document {document}: {api_version} {kind} is not known here: use KernelSession or ToolBroker of dormouse.dev/v1alpha1, Secret or ConfigMap of v1"
+        "document {document}: {api_version} {kind} is not known here: use KernelSession, ToolBroker or KernelQuota of dormouse.dev/v1alpha1, Secret or ConfigMap of v1"
     )]
     UnknownKind {
         /// Which document.
@@ -119,7 +121,7 @@ pub fn parse(text: &str) -> Result<Vec<Document>, ManifestError> {
 fn one(document: usize, envelope: Envelope) -> Result<Document, ManifestError> {
     let Envelope { api_version, kind, metadata, spec, data, string_data } = envelope;
     let known = match (api_version.as_str(), kind.as_str()) {
-        (crate::API_VERSION, "KernelSession" | "ToolBroker") | ("v1", "Secret" | "ConfigMap") => kind.as_str(),
+        (crate::API_VERSION, "KernelSession" | "ToolBroker" | "KernelQuota") | ("v1", "Secret" | "ConfigMap") => kind.as_str(),
         _ => return Err(ManifestError::UnknownKind { document, api_version, kind }),
     };
     if metadata.name.is_empty() {
@@ -128,6 +130,7 @@ fn one(document: usize, envelope: Envelope) -> Result<Document, ManifestError> {
     let spec = spec.unwrap_or_else(|| yaml_serde::Value::Mapping(yaml_serde::Mapping::new()));
     Ok(match known {
         "KernelSession" => Document::Session(metadata, typed(document, "spec", spec)?),
+        "KernelQuota" => Document::Quota(metadata, typed(document, "spec", spec)?),
         "ToolBroker" => Document::Broker(metadata, typed(document, "spec", spec)?),
         "ConfigMap" => Document::ConfigMap(metadata, data),
         _ => {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{NameRef, condition::Condition};
+use crate::{NameRef, condition::Condition, quantity::Quantity};
 
 /// Where a KMS has its Transit engine when nobody says otherwise.
 pub const KMS_MOUNT: &str = "transit";
@@ -45,6 +45,14 @@ pub struct KernelPoolSpec {
     pub warm_pods: u32,
     /// The most pods there may be.
     pub max_pods: u32,
+    /// The fewest pods there are, sessions or not. With `warmPods: 0`, too, a pool without sessions has none.
+    pub min_pods: u32,
+    /// What sessions of the pool share.
+    pub isolation: Isolation,
+    /// Where the pods run.
+    #[cfg(feature = "kubernetes")]
+    #[serde(skip_serializing_if = "Scheduling::is_default")]
+    pub scheduling: Scheduling,
     /// RuntimeClass of the pods, such as gVisor or Kata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
@@ -66,11 +74,59 @@ impl Default for KernelPoolSpec {
             slots_per_pod: 500,
             warm_pods: 1,
             max_pods: 10,
+            min_pods: 0,
+            isolation: Isolation::default(),
+            #[cfg(feature = "kubernetes")]
+            scheduling: Scheduling::default(),
             runtime_class_name: None,
             resources: None,
             storage: None,
             encryption: None,
         }
+    }
+}
+
+/// What sessions of a pool share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+pub enum Isolation {
+    /// Pods: many sessions run in one process, each in a WebAssembly memory of its own.
+    #[default]
+    Shared,
+    /// Nothing: a pod runs one session in its life, keeps no copy and no cache, and goes when that session sleeps.
+    Dedicated,
+}
+
+/// Where pods run, as in a pod's spec.
+#[cfg(feature = "kubernetes")]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Scheduling {
+    /// Labels that a node must have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the pods put up with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<k8s_openapi::api::core::v1::Toleration>,
+    /// How the pods are spread. One without a `labelSelector` is about the pool's own pods. Empty: over nodes and zones where that can be had.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<k8s_openapi::api::core::v1::TopologySpreadConstraint>,
+    /// PriorityClass of the pods.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: String,
+    /// Secrets of this namespace with which the image is pulled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub image_pull_secrets: Vec<NameRef>,
+}
+
+#[cfg(feature = "kubernetes")]
+impl Scheduling {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -81,10 +137,10 @@ impl Default for KernelPoolSpec {
 pub struct Resources {
     /// What the scheduler sets aside.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub requests: BTreeMap<String, String>,
+    pub requests: BTreeMap<String, Quantity>,
     /// What the pod may not exceed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, String>,
+    pub limits: BTreeMap<String, Quantity>,
 }
 
 /// An S3-compatible bucket.

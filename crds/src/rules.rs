@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    broker::{PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX},
+    broker::{APPROVAL_SECONDS_MAX, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX},
     models::MODEL_TOKENS_MAX,
     service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, RETRIES_MAX},
     url,
@@ -19,6 +19,8 @@ pub(crate) const HEAP_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const EVAL_TIMEOUT_MS_MAX: u64 = 3_600_000;
 /// Longest wait before sleep, seconds: a year.
 const IDLE_SECONDS_MAX: u64 = 31_536_000;
+/// Longest life of a session that nobody uses, seconds: a hundred years.
+const TTL_SECONDS_MAX: u64 = 3_153_600_000;
 /// Most live sessions of one pod.
 const SLOTS_PER_POD_MAX: u64 = 100_000;
 /// Most pods of one pool.
@@ -52,6 +54,30 @@ pub(crate) fn session() -> Value {
         rule(
             "has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",
             "source: a session is forked when it is made: leave source as it is, or make another session",
+        ),
+    ])
+}
+
+pub(crate) fn ttl() -> Value {
+    rules([
+        between("activeSeconds", 0, TTL_SECONDS_MAX, "seconds; 0 for never"),
+        between("retainedSeconds", 0, TTL_SECONDS_MAX, "seconds; 0 for ever"),
+        rule(
+            "self.retainedSeconds == 0 || self.activeSeconds > 0",
+            "ttl.retainedSeconds counts from the end of activeSeconds: write both, or neither",
+        ),
+    ])
+}
+
+pub(crate) fn bootstrap() -> Value {
+    rules([
+        rule(
+            "(has(self.code) && self.code != '') != has(self.configMapRef)",
+            "bootstrap: write either code, or configMapRef: {name: …, key: …}",
+        ),
+        rule(
+            "!has(self.configMapRef) || has(self.configMapRef.key)",
+            "bootstrap.configMapRef needs a key: write the key of the ConfigMap that holds the code",
         ),
     ])
 }
@@ -95,8 +121,18 @@ pub(crate) fn pool() -> Value {
     rules([
         between("slotsPerPod", 1, SLOTS_PER_POD_MAX, "live sessions"),
         between("maxPods", 1, PODS_MAX, "pods"),
+        rule("self.minPods <= self.maxPods", "minPods is greater than maxPods: write a minPods of at most maxPods"),
         rule("self.warmPods <= self.maxPods", "warmPods is greater than maxPods: write a warmPods of at most maxPods"),
     ])
+}
+
+pub(crate) fn quota() -> Value {
+    let fields = ["sessions", "liveHeapBytes", "storedBytes", "evalsPerSecond", "cpuSecondsPerHour", "egressBytesPerDay"];
+    let any = fields.map(|field| format!("has(self.{field})")).join(" || ");
+    rules([rule(
+        &any,
+        "a quota limits something: write one of sessions, liveHeapBytes, storedBytes, evalsPerSecond, cpuSecondsPerHour, egressBytesPerDay",
+    )])
 }
 
 pub(crate) fn storage() -> Value {
@@ -129,7 +165,7 @@ pub(crate) fn broker() -> Value {
     rules([
         between("replicas", 0, PODS_MAX, "pods"),
         rule(
-            "self.tools.all(t, has(t.webhook) || self.services.exists(s, s.name == t.service))",
+            "self.tools.all(t, has(t.webhook) || has(t.runner) || self.services.exists(s, s.name == t.service))",
             "a tool's service does not exist: write the name of one of spec.services in tools[].service",
         ),
         rule(
@@ -274,6 +310,28 @@ pub(crate) fn model() -> Value {
     ])
 }
 
+pub(crate) fn approval() -> Value {
+    rules([
+        rule(
+            "self.session == oldSelf.session && self.sessionUid == oldSelf.sessionUid && self.approvalId == oldSelf.approvalId && self.toolName == \
+             oldSelf.toolName && self.expiresAt == oldSelf.expiresAt && self.editable == oldSelf.editable",
+            "a ToolApproval is about one call: write decision, reason and arguments, and leave the rest as it is",
+        ),
+        rule(
+            "!has(oldSelf.decision) || (has(self.decision) && self.decision == oldSelf.decision)",
+            "decision: it was decided, and the first decision stands",
+        ),
+        rule("!has(self.arguments) || self.editable", "arguments: those of this call may not be changed, it is not editable"),
+    ])
+}
+
+pub(crate) fn runner() -> Value {
+    rules([
+        rule("self.capability.matches('^[A-Za-z0-9-]+$')", "capability: write letters, digits and '-', such as browser"),
+        between("expiresSeconds", 1, APPROVAL_SECONDS_MAX, "seconds; up to ten years"),
+    ])
+}
+
 pub(crate) fn tool() -> Value {
     rules([
         rule(
@@ -281,11 +339,11 @@ pub(crate) fn tool() -> Value {
             "name of a tool: write a letter or '_', then letters, digits, '_', '.' and '-', such as getWidget",
         ),
         rule(
-            "has(self.webhook) ? self.service == '' && self.path == '' : self.service != ''",
-            "a tool calls a service or a webhook: write service and path, or webhook",
+            "(has(self.webhook) ? 1 : 0) + (has(self.runner) ? 1 : 0) + (self.service != '' ? 1 : 0) == 1 && (self.service != '' || self.path == '')",
+            "a tool calls a service, a webhook or a runner: write service and path, or webhook, or runner",
         ),
         rule(
-            "has(self.webhook) || self.path.startsWith('/')",
+            "has(self.webhook) || has(self.runner) || self.path.startsWith('/')",
             "path: write a path below the service's baseUrl that begins with '/', such as /widgets/{id}",
         ),
         between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),

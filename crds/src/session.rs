@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{NameRef, condition::Condition, egress::Egress, modules::Modules};
+use crate::{KeyRef, NameRef, condition::Condition, egress::Egress, modules::Modules};
 
 /// Whether the session may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -71,6 +71,9 @@ pub struct KernelSessionSpec {
     /// Seconds without a request after which the session goes to sleep.
     #[serde(default = "default_idle_seconds")]
     pub idle_seconds: u32,
+    /// How long a session lives that nobody uses.
+    #[serde(default, skip_serializing_if = "Ttl::is_never")]
+    pub ttl: Ttl,
     /// When a cell's effects are in the store.
     #[serde(default)]
     pub durability: Durability,
@@ -83,6 +86,13 @@ pub struct KernelSessionSpec {
     /// The ToolBroker that answers `callTool` and makes the requests of `fetch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_broker_ref: Option<NameRef>,
+    /// Tools that clients of the session make, over a WebSocket.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub client_tools: Vec<ClientTool>,
     /// Where `fetch` may go, through the ToolBroker. Absent: nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Egress>,
@@ -106,10 +116,12 @@ impl Default for KernelSessionSpec {
             pool: default_pool(),
             operating_mode: OperatingMode::default(),
             idle_seconds: default_idle_seconds(),
+            ttl: Ttl::default(),
             durability: Durability::default(),
             limits: Limits::default(),
             determinism: None,
             tool_broker_ref: None,
+            client_tools: Vec::new(),
             egress: None,
             modules: None,
             bootstrap: None,
@@ -125,6 +137,26 @@ fn default_pool() -> String {
 
 fn default_idle_seconds() -> u32 {
     300
+}
+
+/// How long a session lives that nobody uses. A cell, or a run, is use; a timer is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::ttl())))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Ttl {
+    /// Seconds without use after which it is expired: it sleeps and can be read, and cells are refused with `SessionExpired`. 0: never.
+    pub active_seconds: u64,
+    /// Seconds that an expired session is kept; then it is deleted. 0: for ever.
+    pub retained_seconds: u64,
+}
+
+impl Ttl {
+    /// Whether it never expires.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Budgets of a session. Each has a typed error.
@@ -180,12 +212,20 @@ fn default_determinism_epoch() -> String {
 /// Code that runs once, before the first cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::bootstrap())))]
+#[serde(default, deny_unknown_fields)]
 pub struct Bootstrap {
     /// The source, TypeScript.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 262_144)))]
     pub code: String,
+    /// A ConfigMap of this namespace that has it, read when the session first starts: what is changed there later does not run.
+    #[serde(rename = "configMapRef", skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<KeyRef>,
 }
+
+/// Bytes of a bootstrap's code.
+pub const BOOTSTRAP_BYTES_MAX: usize = 262_144;
 
 /// The session that another one is forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -200,6 +240,24 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 63)))]
     pub checkpoint: Option<String>,
+}
+
+/// A tool that clients of a session make: its calls wait for one that is connected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientTool {
+    /// Name: `callTool("NAME", …)`. It goes before a ToolBroker's tool of the same name.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64)))]
+    pub name: String,
+    /// What it does, for people and models.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 4096)))]
+    pub description: String,
+    /// JSON Schema of the arguments, for people and models; the client checks them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::json_schema"))]
+    pub input: Option<serde_json::Value>,
 }
 
 /// The most automatic checkpoints that a session may keep.

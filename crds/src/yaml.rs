@@ -3,18 +3,18 @@
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
-use crate::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
+use crate::{approval::ToolApproval, broker::ToolBroker, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 
 /// First line of every generated file.
 const HEADER: &str =
     "# Generated from the types in crds/src: `UPDATE=1 cargo test -p dormouse-crds` or `cargo xtask generate`. Do not edit.\n";
 
-/// Every CustomResourceDefinition: file name and content. The same files lie in `crds/yaml` and in `charts/dormouse/crds`.
+/// Every CustomResourceDefinition: file name and content. The same files lie in `crds/yaml` and in `charts/dormouse/files/crds`.
 ///
 /// # Errors
 /// If a definition cannot be written as YAML, which the drift test would have shown.
 pub fn yaml() -> Result<Vec<(String, String)>, yaml_serde::Error> {
-    [KernelSession::crd(), KernelPool::crd(), ToolBroker::crd()]
+    [KernelSession::crd(), KernelPool::crd(), ToolBroker::crd(), ToolApproval::crd(), KernelQuota::crd()]
         .into_iter()
         .map(|crd| {
             let mut value = yaml_serde::to_value(&crd).and_then(yaml_serde::from_value::<Value>)?;

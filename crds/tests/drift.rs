@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-const FOLDERS: [&str; 2] = ["yaml", "../charts/dormouse/crds"];
+const FOLDERS: [&str; 2] = ["yaml", "../charts/dormouse/files/crds"];
 
 #[test]
 fn the_committed_crds_are_those_of_the_types() {
@@ -26,7 +26,7 @@ fn the_committed_crds_are_those_of_the_types() {
 #[test]
 fn the_schemas_are_structural_and_show_their_defaults() {
     let all = dormouse_crds::yaml().unwrap();
-    assert_eq!(all.len(), 3);
+    assert_eq!(all.len(), 5);
     for (name, content) in &all {
         assert!(!content.contains("$ref"), "{name} has references");
         assert!(!content.contains("format: uint"), "{name} has formats that Kubernetes does not know");

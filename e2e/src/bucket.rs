@@ -94,8 +94,9 @@ impl Bucket {
     /// When the store refuses.
     pub async fn sessions(&self) -> Result<Vec<String>> {
         let mut keys = self.store.list("").await?;
-        // The audit is the namespace's, and outlives its sessions.
-        keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)) && !key.contains("/audit/"));
+        // Audit, usage and messages are the namespace's, and outlive its sessions.
+        let of_namespace = ["/audit/", "/usage/", "/webhooks/"];
+        keys.retain(|key| !key.ends_with(&format!("/{}", keys::CLUSTERS)) && !of_namespace.iter().any(|folder| key.contains(folder)));
         Ok(keys)
     }
 

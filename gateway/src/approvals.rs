@@ -8,8 +8,8 @@ use std::sync::Arc;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     approval::{Approval, ApprovalList, Decide, Decided, Verdict},
-    broker::{DecideCall, digest},
-    kernel::DecidedCall,
+    broker::{DecideCall, ToolAnswer, digest},
+    kernel::{AnswerCall, DecidedCall},
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -42,6 +42,25 @@ async fn waiting(router: &Router, record: &Arc<Record>) -> Result<ApprovalList, 
     .await?;
     let named = |approval: Approval| Approval { session: record.key.name.clone(), ..approval };
     Ok(ApprovalList { items: found.items.into_iter().map(named).collect() })
+}
+
+/// The calls of a session that wait for one of its clients. Wakes nothing.
+pub async fn for_clients(router: &Router, key: &Key) -> Result<ApprovalList, ApiError> {
+    let record = router.find(key).await?;
+    let call = stored(&record);
+    ask(router, &record, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_hostcalls(&pod, call).await }
+    })
+    .await
+}
+
+/// Delivers what a client says of a call that waits for one; returns when that is stored.
+pub async fn answer(router: &Router, key: &Key, call: u64, answer: &ToolAnswer) -> Result<(), ApiError> {
+    let sent = router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
+        router.kernels().answer(&pod, &AnswerCall { assignment, call, answer: answer.clone() }).await
+    });
+    sent.await.map(drop)
 }
 
 /// Those of the sessions of a namespace that `visible` lets through, of [`SESSIONS_MAX`] sessions at most.
@@ -104,7 +123,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
 }
 
 /// Lets the session ask its broker again.
-async fn tell(router: &Router, key: &Key, call: u64) -> bool {
+pub(crate) async fn tell(router: &Router, key: &Key, call: u64) -> bool {
     let sent = router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
         router.kernels().decided(&pod, &DecidedCall { assignment, call }).await
     });
@@ -117,12 +136,12 @@ async fn tell(router: &Router, key: &Key, call: u64) -> bool {
     }
 }
 
-fn unheard(broker: &str, error: KernelError) -> ApiError {
+pub(crate) fn unheard(broker: &str, error: KernelError) -> ApiError {
     match error {
         KernelError::Refused(refusal) => refusal,
         error => {
-            tracing::info!(broker, %error, "a broker did not take a decision");
-            let message = format!("ToolBroker {broker} does not answer: send the decision again, with its idempotencyKey");
+            tracing::info!(broker, %error, "a broker does not answer");
+            let message = format!("ToolBroker {broker} does not answer: send it again; a decision with its idempotencyKey");
             ApiError::new(ErrorCode::StorageUnavailable, message)
         }
     }

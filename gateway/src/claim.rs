@@ -21,7 +21,9 @@ use crate::{
     directory::{KernelPod, Key},
     journey::{Asleep, Journey},
     kernels::KernelError,
+    lifetimes::refuse_expired,
     metrics::Source,
+    quota::admit_wake,
     router::{Place, Route, Router},
     single_flight::Flight,
 };
@@ -75,6 +77,8 @@ impl Router {
     where
         F: Future<Output = Result<T, KernelError>>,
     {
+        refuse_expired(self, key).await?;
+        admit_wake(self, key).await?;
         loop {
             let (route, called) = match self.find_place(key, journey).await? {
                 Place::Found(route) => {

@@ -6,14 +6,15 @@ use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
-    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, RestoreCall},
+    kernel::{CheckpointCall, DifferenceCall, JournalCall, MigrateCall, ResetCall, RestoreCall},
     session::{CreateSession, Session},
 };
 
 use crate::{
     directory::{KernelPod, Key, Record},
-    journey::{Asleep, means_elsewhere},
+    journey::{Asleep, Journey, means_elsewhere},
     kernels::{KernelError, stored},
+    lifetimes::refuse_expired,
     metrics::Source as Origin,
     router::Router,
     service::{self, Created, Existing},
@@ -72,9 +73,28 @@ pub async fn checkpoint(router: &Router, key: &Key, label: &str, operation: &str
 /// Takes a session back to a checkpoint; answers when it is so. The pod knows by `operation` what it has done: a cell that was answered after the
 /// session had gone back is not set aside by another sending.
 pub async fn restore(router: &Router, key: &Key, checkpoint: &str, operation: &str) -> Result<Session, ApiError> {
+    refuse_expired(router, key).await?;
     let sent = router.send(key, Asleep::Refuse, Origin::Request, |pod, assignment| async move {
         let call = RestoreCall { assignment, checkpoint: checkpoint.to_owned(), operation: Some(operation.to_owned()) };
         router.kernels().restore(&pod, &call).await
+    });
+    let (report, route) = sent.await?;
+    Ok(service::reported(router, &route.record, &report))
+}
+
+/// Empties a session; answers when it is so. A cell that runs is interrupted first: it would hold the session up.
+pub async fn reset(router: &Router, key: &Key, operation: &str) -> Result<Session, ApiError> {
+    refuse_expired(router, key).await?;
+    let record = router.find(key).await?;
+    if let Some(route) = router.placed(&record, 0)
+        && let Err(error) = router.kernels().interrupt(&route.pod, &route.assignment()).await
+    {
+        // One that cannot be woken to be interrupted runs nothing.
+        tracing::debug!(session = %key, %error, "a session is reset without an interrupt");
+    }
+    let mut journey = Journey { anew: true, ..Journey::new(Asleep::Refuse, Origin::Request) };
+    let sent = router.send_on(&mut journey, key, |pod, assignment| async move {
+        router.kernels().reset(&pod, &ResetCall { assignment, operation: Some(operation.to_owned()) }).await
     });
     let (report, route) = sent.await?;
     Ok(service::reported(router, &route.record, &report))

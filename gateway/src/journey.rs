@@ -30,6 +30,8 @@ pub struct Journey {
     pub(crate) placing_until: Instant,
     /// Whether places were looked for since it was last sent.
     pub(crate) looked: bool,
+    /// Whether its session is to begin as a new one does.
+    pub(crate) anew: bool,
 }
 
 impl Journey {
@@ -43,7 +45,7 @@ impl Journey {
     #[must_use]
     pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
         let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + patience, looked: false }
+        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + patience, looked: false, anew: false }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use dormouse_crds::session::Placement;
+use dormouse_lifecycle::usage::Sheet;
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     approval::ApprovalList,
@@ -14,8 +15,9 @@ use dormouse_protocol::{
     file::{FileCall, FileEntry, FileList},
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
-        Anchor, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall,
-        PodInfo, ReportLine, RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
+        Anchor, AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall,
+        LiveUsage, MigrateCall, PodInfo, ReportLine, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall,
+        StoredStatus, StoredUsage, UsageCall, WaitingCall,
     },
     run::{Run, RunList},
 };
@@ -28,7 +30,7 @@ use reqwest::{
     Method, RequestBuilder, Response,
     header::{ACCEPT, HeaderValue},
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     claim::{Unwritten, send_with},
@@ -192,17 +194,38 @@ impl Kernels {
 
     /// Tells a broker what somebody decided about a call that waits.
     pub async fn decide(&self, broker: &str, call: &DecideCall) -> Result<(), KernelError> {
-        let Some(address) = self.brokers.of(&call.namespace, broker) else {
+        self.ask_broker(&call.namespace, broker, "/v1/decide", call).await
+    }
+
+    /// Asks a broker of a namespace something.
+    pub async fn ask_broker<A: DeserializeOwned>(
+        &self,
+        namespace: &str,
+        broker: &str,
+        path: &str,
+        call: &impl Serialize,
+    ) -> Result<A, KernelError> {
+        let Some(address) = self.brokers.of(namespace, broker) else {
             return Err(KernelError::Refused(ApiError::new(ErrorCode::ToolNotFound, format!("there is no ToolBroker {broker}"))));
         };
-        let peer = Identity::new(Process::Broker, call.namespace.clone(), broker);
-        let request = self.client.request(Method::POST, &peer, &address, "/v1/decide").timeout(ORDER_TIMEOUT).json(call);
+        let peer = Identity::new(Process::Broker, namespace, broker);
+        let request = self.client.request(Method::POST, &peer, &address, path).timeout(ORDER_TIMEOUT).json(call);
         json(self.client.send(request).await?).await
     }
 
     /// Lets a session ask its broker again for a call that waits.
     pub async fn decided(&self, pod: &KernelPod, call: &DecidedCall) -> Result<(), KernelError> {
         json(self.client.send(self.order(pod, "/v1/decided", call)).await?).await
+    }
+
+    /// Delivers what a client of a session says of a call that waits for one.
+    pub async fn answer(&self, pod: &KernelPod, call: &AnswerCall) -> Result<(), KernelError> {
+        json(self.client.send(self.order(pod, "/v1/answer", call)).await?).await
+    }
+
+    /// The calls of a session that wait for a client, as stored.
+    pub async fn stored_hostcalls(&self, pod: &KernelPod, call: &StoredCall) -> Result<ApprovalList, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/stored/hostcalls", call)).await?).await
     }
 
     /// The calls of a session that wait for a person, as stored. Any pod of its namespace can tell.
@@ -213,6 +236,17 @@ impl Kernels {
     /// What the pod is, and how much fits.
     pub async fn info(&self, pod: &KernelPod) -> Result<PodInfo, KernelError> {
         json(self.client.send(self.request(pod, Method::GET, "/v1/info").timeout(INFO_TIMEOUT)).await?).await
+    }
+
+    /// How a session is at this moment.
+    pub async fn session(&self, pod: &KernelPod, call: &SessionCall) -> Result<SessionReport, KernelError> {
+        json(self.client.send(self.request(pod, Method::POST, "/v1/session").timeout(INFO_TIMEOUT).json(call)).await?).await
+    }
+
+    /// Lets the pod report that a session waits for a slot.
+    pub async fn waiting(&self, pod: &KernelPod, call: &WaitingCall) -> Result<(), KernelError> {
+        let request = self.request(pod, Method::POST, "/v1/waiting").timeout(INFO_TIMEOUT).json(call);
+        checked(self.client.send(request).await?).await.map(drop)
     }
 
     /// Runs a cell.
@@ -278,6 +312,11 @@ impl Kernels {
         json(self.client.send(self.order(pod, "/v1/restore", call)).await?).await
     }
 
+    /// Empties the session; answers once that is stored.
+    pub async fn reset(&self, pod: &KernelPod, call: &ResetCall) -> Result<SessionReport, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/reset", call)).await?).await
+    }
+
     /// Moves the session to the pod's current engine. As long as it takes to run all of its cells again.
     pub async fn migrate(&self, pod: &KernelPod, call: &MigrateCall) -> Result<Migration, KernelError> {
         json(self.client.send(self.request(pod, Method::POST, "/v1/migrate").json(call)).await?).await
@@ -333,6 +372,16 @@ impl Kernels {
     /// What status should say of a session whose process is gone. For the operator, and whoever stands in for it.
     pub async fn stored_status(&self, pod: &KernelPod, call: &StoredCall) -> Result<StoredStatus, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/status", call)).await?).await
+    }
+
+    /// What a process saw used and has not stored yet.
+    pub async fn live_usage(&self, pod: &KernelPod, call: &UsageCall) -> Result<LiveUsage<Sheet>, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/usage/live", call)).await?).await
+    }
+
+    /// What all processes of a pool's store have stored of what was used. Any pod of the pool can tell.
+    pub async fn stored_usage(&self, pod: &KernelPod, call: &UsageCall) -> Result<StoredUsage<Sheet>, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/usage/stored", call)).await?).await
     }
 
     /// Ends the running cell.

@@ -21,19 +21,25 @@ use tokio_util::sync::CancellationToken;
 pub mod access;
 pub mod approvals;
 pub mod auth;
+mod bootstrap;
 mod claim;
 pub mod desires;
 pub mod directory;
 mod doors;
 pub mod files;
 pub mod history;
+pub mod jobs;
 pub mod journey;
 pub mod kernels;
+mod lifetimes;
 mod local;
 mod metrics;
+#[cfg(feature = "kubernetes")]
+pub mod objects;
 pub mod origins;
 mod placement;
 mod problem;
+mod quota;
 pub mod router;
 pub mod routes;
 #[cfg(feature = "kubernetes")]
@@ -43,6 +49,8 @@ pub mod service;
 mod single_flight;
 pub mod state;
 pub mod stream;
+pub mod usage;
+pub mod webhooks;
 
 pub use auth::Authenticator;
 pub use directory::Directory;
@@ -169,6 +177,12 @@ impl Gateway {
             sockets: doors::ws::Sockets::default(),
         };
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
+    }
+
+    /// The way to sessions.
+    #[must_use]
+    pub fn router(&self) -> &router::Router {
+        &self.router
     }
 
     /// Does the wakes that nobody asked for, until `shutdown`.

@@ -1,5 +1,6 @@
 //! What the gateway counts. Label values come from the enums here and from the route table.
 
+use dormouse_control::wakes::Cause;
 use dormouse_service::Metrics;
 use prometheus::{HistogramVec, IntCounterVec};
 
@@ -16,6 +17,19 @@ pub enum Source {
     Timer,
     /// A spec that changed.
     Spec,
+    /// `spec.ttl`.
+    Expiry,
+}
+
+impl From<Cause> for Source {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::FirstStart => Self::FirstStart,
+            Cause::Mode => Self::Mode,
+            Cause::Timer => Self::Timer,
+            Cause::Spec => Self::Spec,
+        }
+    }
 }
 
 impl Source {
@@ -28,6 +42,7 @@ impl Source {
             Self::Mode => "mode",
             Self::Timer => "timer",
             Self::Spec => "spec",
+            Self::Expiry => "expiry",
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
     problem::{chain, of_directory},
+    quota::Quotas,
     single_flight::{Flight, SingleFlight},
 };
 
@@ -27,6 +28,9 @@ use crate::{
 pub const FINALIZER_TIMEOUT: Duration = Duration::from_secs(30);
 /// While nothing changes in the directory, pods are asked again this often: a slot that becomes free is no change there.
 pub const ROOM_POLL: Duration = Duration::from_millis(300);
+
+/// How often it is told that a session waits for a slot. The operator believes it for longer.
+const WAITING_TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// The way to sessions. Clones share everything.
 #[derive(Clone)]
@@ -38,6 +42,7 @@ pub struct Router {
     metrics: GatewayMetrics,
     clock: Clock,
     ids: Ids,
+    quotas: Quotas,
 }
 
 /// A session and the process that should have it.
@@ -50,6 +55,8 @@ pub struct Route {
     pub pod: KernelPod,
     /// The session that it is forked from, if that exists.
     pub source: Option<Arc<Record>>,
+    /// The code of its `spec.bootstrap.configMapRef`, where that is still to run.
+    pub bootstrap: Option<String>,
 }
 
 impl Route {
@@ -57,7 +64,12 @@ impl Route {
     #[must_use]
     pub fn assignment(&self) -> Assignment {
         let source = self.source.as_deref();
+        let mut spec = self.record.spec.clone();
+        if let (Some(bootstrap), Some(code)) = (&mut spec.bootstrap, &self.bootstrap) {
+            bootstrap.code.clone_from(code);
+        }
         Assignment {
+            spec,
             source_uid: source.map(|source| source.uid.clone()),
             source_anchor: source.and_then(anchor),
             ..assignment(&self.record, &self.placement)
@@ -77,7 +89,16 @@ impl Router {
     /// A router over `directory` and `kernels`.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>, kernels: Kernels, metrics: GatewayMetrics) -> Self {
-        Self { directory, kernels, loads: Arc::default(), flights: Arc::default(), metrics, clock: Clock::system(), ids: Ids::random() }
+        Self {
+            directory,
+            kernels,
+            loads: Arc::default(),
+            flights: Arc::default(),
+            metrics,
+            clock: Clock::system(),
+            ids: Ids::random(),
+            quotas: Quotas::default(),
+        }
     }
 
     /// The same with other names for what clients left unnamed.
@@ -101,6 +122,11 @@ impl Router {
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// What is known of quotas.
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// The directory.
@@ -207,13 +233,15 @@ impl Router {
     pub(crate) async fn find_place(&self, key: &Key, journey: &mut Journey) -> Result<Place, ApiError> {
         let record = self.find_same(key, journey).await?;
         admit(&record, journey.asleep)?;
-        if let Some(route) = self.placed(&record, journey.attempts.lost_epoch()) {
+        if let Some(mut route) = self.placed(&record, journey.attempts.lost_epoch()) {
             journey.looked = false;
+            self.find_bootstrap(&mut route, journey).await?;
             return Ok(Place::Found(route));
         }
         let flight = self.flights.enter(record.uid.clone()).await;
         let mut changes = self.directory.changes();
         let mut finalizer_until = None;
+        let mut told_at: Option<Instant> = None;
         loop {
             let record = self.find_same(key, journey).await?;
             admit(&record, journey.asleep)?;
@@ -222,8 +250,9 @@ impl Router {
                 changed(&mut changes, until, || not_adopted(key)).await?;
                 continue;
             }
-            if let Some(route) = self.placed(&record, journey.attempts.lost_epoch()) {
+            if let Some(mut route) = self.placed(&record, journey.attempts.lost_epoch()) {
                 journey.looked = false;
+                self.find_bootstrap(&mut route, journey).await?;
                 return Ok(Place::Found(route));
             }
             if journey.looked && Instant::now() >= journey.placing_until {
@@ -232,8 +261,17 @@ impl Router {
             journey.looked = true;
             let next = self.loads.next(&self.directory, &self.kernels, &record, journey.attempts.lost_epoch()).await;
             match next.and_then(|placement| self.route(&record, placement)) {
-                Some(route) => return Ok(Place::Free(route, flight)),
-                None => changed(&mut changes, journey.placing_until, || no_room(&record)).await?,
+                Some(mut route) => {
+                    self.find_bootstrap(&mut route, journey).await?;
+                    return Ok(Place::Free(route, flight));
+                }
+                None => {
+                    if told_at.is_none_or(|told_at| told_at.elapsed() >= WAITING_TOLD_EVERY) {
+                        self.loads.tell_waiting(&self.directory, &self.kernels, &record).await;
+                        told_at = Some(Instant::now());
+                    }
+                    changed(&mut changes, journey.placing_until, || no_room(&record)).await?;
+                }
             }
         }
     }
@@ -281,7 +319,7 @@ impl Router {
         let pod = self.directory.pod(&record.key.namespace, &placement)?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
         let source = source.filter(|source| !source.deleting);
-        Some(Route { record: Arc::clone(record), placement, pod, source })
+        Some(Route { record: Arc::clone(record), placement, pod, source, bootstrap: None })
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
@@ -324,8 +362,10 @@ fn admit(record: &Record, asleep: Asleep) -> Result<(), ApiError> {
 
 fn no_room(record: &Record) -> ApiError {
     let message = format!(
-        "no kernel pod of pool `{}` in namespace `{}` has a free slot: try later, or raise the KernelPool's maxPods or slotsPerPod",
-        record.spec.pool, record.key.namespace
+        "no kernel pod of pool `{pool}` in namespace `{}` has a free slot yet. The pool grows up to its maxPods: send the request again; \
+         if it stays so, `kubectl describe kernelpool {pool}` says why",
+        record.key.namespace,
+        pool = record.spec.pool,
     );
     ApiError::new(ErrorCode::CapacityExhausted, message)
 }

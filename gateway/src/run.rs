@@ -16,11 +16,14 @@ use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator},
     directory::kubernetes::KubernetesDirectory,
+    objects::ApprovalObjects,
     origins::Origins,
 };
 
 /// How often readiness is looked at while something is missing, and how often a missing certificate.
 const READY_POLL: Duration = Duration::from_millis(250);
+/// How long a check may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Least time between becoming unready and closing the listener, so that the Service has stopped sending.
 const LEAVE_PAUSE: Duration = Duration::from_secs(2);
 
@@ -46,6 +49,12 @@ pub struct Args {
     /// Origins of web pages that may call, such as https://app.example; several with commas between them. None by default.
     #[arg(long, env = "DORMOUSE_ALLOWED_ORIGINS", value_name = "ORIGINS", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
+    /// Only ask whether the gateway at this URL answers, and end: 0 if it does.
+    #[arg(long, value_name = "URL")]
+    pub check: Option<String>,
+    /// File with the authority of that gateway's certificate, where it is no public one.
+    #[arg(long, value_name = "FILE", requires = "check")]
+    pub check_ca: Option<PathBuf>,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -56,6 +65,9 @@ pub struct Args {
 
 /// Runs until `shutdown`.
 pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if let Some(url) = &args.check {
+        return check(url, args.check_ca.as_deref()).await;
+    }
     let readiness = Readiness::new();
     let (caches, tls_gate) = (readiness.gate("caches"), readiness.gate("tls"));
     let registry = dormouse_service::Metrics::new();
@@ -67,6 +79,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     // What the watch serves must outlive the requests that are under way at the end.
     let watching = CancellationToken::new();
     let directory = KubernetesDirectory::start(client.clone(), &watching);
+    let objects_client = client.clone();
     let kernels = Kernels::new(PeerClient::new(tls)?);
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
@@ -80,6 +93,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         let certificate = DoorCertificate::load(folder).with_context(|| format!("--door-tls-dir {}", folder.display()))?;
         gateway = gateway.with_certificate(certificate);
     }
+    let watched = Arc::clone(&directory) as Arc<dyn Directory>;
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     tokio::spawn(shutdown.clone().run_until_cancelled_owned(async move {
         loop {
@@ -90,6 +104,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
             tokio::time::sleep(READY_POLL).await;
         }
     }));
+    let objects = ApprovalObjects::new(objects_client, Arc::clone(&watched), Arc::new(gateway.router().clone()));
+    tokio::spawn(watching.clone().run_until_cancelled_owned(objects.run()));
     tracing::info!(address = %args.listen, "serving");
     let closing = CancellationToken::new();
     tokio::spawn({
@@ -115,4 +131,23 @@ async fn wait_for_tls(args: &TlsArgs, gate: &dormouse_service::Gate, shutdown: &
         }
         shutdown.run_until_cancelled(tokio::time::sleep(READY_POLL)).await?;
     }
+}
+
+/// Whether the gateway at `url` answers, as a client meets it.
+///
+/// # Errors
+/// It does not.
+pub async fn check(url: &str, ca: Option<&std::path::Path>) -> anyhow::Result<()> {
+    let mut client = reqwest::Client::builder().timeout(CHECK_TIMEOUT);
+    if let Some(file) = ca {
+        let pem = std::fs::read(file).with_context(|| format!("--check-ca {}", file.display()))?;
+        client =
+            client.tls_certs_only(reqwest::Certificate::from_pem_bundle(&pem).with_context(|| format!("--check-ca {}", file.display()))?);
+    }
+    let url = format!("{}/openapi.json", url.trim_end_matches('/'));
+    let answer = client.build()?.get(&url).send().await.with_context(|| format!("{url} does not answer"))?;
+    let status = answer.status();
+    anyhow::ensure!(status.is_success(), "{url} answers {status}");
+    tracing::info!(url, "the gateway answers");
+    Ok(())
 }

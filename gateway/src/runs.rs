@@ -10,7 +10,7 @@ use dormouse_protocol::{
 };
 use tokio::time::Instant;
 
-use crate::{directory::Key, history::ask, journey::Asleep, kernels::stored, metrics::Source, router::Router};
+use crate::{directory::Key, history::ask, journey::Asleep, kernels::stored, lifetimes::refuse_expired, metrics::Source, router::Router};
 
 /// Runs on a page of a list, unless the client says otherwise, and at most.
 pub const PAGE_MAX: usize = 64;
@@ -19,6 +19,7 @@ const STORED_POLL: Duration = Duration::from_secs(1);
 
 /// Accepts a cell as a run; answers once it is committed that it will be run. The cell's idempotency key names it.
 pub async fn accept(router: &Router, key: &Key, eval: &EvalRequest, request_id: &str) -> Result<Run, ApiError> {
+    refuse_expired(router, key).await?;
     let sent = router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
         let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.to_owned() };
         router.kernels().accept_run(&pod, &call).await

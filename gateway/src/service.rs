@@ -5,16 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, KernelSessionSpec};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    kernel::SessionReport,
+    kernel::{SessionCall, SessionReport},
     session::{CreateSession, Session, SessionList},
 };
 
 use crate::{
-    directory::{DirectoryError, Key, NewSession, Record, SessionPatch, merge_patch, selects},
+    directory::{DirectoryError, Key, NewSession, Record, Selector, SessionPatch, merge_patch},
     journey::{Asleep, Journey},
     kernels::KernelError,
     metrics::Source,
     problem::of_directory,
+    quota,
     router::Router,
     state::{view, view_with},
 };
@@ -52,6 +53,11 @@ pub enum Created {
 pub async fn create(router: &Router, namespace: &str, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
     check_name(namespace, "namespace")?;
     check_spec(&body.spec)?;
+    quota::admit_session(router, namespace).or_else(|error| match &body.name {
+        // One that exists is answered, or refused for that.
+        Some(name) if router.directory().get(&Key::new(namespace, name.clone())).is_some() => Ok(()),
+        _ => Err(error),
+    })?;
     let named = body.name.is_some();
     if let Some(name) = &body.name {
         check_name(name, "name")?;
@@ -86,20 +92,32 @@ fn made_or_not(error: ApiError, key: &Key) -> ApiError {
     ApiError::new(ErrorCode::OutcomeUnknown, message).with_detail("name", key.name.clone())
 }
 
-/// Reads a session.
+/// Reads a session: as its process has it, where that answers. What status says of a session that is merely busy is behind.
 pub async fn get(router: &Router, key: &Key) -> Result<Session, ApiError> {
-    router.find(key).await.map(|record| view(&record))
+    let record = router.find(key).await?;
+    let Some(route) = router.placed(&record, 0) else { return Ok(view(&record)) };
+    let call = SessionCall { uid: record.uid.clone(), epoch: route.placement.epoch, boot: route.placement.boot.clone() };
+    Ok(match router.kernels().session(&route.pod, &call).await {
+        Ok(report) => reported(router, &record, &report),
+        Err(error) => {
+            tracing::debug!(session = %key, %error, "the pod does not tell how the session is; status does");
+            view(&record)
+        }
+    })
 }
 
 /// A page of the sessions of a namespace, in order of their names.
 pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Option<&str>, selector: &str) -> Result<SessionList, ApiError> {
     let limit = limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
     let after = after.map(read_token).transpose()?;
+    let selector = Selector::parse(selector).map_err(|error| {
+        ApiError::new(ErrorCode::InvalidRequest, format!("labelSelector: {error}")).with_detail("path", "labelSelector")
+    })?;
     let records = router.directory().list(Some(namespace));
     let mut fitting = records
         .iter()
         .filter(|record| !record.deleting && after.as_deref().is_none_or(|after| record.key.name.as_str() > after))
-        .filter(|record| selects(selector, &record.labels));
+        .filter(|record| selector.fits(&record.labels));
     let (mut items, mut bytes) = (Vec::new(), 0);
     while items.len() < limit
         && bytes < PAGE_BYTES_MAX
@@ -217,7 +235,7 @@ fn json_bytes(value: &impl serde::Serialize) -> usize {
 }
 
 pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {
-    view_with(record, report, &router.clock().now().to_string())
+    view_with(record, report, router.clock().now())
 }
 
 fn generated_name() -> String {
@@ -259,6 +277,17 @@ fn check_spec(spec: &KernelSessionSpec) -> Result<(), ApiError> {
         let details = serde_json::json!({ "path": "spec.checkpoints.keep" });
         let message = format!("spec.checkpoints.keep: write 0 to {CHECKPOINTS_KEEP_MAX}");
         return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(details));
+    }
+    let refuse =
+        |path: &str, message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, format!("{path}: {message}")).with_detail("path", path));
+    if let Some(bootstrap) = &spec.bootstrap
+        && (bootstrap.code.is_empty() == bootstrap.config_map_ref.is_none()
+            || bootstrap.config_map_ref.as_ref().is_some_and(|reference| reference.key.is_none()))
+    {
+        return refuse("spec.bootstrap", "write either code, or configMapRef: {name: …, key: …}");
+    }
+    if spec.ttl.retained_seconds > 0 && spec.ttl.active_seconds == 0 {
+        return refuse("spec.ttl", "retainedSeconds counts from the end of activeSeconds: write both, or neither");
     }
     if let Some(source) = &spec.source {
         check_name(&source.session, "spec.source.session")?;

@@ -4,15 +4,26 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
-use dormouse_crds::session::{KernelSessionSpec, Placement, Source};
+use dormouse_crds::{
+    quota::KernelQuotaSpec,
+    session::{KernelSessionSpec, Placement, Source},
+};
 use dormouse_gateway::{
     Directory,
     auth::{Access, AuthError, Authenticator as _, Caller, Part, Verb, kubernetes::KubernetesAuthenticator},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
+    objects::{ApprovalObjects, Approvals},
 };
-use dormouse_testkit::{apiserver::ApiServer, soak};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    approval::{Approval, ApprovalList, Decide, Decided, Verdict},
+};
+use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
 use support::until;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +52,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     let kubeconfig = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
     let client = kube::Client::try_from(config).unwrap();
+    let kube_client = client.clone();
     let shutdown = CancellationToken::new();
     let directory = KubernetesDirectory::start(client.clone(), &shutdown);
     until(&*directory, "the caches are full", || directory.pending().is_empty()).await;
@@ -50,9 +62,11 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
+    quotas_and_config_maps_are_read(&server, &directory).await;
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
+    kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
     shutdown.cancel();
 }
 
@@ -71,6 +85,41 @@ async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
     directory.delete(&key).await.unwrap();
     assert!(directory.get(&key).unwrap().deleting);
     assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
+}
+
+async fn quotas_and_config_maps_are_read(server: &ApiServer, directory: &KubernetesDirectory) {
+    server.kubectl(&["create", "configmap", "boot", "-n", "team", "--from-literal=main.ts=let n = 1"]).unwrap();
+    assert_eq!(directory.config("team", "boot", "main.ts").await.unwrap().as_deref(), Some("let n = 1"));
+    assert_eq!(directory.config("team", "boot", "other").await.unwrap(), None);
+    assert_eq!(directory.config("team", "nothing", "main.ts").await.unwrap(), None);
+
+    let quota = |name: &str, spec: &str| {
+        format!("apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: {name}, namespace: team}}\nspec: {spec}\n")
+    };
+    assert!(apply(server, &quota("none", "{}")).unwrap_err().to_string().contains("limits something"));
+    apply(server, &quota("one", "{sessions: 5, evalsPerSecond: 9}")).unwrap();
+    apply(server, &quota("two", "{sessions: 3}")).unwrap();
+    eventually("both quotas are seen", async || directory.limits("team").sessions == Some(3)).await;
+    assert_eq!((directory.limits("team").evals_per_second, directory.limits("other").sessions), (Some(9), None));
+    let used = KernelQuotaSpec { sessions: Some(3), live_heap_bytes: Some(7), ..KernelQuotaSpec::default() };
+    directory.tell_used("team", used, Some("3 of 3".to_owned())).await.unwrap();
+    let shown = server.kubectl(&["get", "kq", "two", "-n", "team", "-o", "jsonpath={.status}"]).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&status["used"], &status["conditions"][0]["status"]), (&serde_json::json!({"sessions": 3}), &"True".into()), "{status}");
+    server.kubectl(&["delete", "kq", "one", "two", "-n", "team"]).unwrap();
+    eventually("they are gone", async || directory.limits("team") == KernelQuotaSpec::default()).await;
+
+    let session = |spec: &str| {
+        format!("apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: ruled, namespace: team}}\nspec: {spec}\n")
+    };
+    for (spec, said) in [
+        ("{bootstrap: {code: '1', configMapRef: {name: boot, key: main.ts}}}", "write either code"),
+        ("{bootstrap: {configMapRef: {name: boot}}}", "needs a key"),
+        ("{ttl: {retainedSeconds: 5}}", "counts from the end of activeSeconds"),
+    ] {
+        assert!(apply(server, &session(spec)).unwrap_err().to_string().contains(said), "{spec}");
+    }
+    apply(server, &session("{bootstrap: {configMapRef: {name: boot, key: main.ts}}, ttl: {activeSeconds: 5}}")).unwrap();
 }
 
 async fn what_a_session_begins_as_never_changes(directory: &dyn Directory) {
@@ -251,4 +300,88 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     server
         .kubectl(&["patch", "kernelsession", "mine", "-n", "team", "--type=merge", "--as=maker", "-p", "{\"spec\":{\"idleSeconds\":9}}"])
         .unwrap();
+}
+
+/// A session with calls that wait, and what was decided about them.
+#[derive(Default)]
+struct Waiting {
+    calls: Mutex<Vec<Approval>>,
+    decided: Mutex<Vec<(String, Verdict, String)>>,
+}
+
+#[async_trait::async_trait]
+impl Approvals for Waiting {
+    async fn waiting(&self, _: &Key) -> Result<ApprovalList, ApiError> {
+        Ok(ApprovalList { items: self.calls.lock().unwrap().clone() })
+    }
+
+    async fn decide(&self, _: &Key, id: &str, body: Decide, _: &str, decision: String) -> Result<Decided, ApiError> {
+        let mut decided = self.decided.lock().unwrap();
+        if !decided.iter().any(|(_, _, known)| *known == decision) {
+            decided.push((id.to_owned(), body.decision, decision));
+        }
+        match id {
+            "a_8" => Err(ApiError::new(ErrorCode::ApprovalUsed, "somebody was first")),
+            _ => Ok(Decided { id: id.to_owned(), decision: body.decision, told: true }),
+        }
+    }
+}
+
+fn approval(call: u64) -> Approval {
+    Approval {
+        id: format!("a_{call}"),
+        session: "asks".into(),
+        tool_name: "pay".into(),
+        args: serde_json::json!({ "to": "a", "amount": [1, { "of": 2 }] }),
+        call_id: call.to_string(),
+        created_at: "2030-01-01T00:00:00Z".into(),
+        expires_at: "2030-01-08T00:00:00Z".into(),
+        editable: false,
+    }
+}
+
+async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: kube::Client, directory: &Arc<KubernetesDirectory>) {
+    let (key, waiting) = (Key::new("team", "asks"), Arc::new(Waiting::default()));
+    directory.create(new(&key)).await.unwrap();
+    let say = |pending: u32, sequence: u32| {
+        let snapshot = format!(r#"{{"epoch":1,"sequence":{sequence},"bytes":1,"engineDigest":"d","time":"2030-01-01T00:00:00Z"}}"#);
+        let status = format!(r#"{{"status":{{"pendingApprovals":{pending},"snapshot":{snapshot}}}}}"#);
+        server.kubectl(&["patch", "kernelsession", "-n", "team", "asks", "--subresource=status", "--type=merge", "-p", &status]).unwrap();
+    };
+    let objects =
+        || ApprovalObjects::new(client.clone(), Arc::clone(directory) as Arc<dyn Directory>, Arc::clone(&waiting) as Arc<dyn Approvals>);
+    // Two gateways.
+    let running = [tokio::spawn(objects().run()), tokio::spawn(objects().run())];
+    *waiting.calls.lock().unwrap() = vec![approval(7), approval(8)];
+    say(2, 1);
+    let shown = || server.kubectl(&["get", "ta", "-n", "team", "--no-headers"]).unwrap_or_default();
+    eventually("both calls are shown", async || shown().lines().filter(|line| line.contains("asks") && line.contains("pay")).count() == 2)
+        .await;
+    let args = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.args.amount[1].of}"]).unwrap();
+    assert_eq!(args, "2", "as the call has them");
+
+    let patch = |name: &str, spec: &str| {
+        server.kubectl(&["patch", "ta", "-n", "team", name, "--type=merge", "-p", &format!(r#"{{"spec":{spec}}}"#)])
+    };
+    for wrong in [r#"{"toolName":"other"}"#, r#"{"arguments":{"to":"b"}}"#, r#"{"decision":"perhaps"}"#] {
+        assert!(patch("asks.a-7", wrong).is_err(), "{wrong}");
+    }
+    patch("asks.a-7", r#"{"decision":"approve"}"#).unwrap();
+    patch("asks.a-8", r#"{"decision":"deny","reason":"no"}"#).unwrap();
+    let state = |name: &str| {
+        server.kubectl(&["get", "ta", "-n", "team", name, "-o", "jsonpath={.status.state} {.status.message}"]).unwrap_or_default()
+    };
+    eventually("what came of it is told", async || state("asks.a-7").starts_with("Decided") && state("asks.a-8").starts_with("Refused"))
+        .await;
+    assert!(state("asks.a-8").contains("somebody was first"));
+    let mut decided: Vec<(String, Verdict)> =
+        waiting.decided.lock().unwrap().iter().map(|(id, verdict, _)| (id.clone(), *verdict)).collect();
+    decided.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(decided, [("a_7".to_owned(), Verdict::Approve), ("a_8".to_owned(), Verdict::Deny)], "each once, by whichever gateway");
+    assert!(patch("asks.a-7", r#"{"decision":"deny"}"#).is_err(), "the first decision stands");
+
+    waiting.calls.lock().unwrap().clear();
+    say(0, 2);
+    eventually("what does not wait is not shown", async || !shown().contains("asks")).await;
+    running.iter().for_each(tokio::task::JoinHandle::abort);
 }

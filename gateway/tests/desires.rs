@@ -9,15 +9,15 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use dormouse_control::session::state_of;
 use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_gateway::{
     Directory,
-    desires::{Desire, decide},
+    desires::{Need, decide},
     directory::{
         Key, NewSession, Record,
         folder::{Cleanup, FolderDirectory, StaticPod},
     },
-    state::state_of,
 };
 use dormouse_protocol::{kernel::StoredStatus, session::State};
 use dormouse_testkit::wait::eventually;
@@ -112,13 +112,13 @@ async fn what_slept_when_the_process_was_killed_sleeps_and_its_timers_are_known(
     drop(directory);
     let snapshot = SnapshotStatus { epoch: 1, encrypted: false, sequence: 3, bytes: 1, engine_digest: "e".into(), time: "t".into() };
     let due = "2999-01-01T00:00:00Z";
-    let told = StoredStatus { snapshot: Some(snapshot.clone()), next_wake_time: Some(due.to_owned()), damage: None };
+    let told = StoredStatus { snapshot: Some(snapshot.clone()), next_wake_time: Some(due.to_owned()), ..StoredStatus::default() };
     *next.stored.lock().unwrap() = Some(told);
     let directory = killed(&trust, folder.path(), &next).await;
     let record = directory.get(&key).unwrap();
     assert_eq!((state_of(&record.status), &record.status.snapshot), (State::Hibernated, &Some(snapshot)));
     assert_eq!((&record.status.placement, record.status.last_epoch), (&None, Some(1)));
-    assert_eq!(decide(&record, None, jiff::Timestamp::now()), Desire::At(due.parse().unwrap()), "it is not started anew");
+    assert_eq!(decide(&record, None, jiff::Timestamp::now()), Need::At(due.parse().unwrap()), "it is not started anew");
 }
 
 #[tokio::test]

@@ -90,15 +90,6 @@ async fn a_local_gateway_is_no_web_pages() {
 }
 
 #[tokio::test]
-async fn documented_paths_that_are_not_built_say_so() {
-    let (_folder, client) = client().await;
-    for (method, path) in [("POST", "/v1/namespaces/default/sessions/a/reset"), ("GET", "/v1/namespaces/default/usage")] {
-        let (status, body) = client.json(method, path, json!({})).await;
-        assert_eq!((status, body["error"]["code"].as_str()), (501, Some("NotSupported")), "{method} {path}: {body}");
-    }
-}
-
-#[tokio::test]
 async fn every_error_carries_the_id_of_its_request() {
     let (_folder, client) = client().await;
     for path in ["/v1/namespaces/default/sessions/missing", "/no/such/path", "/v1/namespaces/default/sessions?limit=x"] {

@@ -61,9 +61,13 @@ async fn frames_of_a_websocket_are_answered_under_their_ids() {
     assert_eq!(ask(&mut socket, json!({ "t": "create", "id": 2 })).await["name"], "socket");
     let cell = ask(&mut socket, json!({ "t": "eval", "id": "x", "src": "1" })).await;
     assert_eq!((&cell["t"], &cell["id"], &cell["ok"], &cell["preview"]), (&json!("eval-result"), &json!("x"), &json!(true), &json!("a")));
-    for (frame, code) in [("reset", "NotSupported"), ("hostcall", "NotSupported"), ("nonsense", "InvalidRequest")] {
+    for (frame, code) in [("hostcall", "InvalidRequest"), ("nonsense", "InvalidRequest")] {
         assert_eq!(ask(&mut socket, json!({ "t": frame })).await["error"]["code"], code, "{frame}");
     }
+    assert_eq!(
+        ask(&mut socket, json!({ "t": "reset", "id": 4 })).await,
+        json!({ "t": "reset-result", "id": 4, "ok": true, "state": "Idle" })
+    );
     socket.send(Message::Text("{".into())).await.unwrap();
     assert_eq!(next(&mut socket).await["error"]["code"], "InvalidRequest");
 
@@ -176,7 +180,7 @@ async fn a_kernel_is_a_session_and_its_channels_speak_jupyter() {
     assert_eq!(heard("execute_request", json!({ "code": "1" })).await, told);
     assert_eq!(heard("stdin_request", json!({})).await, ["status", "stdin_reply", "status"]);
     assert!(connect(&client, "/api/kernels/nobody/channels", None).await.is_err());
-    assert_eq!(client.json("POST", &format!("/api/kernels/{id}/restart"), json!({})).await.0, 501);
+    assert_eq!(client.json("POST", &format!("/api/kernels/{id}/restart"), json!({})).await.1["id"], id);
     assert_eq!(client.request("DELETE", &format!("/api/kernels/{id}")).send().await.unwrap().status(), 204);
     assert_eq!(client.get(&format!("{SESSIONS}/book")).await.0, 200, "it sleeps");
     assert_eq!(client.request("DELETE", &format!("/api/kernels/{id}?delete=true")).send().await.unwrap().status(), 204);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use dormouse_crds::pool::Isolation;
 use dormouse_kms::{KeyLocationError, KmsArgs};
 use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_protocol::kernel::KERNEL_PORT;
@@ -11,6 +12,16 @@ use dormouse_service::{AdminArgs, TlsArgs, memory::MemoryArgs};
 use dormouse_store::{DiskCacheOptions, S3Args};
 
 use crate::PodConfig;
+
+/// What sessions of the pod share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum IsolationArg {
+    /// The process.
+    #[default]
+    Shared,
+    /// Nothing.
+    Dedicated,
+}
 
 /// Runs the sessions of one namespace's pool.
 #[derive(Debug, Clone, clap::Parser)]
@@ -43,6 +54,9 @@ pub struct Args {
     /// Bytes of that cache; 0: none.
     #[arg(long, env = "DORMOUSE_DISK_CACHE_BYTES", default_value_t = 0)]
     pub disk_cache_bytes: u64,
+    /// What sessions share: `dedicated` runs one in the pod's life, with one slot and no caches.
+    #[arg(long, env = "DORMOUSE_ISOLATION", value_enum, default_value_t)]
+    pub isolation: IsolationArg,
     /// Where sessions are stored.
     #[command(flatten)]
     pub s3: S3Args,
@@ -80,6 +94,10 @@ impl Args {
             slots: self.slots,
             cache_bytes: self.cache_bytes,
             store_prefix: self.s3.s3_prefix.clone(),
+            isolation: match self.isolation {
+                IsolationArg::Shared => Isolation::Shared,
+                IsolationArg::Dedicated => Isolation::Dedicated,
+            },
         }
     }
 
@@ -95,7 +113,7 @@ impl Args {
     #[must_use]
     pub fn disk_cache(&self) -> Option<DiskCacheOptions> {
         let options = DiskCacheOptions { folder: self.disk_cache_dir.clone(), bytes_max: self.disk_cache_bytes };
-        (self.disk_cache_bytes > 0).then_some(options)
+        (self.disk_cache_bytes > 0 && self.isolation == IsolationArg::Shared).then_some(options)
     }
 }
 

@@ -10,6 +10,7 @@ mod claim;
 mod claimed;
 pub mod config;
 mod contents;
+mod dedicated;
 mod difference;
 pub mod disk;
 mod environment;
@@ -30,8 +31,10 @@ mod slots;
 mod storage;
 mod stored;
 mod tools;
+mod usage;
 
 pub use claim::Claim;
+pub use dormouse_crds::pool::Isolation;
 pub use environment::{Environment, Threads, growth};
 pub use pod::{Pod, PodConfig, PodError, Running};
 pub use tools::{BrokerTools, Tools};

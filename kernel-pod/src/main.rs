@@ -43,6 +43,14 @@ async fn run() -> anyhow::Result<()> {
     let _admin = AdminServer::start(&args.admin, pod.readiness(), pod.metrics()).await.context("listening on --admin-listen")?;
     let listener = TcpListener::bind(args.listen).await.context("listening on --listen")?;
     tracing::info!(pod = args.pod, namespace = args.namespace, pool = args.pool, boot = pod.info().boot, "serving");
+    tokio::spawn({
+        let (pod, shutdown) = (pod.clone(), shutdown.clone());
+        async move {
+            pod.spent().await;
+            tracing::info!("the pod's only session sleeps");
+            shutdown.cancel();
+        }
+    });
     pod.serve(listener, tls, shutdown).await;
     tracing::info!("stopped");
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dormouse_lifecycle::usage::Counts;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::cache::Kept;
@@ -73,7 +74,7 @@ impl CommitOutcome {
 }
 
 /// The pod's metrics.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     live: IntGauge,
     copies_bytes: IntGauge,
@@ -85,6 +86,11 @@ pub(crate) struct Metrics {
     commit_seconds: Histogram,
     lag_seconds: Histogram,
     given_back: IntCounter,
+    used_evals: IntCounter,
+    used_cpu_microseconds: IntCounter,
+    used_tool_calls: IntCounter,
+    used_egress_bytes: IntCounter,
+    used_wakes: IntCounter,
 }
 
 impl Metrics {
@@ -101,8 +107,27 @@ impl Metrics {
             commit_seconds: metrics.latency("kernel_commit_seconds", "Wall-clock time of a commit.")?,
             lag_seconds: metrics
                 .latency("kernel_commit_lag_seconds", "How long a commit's oldest answer was ahead of it; 0 under PerEval.")?,
+            used_evals: metrics.counter("kernel_used_evals_total", "Cells that have ended, as committed: what the usage API counts.")?,
+            used_cpu_microseconds: metrics
+                .counter("kernel_used_cpu_microseconds_total", "Microseconds of cells' running code, as committed.")?,
+            used_tool_calls: metrics.counter("kernel_used_tool_calls_total", "Tool calls and fetches, as committed.")?,
+            used_egress_bytes: metrics.counter("kernel_used_egress_bytes_total", "Bytes that those sent and got, as committed.")?,
+            used_wakes: metrics.counter("kernel_used_wakes_total", "Sleeping sessions that were woken.")?,
             given_back: metrics.counter("kernel_pages_given_back_total", "Pages that live sessions at rest gave back to the system.")?,
         })
+    }
+
+    /// What a commit says that its session has used since the one before.
+    pub(crate) fn used(&self, counts: &Counts) {
+        self.used_evals.inc_by(counts.evals);
+        self.used_cpu_microseconds.inc_by(counts.cpu_us);
+        self.used_tool_calls.inc_by(counts.tool_calls);
+        self.used_egress_bytes.inc_by(counts.egress_bytes);
+    }
+
+    /// A sleeping session was woken.
+    pub(crate) fn used_wake(&self) {
+        self.used_wakes.inc();
     }
 
     /// How many sessions are live.

@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dormouse_crds::pool::Isolation;
 use dormouse_engine::Engines;
 use dormouse_protocol::eval::EvalResult;
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, CheckpointCall, EvalCall, PodInfo, ReportLine, RestoreCall, SessionReport};
+use dormouse_protocol::kernel::{
+    Assignment, CheckpointCall, EvalCall, PodInfo, ReportLine, ResetCall, RestoreCall, SessionCall, SessionReport, WaitingCall,
+};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::Seal;
 use dormouse_service::Readiness;
@@ -24,6 +27,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::cache::Cache;
 use crate::claim::Claim;
+use crate::dedicated::Only;
 use crate::difference::Differences;
 use crate::environment::{Environment, Threads};
 use crate::metrics::Metrics;
@@ -34,6 +38,7 @@ use crate::session::{Handle, Host, Message, Reply, Supervisor, Undelivered, gone
 use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::tools::Tools;
+use crate::usage::Meter;
 
 /// Times that a message is sent again because the session's task had just ended.
 const SEND_ATTEMPTS_MAX: u32 = 3;
@@ -62,6 +67,8 @@ pub struct PodConfig {
     pub cache_bytes: u64,
     /// Before every key in the store: empty, or ending in `/`.
     pub store_prefix: String,
+    /// What its sessions share. A dedicated pod has one slot and keeps no copies, whatever is said of those.
+    pub isolation: Isolation,
 }
 
 /// A kernel pod. Clones are the same pod.
@@ -144,8 +151,11 @@ impl Pod {
         let readiness = Readiness::new();
         let prefix = dormouse_lifecycle::keys::tenant_prefix(&config.store_prefix, &config.namespace);
         let storage = Storage::start(store, seal, prefix, readiness.gate("storage"));
+        let dedicated = config.isolation == Isolation::Dedicated;
+        let (boot, metrics) = (environment.ids.next().to_string(), Metrics::new(&observed)?);
+        let meter = Meter::new(boot.clone(), config.store_prefix.clone(), config.namespace.clone(), environment.clock, metrics.clone());
         let host = Host {
-            boot: environment.ids.next().to_string(),
+            boot,
             namespace: config.namespace,
             store_prefix: config.store_prefix,
             copies: Semaphore::new(copies_mib(environment.memory.limit())),
@@ -155,10 +165,12 @@ impl Pod {
             compiles: Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))),
             storage: Arc::new(storage),
             tools,
-            cache: Cache::new(config.cache_bytes),
-            slots: Arc::new(Slots::new(config.slots)),
+            cache: Cache::new(if dedicated { 0 } else { config.cache_bytes }),
+            slots: Arc::new(Slots::new(if dedicated { 1 } else { config.slots })),
+            only: dedicated.then(Only::default),
             reports: Arc::new(Reports::new()),
-            metrics: Metrics::new(&observed)?,
+            metrics,
+            meter,
         };
         let shared = Shared {
             host: Arc::new(host),
@@ -182,6 +194,14 @@ impl Pod {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.shared.readiness.clone()
+    }
+
+    /// Ends when the pod has done what it was for: a dedicated one, when its session sleeps. Never of a shared one.
+    pub async fn spent(&self) {
+        match &self.shared.host.only {
+            Some(only) => only.slept().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// What the pod is at this moment.
@@ -248,6 +268,16 @@ impl Pod {
         self.ask(&assignment, |reply| Message::Restore(Box::new(call), reply)).await
     }
 
+    /// Empties the session: it goes on as a new one would, and what it was is a checkpoint. Cells that wait end with `Interrupted`. A call that
+    /// names its operation is carried out once, however often it is sent.
+    ///
+    /// # Errors
+    /// It is not here, cannot be stored, or its bootstrap code fails.
+    pub async fn reset(&self, call: ResetCall) -> Result<SessionReport, ApiError> {
+        let assignment = call.assignment.clone();
+        self.ask(&assignment, |reply| Message::Reset(Box::new(call), reply)).await
+    }
+
     /// Moves the session to the current engine by running its recorded cells again; with `dry_run` only tells what would come of it.
     ///
     /// # Errors
@@ -288,6 +318,29 @@ impl Pod {
         }
     }
 
+    /// How a session is at this moment, as the report tells it.
+    ///
+    /// # Errors
+    /// This process does not have it under that epoch.
+    pub fn session(&self, call: &SessionCall) -> Result<SessionReport, ApiError> {
+        let host = &self.shared.host;
+        let report = host.reports.get(&call.uid).filter(|report| report.epoch == call.epoch && host.boot == call.boot);
+        report.ok_or_else(|| gone("this process does not have the session under this epoch"))
+    }
+
+    /// Reports that a session waits for a slot.
+    ///
+    /// # Errors
+    /// It is of another namespace.
+    pub fn waiting(&self, call: &WaitingCall) -> Result<(), ApiError> {
+        let host = &self.shared.host;
+        if call.namespace != host.namespace {
+            return Err(ApiError::new(ErrorCode::Forbidden, format!("this pod runs sessions of namespace {} only", host.namespace)));
+        }
+        host.reports.waiting(&call.uid);
+        Ok(())
+    }
+
     /// Every session and every change, for ever.
     pub fn report(&self) -> impl Stream<Item = ReportLine> + Send + use<> {
         // Not the pod itself: a reader must not keep it alive.
@@ -313,6 +366,7 @@ impl Pod {
                 futures::future::join_all(sessions.into_iter().map(drain_one)).await;
                 tokio::task::yield_now().await;
             }
+            self.shared.host.meter.flush(&self.shared.host.storage).await;
             self.shared.host.storage.end_probing().await;
         };
         if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
@@ -353,7 +407,10 @@ impl Pod {
         if self.shared.draining.load(Ordering::SeqCst) {
             return Err(gone("the pod is stopping"));
         }
-        Ok(())
+        match &self.shared.host.only {
+            Some(only) => only.admit(&assignment.uid),
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn ask<T>(&self, assignment: &Assignment, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, ApiError> {
@@ -414,7 +471,7 @@ impl Shared {
             namespace: host.namespace.clone(),
             boot: host.boot.clone(),
             slots: host.slots.max(),
-            used: host.slots.used(),
+            used: if host.only.as_ref().is_some_and(Only::is_taken) { host.slots.max() } else { host.slots.used() },
             engine_digest: host.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }

@@ -48,6 +48,16 @@ impl Reports {
         let _ = self.lines.send(ReportLine::Forgotten { uid: uid.to_owned(), epoch });
     }
 
+    /// What was told of a session last.
+    pub(crate) fn get(&self, uid: &str) -> Option<SessionReport> {
+        self.lock().get(uid).cloned()
+    }
+
+    /// Tells that a session waits for a slot.
+    pub(crate) fn waiting(&self, uid: &str) {
+        let _ = self.lines.send(ReportLine::Waiting { uid: uid.to_owned() });
+    }
+
     /// Tells what the pod is.
     pub(crate) fn pod(&self, info: PodInfo) {
         let _ = self.lines.send(ReportLine::Pod(info));
@@ -55,8 +65,9 @@ impl Reports {
 
     fn picture(&self, info: PodInfo) -> (Vec<ReportLine>, broadcast::Receiver<ReportLine>) {
         let sessions = self.lock();
-        let mut lines = vec![ReportLine::Pod(info)];
+        let mut lines = vec![ReportLine::Picture, ReportLine::Pod(info)];
         lines.extend(sessions.values().map(|report| ReportLine::Session(Box::new(report.clone()))));
+        lines.push(ReportLine::Complete);
         (lines, self.lines.subscribe())
     }
 }

@@ -3,19 +3,21 @@
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::extract::{FromRef, State};
+use axum::extract::{DefaultBodyLimit, FromRef, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
+use dormouse_lifecycle::usage::Sheet;
 use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::eval::{EvalResult, WOKE_HEADER};
 use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
-    Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, MigrateCall, PodInfo,
-    RestoreCall, RunsCall, SessionReport, StoredCall, StoredStatus,
+    AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, LiveUsage,
+    MigrateCall, PodInfo, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall, StoredStatus, StoredUsage, UsageCall,
+    WaitingCall,
 };
 use dormouse_protocol::run::{Run, RunList};
 use dormouse_protocol::session::session_id;
@@ -34,6 +36,9 @@ use crate::pod::{Pod, Running, task_ended};
 
 /// How long answers may take to leave after every session is stored.
 const LAST_ANSWERS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Largest answer of a client, in bytes, with what comes with it.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -65,15 +70,20 @@ impl FromRef<App> for Pod {
 pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
     let app = App { pod, stop };
     let gateway = Router::new()
+        .route("/v1/session", post(session))
+        .route("/v1/waiting", post(waiting))
         .route("/v1/eval", post(eval))
         .route("/v1/wake", post(wake))
         .route("/v1/hibernate", post(hibernate))
         .route("/v1/interrupt", post(interrupt))
         .route("/v1/events", post(events))
         .route("/v1/decided", post(decided))
+        .route("/v1/answer", post(answer).layer(DefaultBodyLimit::max(ANSWER_BYTES_MAX)))
         .route("/v1/stored/approvals", post(stored_approvals))
+        .route("/v1/stored/hostcalls", post(stored_hostcalls))
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
+        .route("/v1/reset", post(reset))
         .route("/v1/migrate", post(migrate))
         .route("/v1/runs/accept", post(accept_run))
         .route("/v1/runs/cancel", post(cancel_run))
@@ -85,13 +95,11 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/stored/checkpoints", post(stored_checkpoints))
         .route("/v1/stored/journal", post(stored_journal))
         .route("/v1/stored/difference", post(stored_difference))
+        .route("/v1/usage/live", post(live_usage))
+        .route("/v1/usage/stored", post(stored_usage))
         .with_state(app.clone());
-    let operator = Router::new()
-        .route("/v1/forget", post(forget))
-        .route("/v1/report", get(report))
-        .route("/v1/stored/status", post(stored_status))
-        .with_state(app.clone());
-    let both = Router::new().route("/v1/info", get(info)).with_state(app);
+    let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
+    let both = Router::new().route("/v1/info", get(info)).route("/v1/stored/status", post(stored_status)).with_state(app);
     require(gateway, &[Process::Gateway])
         .merge(require(operator, &[Process::Operator]))
         .merge(require(both, &[Process::Gateway, Process::Operator]))
@@ -105,6 +113,15 @@ async fn not_found(_: PeerIdentity) -> ApiErrorResponse {
 
 async fn info(State(app): State<App>) -> Json<PodInfo> {
     Json(app.pod.info())
+}
+
+async fn session(State(app): State<App>, ApiJson(call): ApiJson<SessionCall>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.session(&call)?))
+}
+
+async fn waiting(State(app): State<App>, ApiJson(call): ApiJson<WaitingCall>) -> ApiResult<StatusCode> {
+    app.pod.waiting(&call)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn eval(State(app): State<App>, headers: HeaderMap, Claimed(call, claim): Claimed<EvalCall>) -> ApiResult<Response> {
@@ -176,6 +193,10 @@ async fn restore(State(app): State<App>, ApiJson(call): ApiJson<RestoreCall>) ->
     Ok(Json(app.pod.go_back(call).await?))
 }
 
+async fn reset(State(app): State<App>, ApiJson(call): ApiJson<ResetCall>) -> ApiResult<Json<SessionReport>> {
+    Ok(Json(app.pod.reset(call).await?))
+}
+
 async fn migrate(State(app): State<App>, ApiJson(call): ApiJson<MigrateCall>) -> ApiResult<Json<Migration>> {
     Ok(Json(app.pod.migrate(call.assignment, call.dry_run).await?))
 }
@@ -200,6 +221,14 @@ async fn decided(State(app): State<App>, ApiJson(call): ApiJson<DecidedCall>) ->
     Ok(Json(app.pod.decided(call).await?))
 }
 
+async fn answer(State(app): State<App>, ApiJson(call): ApiJson<AnswerCall>) -> ApiResult<Json<()>> {
+    Ok(Json(app.pod.answer(call).await?))
+}
+
+async fn stored_hostcalls(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<ApprovalList>> {
+    Ok(Json(app.pod.stored_hostcalls(&call).await?))
+}
+
 async fn stored_approvals(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<ApprovalList>> {
     Ok(Json(app.pod.stored_approvals(&call).await?))
 }
@@ -214,6 +243,14 @@ async fn stored_status(State(app): State<App>, ApiJson(call): ApiJson<StoredCall
 
 async fn stored_difference(State(app): State<App>, ApiJson(call): ApiJson<DifferenceCall>) -> ApiResult<Json<Difference>> {
     Ok(Json(app.pod.stored_difference(&call).await?))
+}
+
+async fn live_usage(State(app): State<App>, ApiJson(call): ApiJson<UsageCall>) -> ApiResult<Json<LiveUsage<Sheet>>> {
+    Ok(Json(app.pod.live_usage(&call)?))
+}
+
+async fn stored_usage(State(app): State<App>, ApiJson(call): ApiJson<UsageCall>) -> ApiResult<Json<StoredUsage<Sheet>>> {
+    Ok(Json(app.pod.stored_usage(&call).await?))
 }
 
 async fn interrupt(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {

@@ -193,6 +193,14 @@ impl Storage {
         self.put(key, bytes, condition).await
     }
 
+    /// Puts an object whose key is never used again. That it is there already means that an earlier attempt came through.
+    pub(crate) async fn put_once(&self, key: &str, bytes: Bytes) -> Result<(), ApiError> {
+        match self.store.put(key, bytes, dormouse_store::Condition::Absent).await {
+            Ok(_) | Err(PutError::Refused) => Ok(()),
+            Err(error) => Err(unavailable(&error.to_string())),
+        }
+    }
+
     async fn put(&self, key: &str, bytes: Bytes, condition: dormouse_store::Condition) -> Reply {
         match self.store.put(key, bytes, condition).await {
             Ok(etag) => Reply::Stored { etag },

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::broker::{
-    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, offload_of,
+    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, Notice, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall,
+    offload_of,
 };
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
@@ -57,6 +58,14 @@ pub trait Tools: Send + Sync {
     /// As those of a call.
     async fn body(&self, _broker: &str, _call: BodyCall) -> Result<BodyAnswer, ApiError> {
         Err(ApiError::new(ErrorCode::NotSupported, "this process makes no requests"))
+    }
+
+    /// Tells the broker something that happened. It may be told twice.
+    ///
+    /// # Errors
+    /// It does not take it now: it is told again later.
+    async fn notify(&self, _broker: &str, _notice: Notice) -> Result<(), ApiError> {
+        Ok(())
     }
 
     /// The session's page of calls that brokers have told of last.
@@ -251,6 +260,15 @@ impl Tools for BrokerTools {
     async fn modules(&self, broker: &str, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
         let namespace = call.namespace.clone();
         self.send(Way { broker, namespace: &namespace, path: "/v1/modules", session_uid: None }, call, |_| {}).await
+    }
+
+    async fn notify(&self, broker: &str, notice: Notice) -> Result<(), ApiError> {
+        let namespace = notice.namespace.clone();
+        let way = Way { broker, namespace: &namespace, path: "/v1/notices", session_uid: None };
+        self.attempt(way, &notice).await.map_err(|attempt| match attempt {
+            Attempt::Refused(error) => error,
+            Attempt::Again(reason) | Attempt::Lost(reason) => ApiError::new(ErrorCode::StorageUnavailable, reason),
+        })
     }
 
     fn page(&self, session_uid: &str) -> Option<String> {

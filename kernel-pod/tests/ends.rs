@@ -158,7 +158,7 @@ async fn a_commit_of_unknown_outcome_is_not_forgotten_and_nothing_overtakes_it()
 }
 
 fn begins_with(code: &str) -> KernelSessionSpec {
-    KernelSessionSpec { bootstrap: Some(Bootstrap { code: code.to_owned() }), ..hasty() }
+    KernelSessionSpec { bootstrap: Some(Bootstrap { code: code.to_owned(), ..Bootstrap::default() }), ..hasty() }
 }
 
 const ENDLESS: &str = "setInterval(() => {}, 3_600_000); await new Promise(() => {})";

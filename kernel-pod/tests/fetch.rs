@@ -82,8 +82,14 @@ impl Tools for Net {
 }
 
 fn pod(world: &World, name: &str, net: &Arc<Net>) -> Pod {
-    let config =
-        PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots: 10, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
+    let config = PodConfig {
+        pod: name.to_owned(),
+        namespace: "team".to_owned(),
+        slots: 10,
+        cache_bytes: 64 << 20,
+        store_prefix: "p/".to_owned(),
+        isolation: dormouse_kernel::Isolation::Shared,
+    };
     let engine = Engine::new(EngineOptions::default()).unwrap();
     Pod::new(config, engine, world.store.clone(), Arc::<Net>::clone(net)).unwrap()
 }

@@ -76,7 +76,14 @@ impl Stored {
 async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() {
     let minio = Minio::start().await.unwrap();
     let store = minio.create_bucket("sessions").await.unwrap();
-    let config = PodConfig { pod: "a".into(), namespace: "team".into(), slots: 20, cache_bytes: 2 << 30, store_prefix: "p/".into() };
+    let config = PodConfig {
+        pod: "a".into(),
+        namespace: "team".into(),
+        slots: 20,
+        cache_bytes: 2 << 30,
+        store_prefix: "p/".into(),
+        isolation: dormouse_kernel::Isolation::Shared,
+    };
     let tools = Arc::clone(&World::default().tools);
     let pod = Pod::new(config, Engines::new(EngineOptions::default()).unwrap(), Arc::new(store.clone()), tools).unwrap();
     ready(&pod).await;

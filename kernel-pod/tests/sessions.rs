@@ -176,7 +176,10 @@ async fn a_tools_failure_and_the_limit_of_calls_can_be_caught() {
 async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
     let world = World::default();
     let pod = world.pod("a");
-    let with = |code: &str| dormouse_crds::session::KernelSessionSpec { bootstrap: Some(Bootstrap { code: code.to_owned() }), ..spec() };
+    let with = |code: &str| dormouse_crds::session::KernelSessionSpec {
+        bootstrap: Some(Bootstrap { code: code.to_owned(), ..Bootstrap::default() }),
+        ..spec()
+    };
     let good = assign_spec(&pod, "u1", 1, with("globalThis.boots = (globalThis.boots ?? 0) + 1; await callTool('echo', 1)"));
     assert_eq!(value(&pod, &good, "boots").await, json!(1));
     pod.hibernate(good.clone()).await.unwrap();
@@ -195,7 +198,7 @@ async fn bootstrap_code_runs_once_and_its_failure_is_the_sessions() {
 async fn bootstrap_code_that_ends_its_process_is_not_begun_for_ever() {
     let world = World::default();
     let mut deadly = spec();
-    deadly.bootstrap = Some(Bootstrap { code: "console.log('begun'); for (;;);".to_owned() });
+    deadly.bootstrap = Some(Bootstrap { code: "console.log('begun'); for (;;);".to_owned(), ..Bootstrap::default() });
     deadly.limits.eval_timeout_ms = 3_600_000;
     for epoch in 1..=5 {
         let pod = world.pod("dies");
@@ -209,7 +212,8 @@ async fn bootstrap_code_that_ends_its_process_is_not_begun_for_ever() {
     let error = pod.wake(assign_spec(&pod, "u1", 6, deadly.clone())).await.unwrap_err();
     assert!(error.message.contains("was begun 5 times"), "{error}");
     // Another spec's code begins anew.
-    let mended = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "globalThis.boots = 1".to_owned() }), ..spec() };
+    let mended =
+        KernelSessionSpec { bootstrap: Some(Bootstrap { code: "globalThis.boots = 1".to_owned(), ..Bootstrap::default() }), ..spec() };
     let session = Assignment { generation: 2, ..assign_spec(&pod, "u1", 6, mended) };
     assert_eq!(value(&pod, &session, "boots").await, json!(1));
 }

@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use dormouse_control::condition::rfc3339;
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
 use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
@@ -19,12 +20,14 @@ use kube::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::{apply::apply, conditions::rfc3339, storage::renew_at};
+use crate::{apply::apply, storage::renew_at};
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
 /// The Secret of the gateways' certificate.
 pub const GATEWAY_SECRET: &str = "dormouse-gateway-tls";
+/// The Secret of the certificate that clients of the gateways see.
+pub const DOOR_SECRET: &str = "dormouse-gateway-door";
 /// Name of the operator and the gateways in their identities.
 const OPERATOR: &str = "operator";
 const GATEWAY: &str = "gateway";
@@ -97,6 +100,11 @@ impl Leaf {
         Self { namespace: namespace.to_owned(), secret: format!("{name}-broker-tls"), sans, labels, owner }
     }
 
+    /// The certificate that clients of the gateways see.
+    fn door(namespace: &str, names: &[String]) -> Self {
+        Self { secret: DOOR_SECRET.to_owned(), sans: names.to_vec(), ..Self::gateway(namespace) }
+    }
+
     fn gateway(namespace: &str) -> Self {
         let labels = [(COMPONENT, GATEWAY), (MANAGED_BY, MANAGER)].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         let sans = vec![Identity::new(Process::Gateway, namespace, GATEWAY).dns_name()];
@@ -136,11 +144,14 @@ impl Authority {
         Ok((client, renew_at(Timestamp::now(), LEAF_VALIDITY)))
     }
 
-    /// Makes sure of the gateways' Secret.
+    /// Makes sure of the gateways' Secret, and of the one with the certificate that clients see, if it is for any `names`.
     ///
     /// # Errors
     /// See [`Self::ensure`].
-    pub async fn ensure_gateway(&self) -> Result<Timestamp, CaError> {
+    pub async fn ensure_gateway(&self, names: &[String]) -> Result<Timestamp, CaError> {
+        if !names.is_empty() {
+            self.ensure(&Leaf::door(&self.system_namespace, names)).await?;
+        }
         self.ensure(&Leaf::gateway(&self.system_namespace)).await
     }
 

@@ -78,12 +78,16 @@ pub struct Config {
     /// What kernel pods and brokers may reach.
     #[command(flatten)]
     pub network: NetworkArgs,
-    /// Milliseconds between two status writes of a session that is just busy. What matters (ready, asleep, failed) is written at once.
-    #[arg(long, env = "DORMOUSE_STATUS_INTERVAL_MS", default_value_t = 2_000)]
+    /// Milliseconds after which the status tells that a session is, or was, busy. What somebody may wait for (ready, asleep, failed) is written at once.
+    #[arg(long, env = "DORMOUSE_STATUS_INTERVAL_MS", default_value_t = 60_000)]
     pub status_interval_ms: u64,
     /// Seconds between two sweeps of the stores for what is left of sessions that do not exist any more; 0: never.
     #[arg(long, env = "DORMOUSE_ORPHAN_SWEEP_INTERVAL_SECONDS", default_value_t = 3_600)]
     pub orphan_sweep_interval_seconds: u64,
+    /// DNS names that clients know the gateways by, with commas between them: a certificate for them is kept in the Secret dormouse-gateway-door. Empty:
+    /// none is made.
+    #[arg(long, env = "DORMOUSE_DOOR_NAMES", value_delimiter = ',')]
+    pub door_names: Vec<String>,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -131,6 +135,9 @@ pub struct NetworkArgs {
     /// Port on which those peers serve, when it is not the one of the URL.
     #[arg(long, env = "DORMOUSE_STORAGE_EGRESS_PORT")]
     pub storage_egress_port: Option<u16>,
+    /// NetworkPolicyPeers (JSON list) of what scrapes the metrics of kernel pods and brokers. Empty: nobody does.
+    #[arg(long, env = "DORMOUSE_METRICS_INGRESS", default_value = "")]
+    pub metrics_ingress: Peers,
     /// NetworkPolicyPeers (JSON list) of the cluster's DNS.
     #[arg(
         long,

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
+use dormouse_control::pool::{demand::SessionIndex, scale::Size};
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
 use dormouse_service::{Metrics, tls::PeerClient};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -19,7 +19,10 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::mpsc;
 
-use crate::{ca::Authority, config::Config, fair::Rate, reports::Hub, revision::Revisions, session::cleared::Cleared, storage::Stores};
+use crate::{
+    ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::cleared::Cleared, storage::Stores,
+    writes::Writes,
+};
 
 /// What every reconciler has at hand.
 pub struct Context {
@@ -47,10 +50,12 @@ pub struct Context {
     pub caches: Caches,
     /// Pools to reconcile because of something that no watch tells.
     pub pool_triggers: mpsc::Sender<ObjectRef<KernelPool>>,
-    /// How often the status of a namespace's sessions is written.
-    pub writes: Rate,
-    /// When a session's status was last written, by uid: what is merely busy is written at intervals.
-    pub written: Mutex<HashMap<String, Timestamp>>,
+    /// How often sessions' status is written.
+    pub writes: Writes,
+    /// The sessions of each pool.
+    pub index: Mutex<SessionIndex>,
+    /// What each pool was last sized for, by namespace and name.
+    pub sizes: Mutex<HashMap<(String, String), Size>>,
     /// Sessions whose placement was cleared of late.
     pub cleared: Cleared,
 }
@@ -72,6 +77,10 @@ pub struct Caches {
     pub brokers: Store<ToolBroker>,
     /// Kernel pods.
     pub pods: Store<Pod>,
+    /// What was made for pools.
+    pub of_pools: Owned,
+    /// What was made for brokers.
+    pub of_brokers: Owned,
 }
 
 /// Metrics of the operator.

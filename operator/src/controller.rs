@@ -10,7 +10,7 @@ use kube::{
     Api, Resource, ResourceExt as _,
     core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::{
-        WatchStreamExt as _, applier,
+        PredicateConfig, WatchStreamExt as _, applier,
         controller::{self, Action, ReconcileRequest},
         reflector::{ObjectRef, store::Writer},
         watcher,
@@ -82,21 +82,6 @@ fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
     result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()
 }
 
-/// Triggers for the controllers (by owner reference) of what a watch brings.
-pub fn owners<K, O>(revisions: &Revisions, api: Api<O>, config: watcher::Config) -> Triggers<K>
-where
-    K: Resource<DynamicType = ()> + 'static,
-    O: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watched(revisions, api, config)
-        .flat_map(|object| {
-            let namespace = object.namespace().unwrap_or_default();
-            let mine = object.owner_references().iter().filter(|owner| owner.kind == K::kind(&()) && owner.controller == Some(true));
-            stream::iter(mine.map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect::<Vec<_>>())
-        })
-        .boxed()
-}
-
 /// What comes out of a queue.
 pub fn queued<K>(queue: mpsc::Receiver<ObjectRef<K>>) -> Triggers<K>
 where
@@ -105,8 +90,25 @@ where
     stream::unfold(queue, |mut queue| async move { queue.recv().await.map(|next| (next, queue)) }).boxed()
 }
 
-/// What is kept of an object in the cache, and what is done about it.
-type Reconciler<K, F> = (fn(&mut K), fn(Arc<K>, Arc<Context>) -> F);
+/// What of an object changes when its user changes it, and not when its status does.
+pub fn generation<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().generation.and_then(|generation| u64::try_from(generation).ok())
+}
+
+/// Nothing is done about what the watch tells.
+pub fn unseen<K: Resource>(_: &Context, _: &watcher::Event<K>) {}
+
+/// What is done about the objects of a kind.
+pub struct Reconciler<K: Resource, F> {
+    /// What is kept of an object in the cache.
+    pub trim: fn(&mut K),
+    /// Sees what the watch tells, before the cache has it.
+    pub seen: fn(&Context, &watcher::Event<K>),
+    /// What of an object has to change for it to be looked at; `None`: anything.
+    pub matters: Option<fn(&K) -> Option<u64>>,
+    /// What is done about an object.
+    pub reconcile: fn(Arc<K>, Arc<Context>) -> F,
+}
 
 /// Reconciles until `shutdown`, and lets what runs end.
 pub async fn run<K, F>(
@@ -114,7 +116,7 @@ pub async fn run<K, F>(
     api: Api<DeserializeGuard<K>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
-    (trim, reconcile): Reconciler<K, F>,
+    reconciler: Reconciler<K, F>,
     context: Arc<Context>,
     shutdown: CancellationToken,
 ) where
@@ -123,13 +125,22 @@ pub async fn run<K, F>(
     F: Future<Output = Outcome> + Send + 'static,
 {
     let store = writer.as_reader();
-    let own = readable(&context.revisions, api)
+    let Reconciler { trim, seen, matters, reconcile } = reconciler;
+    let seeing = Arc::clone(&context);
+    let touched = readable(&context.revisions, api)
         .modify(trim)
+        .inspect(move |event| {
+            if let Ok(event) = event {
+                seen(&seeing, event);
+            }
+        })
         .reflect(writer)
-        .touched_objects()
-        .filter_map(|result| future::ready(logged(result)))
-        .map(|object| ObjectRef::from_obj(&object))
-        .boxed();
+        .touched_objects();
+    let touched = match matters {
+        Some(matters) => touched.predicate_filter(matters, PredicateConfig::default()).boxed(),
+        None => touched.boxed(),
+    };
+    let own = touched.filter_map(|result| future::ready(logged(result))).map(|object| ObjectRef::from_obj(&object)).boxed();
     let queue = stream::select_all(others.into_iter().chain([own]))
         .map(|object| Ok::<_, Infallible>(ReconcileRequest::from(object)))
         .take_until(shutdown.cancelled_owned());

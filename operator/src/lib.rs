@@ -12,7 +12,6 @@
 pub mod apply;
 pub mod broker;
 pub mod ca;
-pub mod conditions;
 pub mod config;
 pub mod context;
 pub mod controller;
@@ -20,6 +19,7 @@ pub mod error;
 pub mod fair;
 pub mod leader;
 pub mod orphans;
+pub mod owned;
 pub mod peers;
 pub mod pool;
 pub mod reports;
@@ -29,6 +29,7 @@ mod run;
 pub mod session;
 pub mod storage;
 pub mod trim;
+pub mod writes;
 
 pub use config::Config;
 pub use run::run;

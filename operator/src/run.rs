@@ -1,24 +1,16 @@
 //! The process: probes, the lease, then the reconcilers until the end.
 
 use std::{
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, RwLock},
     time::Duration,
 };
 
 use anyhow::Context as _;
-use dormouse_crds::{
-    broker::ToolBroker,
-    labels::{COMPONENT, MANAGED_BY, MANAGER},
-    pool::KernelPool,
-    session::KernelSession,
-};
+use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer};
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Pod, Secret},
-};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, Client,
     core::PartialObjectMeta,
@@ -36,22 +28,21 @@ use crate::{
     ca::{Authority, wait_until},
     config::Config,
     context::{Caches, Context, OperatorMetrics},
-    controller::{self, TRIGGERS_MAX, owners, queued, watched},
-    fair::Rate,
+    controller::{self, Reconciler, TRIGGERS_MAX, generation, queued, unseen, watched},
     leader::Leader,
-    orphans, pool, reports,
+    orphans,
+    owned::Owned,
+    pool, reports,
     reports::Hub,
+    revision::Revisions,
     session,
     storage::Stores,
     trim,
+    writes::Writes,
 };
 
 /// How often the system's certificates are looked at.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
-/// Between two writes of the status of one namespace's sessions, in the long run, and how many may come at once: chains of short timers in many sessions
-/// are told of more rarely, not more often.
-const STATUS_WRITE_EVERY: Duration = Duration::from_millis(20);
-const STATUS_WRITES_BURST: u32 = 200;
 /// How long reconciliations that run may take to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -98,7 +89,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
     }
     let authority = Authority::load(client.clone(), &config.system_namespace).await.context("the certificate authority")?;
-    authority.ensure_gateway().await.context("the gateways' certificate")?;
+    authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
     let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
     let (pool_triggers, pool_queue) = mpsc::channel(TRIGGERS_MAX);
@@ -106,34 +97,43 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     let pools: Writer<KernelPool> = Writer::default();
     let brokers: Writer<ToolBroker> = Writer::default();
     let pods: Writer<Pod> = Writer::default();
-    let caches = Caches { sessions: sessions.as_reader(), pools: pools.as_reader(), brokers: brokers.as_reader(), pods: pods.as_reader() };
+    let revisions = Arc::<Revisions>::default();
+    let (of_pools, mut pool_others) = Owned::watch::<KernelPool>(&revisions, &client, "kernel");
+    let (of_brokers, mut broker_others) = Owned::watch::<ToolBroker>(&revisions, &client, "broker");
+    let caches = Caches {
+        sessions: sessions.as_reader(),
+        pools: pools.as_reader(),
+        brokers: brokers.as_reader(),
+        pods: pods.as_reader(),
+        of_pools,
+        of_brokers,
+    };
     let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(config.pod.clone()) };
+    let system_namespace = config.system_namespace.clone();
     let context = Arc::new(Context {
         client: client.clone(),
         config,
         authority,
         peers: RwLock::new(peers),
-        stores: Stores::default(),
+        stores: Stores::new(system_namespace),
         hub: Hub::new(session_triggers),
         http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
         recorder: Recorder::new(client.clone(), reporter),
         metrics,
-        revisions: Arc::default(),
+        revisions,
         caches: caches.clone(),
         pool_triggers,
-        writes: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
-        written: std::sync::Mutex::default(),
+        writes: Writes::default(),
+        index: Mutex::default(),
+        sizes: Mutex::default(),
         cleared: Default::default(),
     });
-    let made_here = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
     let brokers_cache = caches.brokers.clone();
     let revisions = &context.revisions;
     let secrets = watched(revisions, Api::<PartialObjectMeta<Secret>>::all(client.clone()), watcher::Config::default());
     let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
-    let kernels = made_here.clone().labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=kernel"));
-    let others = made_here.labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}=broker"));
-    let pool_others = vec![owners::<KernelPool, Deployment>(revisions, Api::all(client.clone()), kernels), queued(pool_queue)];
-    let broker_others = vec![owners::<ToolBroker, Deployment>(revisions, Api::all(client.clone()), others), secrets];
+    pool_others.push(queued(pool_queue));
+    broker_others.push(secrets);
     let stop = || shutdown.clone();
 
     let reports = reports::run(context.clone(), pods, stop());
@@ -145,7 +145,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
                 Api::all(client.clone()),
                 pools,
                 pool_others,
-                (trim::pool, pool::reconcile),
+                Reconciler { trim: trim::pool, seen: unseen, matters: Some(generation), reconcile: pool::reconcile },
                 context.clone(),
                 stop(),
             ),
@@ -155,7 +155,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
             Api::all(client.clone()),
             brokers,
             broker_others,
-            (trim::broker, broker::reconcile),
+            Reconciler { trim: trim::broker, seen: unseen, matters: Some(generation), reconcile: broker::reconcile },
             context.clone(),
             stop(),
         ),
@@ -164,7 +164,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
             Api::all(client.clone()),
             sessions,
             vec![queued(session_queue)],
-            (trim::session, session::reconcile),
+            Reconciler { trim: trim::session, seen: session::seen, matters: None, reconcile: session::reconcile },
             context.clone(),
             stop(),
         ),
@@ -207,7 +207,7 @@ async fn certificates(context: Arc<Context>, mut own_due: Timestamp, shutdown: C
         if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
-        if let Err(error) = context.authority.ensure_gateway().await {
+        if let Err(error) = context.authority.ensure_gateway(&context.config.door_names).await {
             tracing::warn!(%error, "the gateways' certificate");
         }
         if own_due > Timestamp::now() {

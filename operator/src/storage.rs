@@ -10,30 +10,35 @@ use std::{
     time::Duration,
 };
 
-use dormouse_crds::{labels::POOL, pool::Storage};
+use dormouse_control::{condition::rfc3339, reason::PoolReason};
+use dormouse_crds::{
+    labels::{MANAGED_BY, MANAGER, POOL},
+    pool::Storage,
+};
 use dormouse_lifecycle::keys;
 use dormouse_service::metadata::is_metadata_host;
 use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError, sts};
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, Client, api::ObjectMeta};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ObjectMeta},
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     apply::apply,
     ca::RENEW_AT,
-    conditions::rfc3339,
     config::{CredentialsSource, StorageArgs},
     context::Context,
-    pool::{
-        PoolReason,
-        validate::{Refusal, ValidPool},
-    },
+    pool::validate::{Refusal, ValidPool},
     restricted,
 };
 
 /// Annotation: what the credentials were made for.
 const MADE_FOR: &str = "dormouse.dev/made-for";
+/// Annotation: which Secret of which namespace this is kept of.
+const KEPT_OF: &str = "dormouse.dev/kept-of";
 /// Keys of a credentials Secret.
 const ACCESS_KEY_ID: &str = "accessKeyId";
 const SECRET_ACCESS_KEY: &str = "secretAccessKey";
@@ -161,6 +166,9 @@ pub async fn ensure_credentials(context: &Context, pool: &ValidPool) -> Result<T
     match &pool.storage.access {
         Access::Copy(name) => {
             let credentials = read_secret(&context.client, &pool.namespace, name).await?;
+            if pool.held {
+                context.stores.keep(&context.client, &pool.namespace, name, &credentials).await?;
+            }
             let due = renew_at(now, COPY_AGAIN);
             let secret = secret_of(pool, &credentials, &format!("copy of {name}"), None);
             if current.as_ref().is_none_or(|current| current.data != secret.data) {
@@ -218,12 +226,6 @@ fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timesta
 }
 
 fn secret_of(pool: &ValidPool, credentials: &Credentials, made_for: &str, due: Option<Timestamp>) -> Secret {
-    let mut data = BTreeMap::new();
-    let mut put = |key: &str, value: &str| data.insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
-    put(ACCESS_KEY_ID, &credentials.access_key_id);
-    put(SECRET_ACCESS_KEY, &credentials.secret_access_key);
-    credentials.session_token.as_ref().map(|token| put(SESSION_TOKEN, token));
-    credentials.expiration.as_ref().map(|time| put(EXPIRATION, time));
     let mut annotations = BTreeMap::from([(MADE_FOR.to_owned(), made_for.to_owned())]);
     annotations.extend(due.map(|due| (RENEW_AT.to_owned(), rfc3339(due))));
     Secret {
@@ -235,9 +237,19 @@ fn secret_of(pool: &ValidPool, credentials: &Credentials, made_for: &str, due: O
             owner_references: pool.owner.clone().map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        data: Some(data),
+        data: Some(data_of(credentials)),
         ..Secret::default()
     }
+}
+
+fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
+    let mut data = BTreeMap::new();
+    let mut put = |key: &str, value: &str| data.insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
+    put(ACCESS_KEY_ID, &credentials.access_key_id);
+    put(SECRET_ACCESS_KEY, &credentials.secret_access_key);
+    credentials.session_token.as_ref().map(|token| put(SESSION_TOKEN, token));
+    credentials.expiration.as_ref().map(|time| put(EXPIRATION, time));
+    data
 }
 
 fn credentials_of(secret: &Secret) -> Option<Credentials> {
@@ -269,9 +281,15 @@ async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Cre
 type StoreKey = (String, String, String);
 
 /// The operator's own access to object stores, for deletions.
+///
+/// A namespace that is deleted loses its Secrets before its sessions are gone. So what sessions are stored with is kept, in the operator's namespace, which
+/// tenants do not read, until nothing is stored with it any more.
 #[derive(Default)]
 pub struct Stores {
     open: Mutex<HashMap<StoreKey, Arc<dyn SnapshotStore>>>,
+    /// Digests of what is kept, by the name of the Secret there.
+    kept: Mutex<HashMap<String, String>>,
+    system_namespace: String,
 }
 
 impl std::fmt::Debug for Stores {
@@ -288,7 +306,72 @@ pub struct Opened {
     pub prefix: String,
 }
 
+/// The name under which the Secret `name` of a namespace is kept.
+fn kept_name(namespace: &str, name: &str) -> String {
+    let digest = hex::encode(Sha256::digest(format!("{namespace}/{name}").as_bytes()));
+    format!("dormouse-kept-{}", digest.get(..32).unwrap_or(&digest))
+}
+
 impl Stores {
+    /// None is open. `system_namespace` is the operator's own.
+    #[must_use]
+    pub fn new(system_namespace: String) -> Self {
+        Self { system_namespace, ..Self::default() }
+    }
+
+    /// Keeps the credentials that are in the Secret `name` of a namespace.
+    ///
+    /// # Errors
+    /// The API server refuses it or cannot be reached.
+    pub async fn keep(&self, client: &Client, namespace: &str, name: &str, credentials: &Credentials) -> Result<(), StorageError> {
+        let kept = kept_name(namespace, name);
+        let data = data_of(credentials);
+        let digest = hex::encode(Sha256::digest(data.values().flat_map(|value| value.0.iter().copied().chain([0])).collect::<Vec<u8>>()));
+        if self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&kept) == Some(&digest) {
+            return Ok(());
+        }
+        let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
+        if api.get_opt(&kept).await?.is_none_or(|have| have.data.as_ref() != Some(&data)) {
+            let of = BTreeMap::from([(KEPT_OF.to_owned(), format!("{namespace}/{name}"))]);
+            let labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
+            let metadata = ObjectMeta {
+                name: Some(kept.clone()),
+                namespace: Some(self.system_namespace.clone()),
+                annotations: Some(of),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            };
+            apply(client, &Secret { metadata, data: Some(data), ..Secret::default() }).await?;
+        }
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(kept, digest);
+        Ok(())
+    }
+
+    /// Forgets them.
+    ///
+    /// # Errors
+    /// The API server refuses it or cannot be reached.
+    pub async fn forget(&self, client: &Client, namespace: &str, name: &str) -> Result<(), StorageError> {
+        let kept = kept_name(namespace, name);
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(&kept);
+        let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
+        match api.delete(&kept, &DeleteParams::default()).await {
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+            other => Ok(other.map(|_| ())?),
+        }
+    }
+
+    /// The credentials in the Secret `name` of a namespace; those that were kept, when it is gone.
+    async fn credentials(&self, client: &Client, namespace: &str, name: &str) -> Result<Credentials, StorageError> {
+        let refusal = match read_secret(client, namespace, name).await {
+            Err(refusal @ StorageError::Refused(_)) => refusal,
+            other => return other,
+        };
+        let api: Api<Secret> = Api::namespaced(client.clone(), &self.system_namespace);
+        let kept = api.get_opt(&kept_name(namespace, name)).await?;
+        kept.as_ref().and_then(credentials_of).ok_or(refusal)
+    }
+
     /// Opens the store where sessions of a pool that names `spec` are.
     ///
     /// # Errors
@@ -296,7 +379,7 @@ impl Stores {
     pub async fn open(&self, client: &Client, own: &StorageArgs, namespace: &str, spec: Option<&Storage>) -> Result<Opened, StorageError> {
         let target = target(spec, own).map_err(StorageError::Refused)?;
         let credentials = match &target.access {
-            Access::Copy(name) => return Ok(open(&target, CredentialSource::Static(read_secret(client, namespace, name).await?))),
+            Access::Copy(name) => return Ok(open(&target, CredentialSource::Static(self.credentials(client, namespace, name).await?))),
             Access::Mint => CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default()),
         };
         let key = (target.endpoint.clone(), target.bucket.clone(), target.region.clone());

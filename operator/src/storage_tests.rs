@@ -60,9 +60,12 @@ fn pool() -> ValidPool {
         warm: 1,
         max: 1,
         runtime_class: None,
+        isolation: dormouse_crds::pool::Isolation::Shared,
+        scheduling: dormouse_crds::pool::Scheduling::default(),
         resources: dormouse_crds::pool::Resources::default(),
         storage: target,
         encryption: None,
+        held: false,
         owner: None,
     }
 }

@@ -2,25 +2,21 @@
 //! server and a real MinIO.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeSet, path::Path, process::Command, time::Duration};
+mod support;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::{Condition, S3, SnapshotStore as _};
-use dormouse_testkit::{
-    apiserver::ApiServer,
-    minio::Minio,
-    process::{Process, free_port},
-};
+use dormouse_testkit::{apiserver::ApiServer, minio::Minio, process::Process};
+use support::{account, apply, start_operator};
 
 /// How long anything may take on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Pause between two looks.
 const POLL: Duration = Duration::from_millis(50);
-/// Kinds of the chart that say what the operator may do.
-const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
-const SYSTEM: &str = "dormouse-system";
 /// A uid that no API server of this test ever gave out.
 const STRANGER: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
 
@@ -35,42 +31,6 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-fn apply(server: &ApiServer, yaml: &str) {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), yaml).unwrap();
-    server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
-}
-
-/// The kubeconfig of the operator's ServiceAccount, with what the chart lets it do.
-fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    server.kubectl(&["apply", "-f", root.join("crds/yaml").to_str().unwrap()]).unwrap();
-    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
-    server.kubectl(&["create", "namespace", SYSTEM]).unwrap();
-    let manifest = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
-    let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
-    apply(server, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
-    let token = server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM]).unwrap();
-    let text = std::fs::read_to_string(server.kubeconfig()).unwrap().replace(server.admin_token(), token.trim());
-    let path = folder.join("kubeconfig");
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-fn start_operator(kubeconfig: &Path, minio: &Minio, folder: &Path) -> (Process, String) {
-    let (credentials, admin) = (minio.credentials(), format!("127.0.0.1:{}", free_port().unwrap()));
-    std::fs::write(folder.join("accessKeyId"), credentials.access_key_id).unwrap();
-    std::fs::write(folder.join("secretAccessKey"), credentials.secret_access_key).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-operator"));
-    command
-        .env("KUBECONFIG", kubeconfig)
-        .args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--s3-bucket=sessions", "--orphan-sweep-interval-seconds=1"])
-        .arg(format!("--s3-endpoint={}", minio.endpoint()))
-        .arg(format!("--s3-credentials-dir={}", folder.display()))
-        .arg(format!("--admin-listen={admin}"));
-    (Process::start(command, &folder.join("operator.log")).unwrap(), admin)
-}
-
 impl World {
     async fn start() -> Self {
         dormouse_service::telemetry::install_tls_provider();
@@ -82,7 +42,7 @@ impl World {
             server.kubectl(&["create", "namespace", namespace]).unwrap();
         }
         apply(&server, &pool_with_its_own_store(&minio));
-        let (operator, admin) = start_operator(&kubeconfig, &minio, folder.path());
+        let (operator, admin) = start_operator(&kubeconfig, &minio, folder.path(), &["--orphan-sweep-interval-seconds=1"]);
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { server, bucket, theirs, _minio: minio, operator, admin, http, _folder: folder }
     }

@@ -38,7 +38,7 @@ fn manifest(check: bool) -> Result<()> {
     let root = workspace::root();
     let mut helm = Command::new(tools::home()?.join("bin/helm"));
     helm.current_dir(&root);
-    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--include-crds"]);
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--skip-tests"]);
     let text = format!(
         "# Rendered from charts/dormouse by `cargo xtask generate`; change the chart instead.\n\
          apiVersion: v1\nkind: Namespace\nmetadata:\n  name: dormouse-system\n{}",

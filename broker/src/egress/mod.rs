@@ -69,6 +69,11 @@ impl Egress {
         })
     }
 
+    /// What reaches addresses of a reach and no other.
+    pub(crate) fn client(&self, reach: Reach) -> &reqwest::Client {
+        self.clients.of(reach)
+    }
+
     /// Makes the request, to the head of its answer and as much of the body as comes at once.
     async fn make(&self, call: &FetchCall, request: Parsed, judge: &Judge) -> Result<FetchOutcome, ApiError> {
         let share = self.shares.of(&call.call.session_uid);

@@ -159,6 +159,20 @@ impl BrokerRules {
         }
         Self { rules }
     }
+
+    /// Which addresses a message may go to whose URL a tenant's cell names: public ones, and those of a rule that says `private: true`.
+    ///
+    /// # Errors
+    /// `EgressDenied`: the URL spells another address, or cannot be fetched at all.
+    pub(crate) fn reach_of(&self, url: &Url, method: &Method) -> Result<Reach, ApiError> {
+        let target = Target::of(url, method).map_err(denied)?;
+        let named = self.rules.iter().filter(|(rule, _)| rule.allows(&target)).map(|(_, reach)| *reach).max();
+        let reach = named.unwrap_or(Reach::Public);
+        match address::literal(target.host) {
+            Some(address) if !reach.holds(address) => Err(unreachable_address()),
+            _ => Ok(reach),
+        }
+    }
 }
 
 /// Both lists.

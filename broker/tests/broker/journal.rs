@@ -44,6 +44,7 @@ impl Shared {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
             namespace: "team-a".to_owned(),
+            broker: "tools".to_owned(),
             seal: Arc::new(seal),
         };
         Broker::with_journal(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()

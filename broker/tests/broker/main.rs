@@ -3,6 +3,7 @@
 
 mod calls;
 mod fetch;
+mod jobs;
 mod journal;
 mod mcp;
 mod models;
@@ -10,4 +11,5 @@ mod modules;
 mod openapi;
 mod process;
 mod services;
+mod webhooks;
 mod world;

@@ -87,6 +87,7 @@ fn broker(spec: Value, store: Option<&Arc<Memory>>) -> Result<Broker, ConfigErro
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: String::new(),
         namespace: "team-a".to_owned(),
+        broker: "tools".to_owned(),
         seal: Arc::new(Seal::none()),
     });
     Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), place)

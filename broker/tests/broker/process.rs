@@ -89,6 +89,10 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
         ("/v1/fetch", json!({"call": call(4, FETCH, json!({"method": "GET", "url": "http://a.example/"})), "allow": []})),
         ("/v1/body", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "stream": 1, "part": 0})),
         ("/v1/close", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "call": 1})),
+        (
+            "/v1/notices",
+            json!({"namespace": "team-a", "session": "a", "sessionUid": "u-1", "number": 1, "event": "failed", "time": "", "data": {}}),
+        ),
     ] {
         let send = |client: &PeerClient, body: &serde_json::Value| {
             client.request(Method::POST, &own(), &address.to_string(), path).json(body).send()

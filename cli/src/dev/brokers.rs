@@ -13,7 +13,7 @@ use dormouse_crds::manifest::Document;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, ToolAnswer, ToolCall},
+    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, Notice, ToolAnswer, ToolCall},
 };
 use dormouse_service::{
     Metrics,
@@ -42,14 +42,15 @@ pub(super) async fn start(
                 let data = data.iter().map(|(key, text)| (key.clone(), text.clone().into_bytes())).collect();
                 config_maps.insert(metadata.name.clone(), data);
             }
-            Document::Broker(..) | Document::Session(..) => {}
+            Document::Broker(..) | Document::Session(..) | Document::Quota(..) => {}
         }
     }
     let secrets = Secrets::memory(values).with_config_maps(config_maps);
     let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal.clone()))
+        let journal = JournalStore { broker: metadata.name.clone(), ..journal.clone() };
+        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
         broker.look_now().await;
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));
@@ -126,6 +127,10 @@ impl Tools for DevTools {
 
     fn offload(&self, namespace: &str, broker: &str) -> Offload {
         self.named(broker).map_or_else(|_| Offload::default(), |tools| tools.offload(namespace, broker))
+    }
+
+    async fn notify(&self, broker: &str, notice: Notice) -> Result<(), ApiError> {
+        self.named(broker)?.notify(broker, notice).await
     }
 
     async fn close(&self, broker: &str, call: CloseCall) {

@@ -21,7 +21,7 @@ impl Cleanup for StoreCleanup {
             uid: record.uid.clone(),
             name: record.key.name.clone(),
         };
-        dormouse_erasure::bury(self.store.as_ref(), &key).await?;
+        dormouse_erasure::put_tombstone(self.store.as_ref(), &key).await?;
         Ok(dormouse_erasure::remove_all(self.store.as_ref(), &key).await?)
     }
 }

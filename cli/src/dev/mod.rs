@@ -79,7 +79,7 @@ pub struct Args {
     /// A manifest with ToolBrokers and the Secrets that they name; may be given several times.
     #[arg(long = "broker", value_name = "FILE")]
     brokers: Vec<PathBuf>,
-    /// A manifest with KernelSessions, made at the start; may be given several times.
+    /// A manifest with KernelSessions and the ConfigMaps that they name, made at the start; may be given several times.
     #[arg(long = "session", value_name = "FILE")]
     sessions: Vec<PathBuf>,
 }
@@ -111,6 +111,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         store: Arc::clone(&store),
         prefix: STORE_PREFIX.to_owned(),
         namespace: namespace.clone(),
+        broker: String::new(),
         seal: Arc::new(seal(&args, &namespace).await?),
     };
     let tools = brokers::start(&args.brokers, &namespace, &journal, &authority, &inner, &inner_tasks).await?;
@@ -121,6 +122,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         slots: SLOTS,
         cache_bytes: CACHE_BYTES,
         store_prefix: STORE_PREFIX.to_owned(),
+        isolation: dormouse_kernel::Isolation::Shared,
     };
     let pod = Pod::sealing(config, engines, Arc::clone(&store), Arc::new(tools), seal(&args, &namespace).await?)?;
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -136,8 +138,12 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         .with_brokers(BrokerAddresses::Named(broker_addresses));
     // Reports and forgetting are the operator's right; here the directory does that work.
     let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
+    let manifests: Vec<PathBuf> = args.sessions.iter().chain(&args.brokers).cloned().collect();
+    let config_maps = sessions::config_maps(&manifests, &namespace)?;
     let cleanup = Arc::new(StoreCleanup { store });
     let directory = FolderDirectory::open(sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
+    directory.set_config_maps(config_maps);
+    directory.set_limits(sessions::limits(&manifests, &namespace)?);
     inner_tasks.spawn({
         let collected = orphans::collect(plain, namespace.clone(), cluster, Arc::clone(&directory));
         let inner = inner.clone();

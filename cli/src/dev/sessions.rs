@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use dormouse_crds::manifest::{self, Document, Metadata};
-use dormouse_gateway::directory::{Directory, DirectoryError, Key, NewSession};
+use dormouse_crds::{
+    manifest::{self, Document, Metadata},
+    quota::KernelQuotaSpec,
+};
+use dormouse_gateway::directory::{Directory, DirectoryError, Key, NewSession, folder::ConfigMaps};
 
 /// The documents of the files, in order. There is one namespace, so a manifest may not name another.
 pub(super) fn read(files: &[PathBuf], namespace: &str) -> anyhow::Result<Vec<Document>> {
@@ -30,9 +33,23 @@ fn metadata(document: &Document) -> &Metadata {
     match document {
         Document::Session(metadata, _)
         | Document::Broker(metadata, _)
+        | Document::Quota(metadata, _)
         | Document::Secret(metadata, _)
         | Document::ConfigMap(metadata, _) => metadata,
     }
+}
+
+/// The ConfigMaps of the files: what sessions begin with may be in one.
+pub(super) fn config_maps(files: &[PathBuf], namespace: &str) -> anyhow::Result<ConfigMaps> {
+    let documents = read(files, namespace)?.into_iter();
+    Ok(documents.filter_map(|it| if let Document::ConfigMap(metadata, data) = it { Some((metadata.name, data)) } else { None }).collect())
+}
+
+/// What the quotas of the files allow together.
+pub(super) fn limits(files: &[PathBuf], namespace: &str) -> anyhow::Result<KernelQuotaSpec> {
+    let documents = read(files, namespace)?.into_iter();
+    let quotas = documents.filter_map(|it| if let Document::Quota(_, spec) = it { Some(spec) } else { None });
+    Ok(quotas.fold(KernelQuotaSpec::default(), KernelQuotaSpec::least))
 }
 
 /// Makes the sessions of the files. One that exists stays as it is.

@@ -45,6 +45,8 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         timeout_ms: args.timeout_ms,
         idempotency_key: args.idempotency_key,
         filename: None,
+        webhook: None,
+        api_key: None,
     };
     cell::ensure(client, &args.session).await?;
     if args.background {

@@ -41,6 +41,8 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         timeout_ms: args.timeout_ms,
         idempotency_key: None,
         filename: args.file.file_name().map(|name| name.to_string_lossy().into_owned()),
+        webhook: None,
+        api_key: None,
     };
     if let Some(session) = &args.session {
         cell::ensure(client, session).await?;

@@ -69,6 +69,16 @@ pub struct RestoreArgs {
     output: Output,
 }
 
+/// Flags of `dormouse reset`.
+#[derive(Debug, clap::Args)]
+pub struct ResetArgs {
+    /// The session.
+    session: String,
+    /// How to print the session.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
 /// Flags of `dormouse migrate`.
 #[derive(Debug, clap::Args)]
 pub struct MigrateArgs {
@@ -152,6 +162,12 @@ async fn diff(client: &Client, args: DiffArgs, screen: &mut Screen) -> anyhow::R
 
 pub(crate) async fn restore(client: &Client, args: RestoreArgs, screen: &mut Screen) -> anyhow::Result<bool> {
     let session = client.restore(&args.session, &args.checkpoint).await?;
+    show::one(&session, args.output, screen)?;
+    Ok(true)
+}
+
+pub(crate) async fn reset(client: &Client, args: ResetArgs, screen: &mut Screen) -> anyhow::Result<bool> {
+    let session = client.reset(&args.session).await?;
     show::one(&session, args.output, screen)?;
     Ok(true)
 }
@@ -243,6 +259,9 @@ fn describe(entry: &JournalEntry) -> (Tone, String) {
         }
         JournalBody::Checkpoint { id, label } => (Tone::Strong, format!("checkpoint {id}  {}", label.as_deref().unwrap_or_default())),
         JournalBody::Restored { checkpoint } => (Tone::Strong, format!("restored   {checkpoint}")),
+        JournalBody::Reset { before } => {
+            (Tone::Strong, format!("reset      before it, checkpoint {}", before.as_deref().unwrap_or("none")))
+        }
         JournalBody::Migrated { from, to } => (Tone::Strong, format!("migrated   from engine {} to {}", digest(from), digest(to))),
         JournalBody::Forked { parent, sequence } => (Tone::Strong, format!("forked     from {parent} at {sequence}")),
     }

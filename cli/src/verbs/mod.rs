@@ -12,6 +12,8 @@ pub mod logs;
 pub mod mcp;
 pub mod runs;
 pub mod sessions;
+pub mod top;
+pub mod usage;
 
 /// The session that verbs use when none is named.
 pub const SESSION: &str = "repl";

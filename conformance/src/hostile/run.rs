@@ -28,6 +28,8 @@ const DELIVERIES: usize = 8;
 const HEAP_BYTES: u64 = 16 << 20;
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 const PENDING_OPERATIONS_MAX: u32 = 64;
+/// Timers that may wait for each call that may.
+const TIMERS_FOR_ONE: u32 = 16;
 
 /// What became of a script.
 #[derive(Debug, Clone)]
@@ -139,7 +141,7 @@ fn judge(turn: &Turn, faults: &mut Vec<String>) -> String {
     }
     let issued = turn.ops.iter().filter(|op| !matches!(op.kind, dormouse_engine::OpKind::CancelTimer { .. })).count();
     let cancelled = turn.ops.len() - issued;
-    if issued > PENDING_OPERATIONS_MAX as usize + cancelled + 1 {
+    if issued > (PENDING_OPERATIONS_MAX * (TIMERS_FOR_ONE + 1)) as usize + cancelled + 1 {
         faults.push(format!("{issued} operations at once"));
     }
     match &turn.cell {

@@ -1,8 +1,10 @@
 //! What a cell asks for that a script cannot give, and whether it awaits at its top level.
 
+use std::collections::BTreeMap;
+
 use oxc::{
     ast::ast::{
-        AccessorProperty, ArrowFunctionExpression, AwaitExpression, ForOfStatement, Function, ImportMeta, Program, Statement,
+        AccessorProperty, ArrowFunctionExpression, AwaitExpression, ForOfStatement, Function, Program, ReturnStatement, Statement,
         VariableDeclaration, VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
@@ -15,6 +17,12 @@ use oxc::{
 pub(crate) struct Findings {
     /// `await` or `for await` outside of every function.
     pub(crate) awaits: bool,
+    /// A `return` outside of every function, or a `using` outside of every block: what ends with the cell.
+    pub(crate) ends: Option<Span>,
+    /// There is such a `return`.
+    pub(crate) returns: bool,
+    /// Where such a `using` begins, and whether it awaits.
+    pub(crate) resources: BTreeMap<u32, bool>,
     /// An `accessor` of a class, which edits can lower and the printer cannot.
     pub(crate) accessor: Option<Span>,
     /// The first thing that is not supported, and what to write instead.
@@ -28,6 +36,12 @@ pub(crate) fn check(program: &Program<'_>) -> Findings {
         if let Some(message) = refusal(statement) {
             visitor.refuse(statement.span(), message);
         }
+        if let Statement::VariableDeclaration(it) = statement
+            && it.kind.is_using()
+        {
+            visitor.findings.resources.insert(it.span.start, it.kind == VariableDeclarationKind::AwaitUsing);
+            visitor.findings.ends.get_or_insert(it.span);
+        }
     }
     visitor.visit_program(program);
     visitor.findings
@@ -36,10 +50,8 @@ pub(crate) fn check(program: &Program<'_>) -> Findings {
 /// A cell is a script. Its imports have been lowered before, but for those that ask for more than a module.
 fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
     const IMPORT: &str = "import attributes and phases are not supported: write `import x from \"name\"`";
-    const USING: &str = "using needs a block at the top level of a cell, which ends it: write { using x = … }, or const to keep the value";
-    const EXPORT: &str = "export is not supported: a cell is a script, so remove the word; later cells see every top-level name anyway";
+    const EXPORT: &str = "a cell cannot export what another module has: import it; later cells see every top-level name anyway";
     match statement {
-        Statement::VariableDeclaration(it) if it.kind.is_using() => Some(USING),
         Statement::ImportDeclaration(import) if !import.import_kind.is_type() => Some(IMPORT),
         Statement::ExportAllDeclaration(_)
         | Statement::ExportDefaultDeclaration(_)
@@ -82,6 +94,14 @@ impl<'a> Visit<'a> for Visitor {
         walk::walk_await_expression(self, it);
     }
 
+    fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        if self.functions == 0 {
+            self.findings.returns = true;
+            self.findings.ends.get_or_insert(it.span);
+        }
+        walk::walk_return_statement(self, it);
+    }
+
     fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
         self.findings.awaits |= it.r#await && self.functions == 0;
         walk::walk_for_of_statement(self, it);
@@ -95,9 +115,5 @@ impl<'a> Visit<'a> for Visitor {
     fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
         self.findings.accessor.get_or_insert(it.span);
         walk::walk_accessor_property(self, it);
-    }
-
-    fn visit_import_meta(&mut self, it: &ImportMeta) {
-        self.refuse(it.span, "import.meta is not supported: a cell is a script, not a module");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use oxc::{
     allocator::Allocator,
-    ast::ast::Program,
+    ast::ast::{Program, Statement, VariableDeclarationKind},
     codegen::{Codegen, CodegenOptions, CodegenReturn},
     diagnostics::OxcDiagnostic,
     parser::{ParseOptions, Parser},
@@ -16,8 +16,10 @@ use oxc::{
     transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, cost, deep, erase, imports, lower, position::Positions, splice, syntax_error::SyntaxError};
+use crate::{check, cost, deep, erase, imports, lower, modular, position::Positions, splice, syntax_error::SyntaxError};
 
+const PRINTED: &str = "a return or using at the top level cannot stand beside imports, decorators, enums, namespaces, parameter properties or JSX: \
+                       put those into a cell of their own";
 const ACCESSOR: &str = "accessor cannot stand beside decorators, enums, namespaces, parameter properties or JSX: declare the class in a cell of \
                         its own, without decorators";
 
@@ -99,7 +101,7 @@ impl Script {
 /// Compiles a cell.
 ///
 /// # Errors
-/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, exports something, or is larger or
+/// When the source is no cell: it cannot be parsed, breaks a rule that is checked before anything runs, exports what another module has, or is larger or
 /// deeper than [`crate::SOURCE_BYTES_MAX`] and [`crate::NESTING_MAX`] allow.
 pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     deep::admit(source)?;
@@ -108,6 +110,8 @@ pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
 }
 
 fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, SyntaxError> {
+    let lowered = modular::lowered(source, options.language.source_type());
+    let text = lowered.as_deref().unwrap_or(source);
     let allocator = Allocator::default();
     if looks_like_object(source) {
         let wrapped = format!("({source}\n)");
@@ -116,8 +120,8 @@ fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, Synt
         }
     }
     let program =
-        parse(&allocator, source, options.language).map_err(|diagnostics| SyntaxError::from_diagnostics(source, 0, &diagnostics))?;
-    finish(&allocator, program, source, 0, source, options)
+        parse(&allocator, text, options.language).map_err(|diagnostics| SyntaxError::from_diagnostics(source, 0, &diagnostics))?;
+    finish(&allocator, program, source, 0, text, options)
 }
 
 /// `{a: 1}` alone is an object for a person at a prompt, though a script would read a block.
@@ -139,7 +143,12 @@ fn looks_like_object(source: &str) -> bool {
 fn parse<'a>(allocator: &'a Allocator, text: &'a str, language: Language) -> Result<Program<'a>, Vec<OxcDiagnostic>> {
     let base = language.source_type();
     let parse_as = |source_type: SourceType| {
-        let options = ParseOptions { parse_regular_expression: true, preserve_parens: false, ..ParseOptions::default() };
+        let options = ParseOptions {
+            parse_regular_expression: true,
+            preserve_parens: false,
+            allow_return_outside_function: true,
+            ..ParseOptions::default()
+        };
         let parsed = Parser::new(allocator, text, source_type).with_options(options).parse();
         if parsed.panicked || !parsed.diagnostics.is_empty() { Err(parsed.diagnostics.into_vec()) } else { Ok(parsed.program) }
     };
@@ -165,9 +174,10 @@ fn finish<'a>(
     if let Some((span, message)) = findings.refused {
         return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), message));
     }
+    declare_resources(&mut program);
     let failed =
         |diagnostics: &[OxcDiagnostic]| SyntaxError { at_end: false, ..SyntaxError::from_diagnostics(source, prefix, diagnostics) };
-    let has_modules = imports || program.body.iter().any(oxc::ast::ast::Statement::is_module_declaration);
+    let has_modules = imports || program.body.iter().any(Statement::is_module_declaration);
     let outline = lower::outline(&mut program);
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
     if semantic.diagnostics.has_errors() {
@@ -176,11 +186,14 @@ fn finish<'a>(
     let scoping = semantic.semantic.into_scoping();
     let declared = declared(&scoping);
     let script = |code, positions| Script { code, is_async: findings.awaits, filename: options.filename.clone(), declared, positions };
-    let edits = if has_modules { None } else { erase::edits(&program, parsed, &scoping, &options.constants) };
+    let edits = if has_modules { None } else { erase::edits(&program, parsed, &scoping, &options.constants, &findings) };
     if let Some(edits) = edits {
         let (code, anchors) = splice::apply(parsed, &edits);
         let positions = Positions::of_edits(source, prefix, anchors, &code);
         return Ok(script(code, positions));
+    }
+    if let Some(span) = findings.ends {
+        return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), PRINTED));
     }
     if let Some(span) = findings.accessor {
         return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), ACCESSOR));
@@ -194,6 +207,17 @@ fn finish<'a>(
     let generated = print(&program);
     let positions = Positions::of_print(source, prefix, parsed, &generated);
     Ok(script(generated.code, positions))
+}
+
+/// A `using` at the top level declares a constant: a script may not have one, and what it lets go of the edits say.
+fn declare_resources(program: &mut Program<'_>) {
+    for statement in &mut program.body {
+        if let Statement::VariableDeclaration(it) = statement
+            && it.kind.is_using()
+        {
+            it.kind = VariableDeclarationKind::Const;
+        }
+    }
 }
 
 /// The top-level names, without those of types.

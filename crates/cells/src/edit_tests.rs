@@ -124,7 +124,6 @@ fn what_edits_make_is_what_the_printer_makes() {
         "declare module 'm' { export const a: number }\n1",
         "declare global { interface Window { a: 1 } }\n1",
         "declare class D { m(): void }\ndeclare function e(): void\ndeclare let q: number, r: string\ndeclare enum E {}\n1",
-        "export {}",
         "function over(a: string): void\nfunction over(a: number): void\nfunction over(a: any) {}",
         "label: for (const a of <any>b) { continue label }",
         "let é: { ü: 'ö' } = { ü: 'ö' } as const; é.ü!",
@@ -140,7 +139,7 @@ fn what_edits_make_is_what_the_printer_makes() {
         "let unique: unique symbol = Symbol() as any",
     ] {
         if compile(source, &Options::default()).is_err() {
-            assert!(["export {}", "declare module"].iter().any(|refused| source.starts_with(refused)), "{source}: {}", error(source));
+            assert!(source.starts_with("declare module"), "{source}: {}", error(source));
             continue;
         }
         let edited = script(source).code;

@@ -5,18 +5,20 @@ use std::collections::BTreeSet;
 
 use oxc::{
     ast::ast::{
-        AccessorProperty, ArrowFunctionExpression, Class, ClassElement, Decorator, Expression, FormalParameter, IdentifierReference,
-        JSXElement, JSXFragment, MethodDefinition, MethodDefinitionType, Program, PropertyDefinition, PropertyDefinitionType, PropertyKey,
-        Statement, TSAsExpression, TSEnumDeclaration, TSIndexSignature, TSInterfaceDeclaration, TSNamespaceDeclaration,
-        TSNonNullExpression, TSSatisfiesExpression, TSThisParameter, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeAssertion,
-        TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclaration, VariableDeclarationKind, VariableDeclarator,
+        AccessorProperty, ArrowFunctionExpression, Class, ClassElement, Decorator, Expression, FormalParameter, Function,
+        IdentifierReference, JSXElement, JSXFragment, MethodDefinition, MethodDefinitionType, Program, PropertyDefinition,
+        PropertyDefinitionType, PropertyKey, ReturnStatement, Statement, TSAsExpression, TSEnumDeclaration, TSIndexSignature,
+        TSInterfaceDeclaration, TSNamespaceDeclaration, TSNonNullExpression, TSSatisfiesExpression, TSThisParameter, TSType,
+        TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeAssertion, TSTypeParameterDeclaration, TSTypeParameterInstantiation,
+        VariableDeclaration, VariableDeclarationKind, VariableDeclarator,
     },
     ast_visit::{Visit, walk},
     semantic::{Scoping, SymbolFlags},
     span::{GetSpan, Span},
+    syntax::scope::ScopeFlags,
 };
 
-use crate::splice::Edit;
+use crate::{check::Findings, splice::Edit};
 
 /// Words before a class member that are types only.
 const MODIFIERS: [&str; 7] = ["public", "private", "protected", "readonly", "override", "declare", "abstract"];
@@ -27,10 +29,28 @@ const EDITS_AT_ONE_PLACE_MAX: usize = 4;
 /// Throws as an assignment to a constant does, wherever an assignment's target may stand.
 const THROWS: &str = "(() => { throw new TypeError('Assignment to constant variable.') })().x";
 
+/// A cell that returns is a block that can be left, one that uses resources lets go of them at its end.
+const CELL_BEGIN: &str = "$cell: {";
+const USES_BEGIN: &str = "try {";
+
 /// The edits that make the program a script, in order. `None` when it needs more than edits. `constants` are the names that earlier cells
 /// have declared as such.
-pub(crate) fn edits(program: &Program<'_>, text: &str, scoping: &Scoping, constants: &BTreeSet<String>) -> Option<Vec<Edit>> {
-    let mut eraser = Eraser { text, scoping, constants, edits: Vec::new(), needs_printing: false };
+pub(crate) fn edits(
+    program: &Program<'_>,
+    text: &str,
+    scoping: &Scoping,
+    constants: &BTreeSet<String>,
+    findings: &Findings,
+) -> Option<Vec<Edit>> {
+    let mut eraser = Eraser { text, scoping, constants, edits: Vec::new(), needs_printing: false, findings, functions: 0 };
+    if findings.ends.is_some() {
+        let start = program.body.first().map_or(0, |first| first.span().start);
+        eraser.put(
+            start,
+            start,
+            format!("{}{}", if findings.returns { CELL_BEGIN } else { "" }, if findings.resources.is_empty() { "" } else { USES_BEGIN }),
+        );
+    }
     for statement in &program.body {
         eraser.visit_top_level(statement);
     }
@@ -41,11 +61,39 @@ pub(crate) fn edits(program: &Program<'_>, text: &str, scoping: &Scoping, consta
         return None;
     }
     eraser.edits.sort_by_key(|edit| edit.at);
+    if findings.ends.is_some() {
+        let end = length(text);
+        let disposes = match (!findings.resources.is_empty(), findings.awaits) {
+            (true, true) => "\n} finally { await babelHelpers.disposeAsync() }",
+            (true, false) => "\n} finally { babelHelpers.dispose() }",
+            (false, _) => "",
+        };
+        eraser.put(end, end, format!("{disposes}{}", if findings.returns { "\n}" } else { "" }));
+    }
     Some(eraser.edits)
 }
 
 fn length(text: &str) -> u32 {
     u32::try_from(text.len()).unwrap_or(u32::MAX)
+}
+
+/// Where the mark stands in code between two tokens.
+fn find_outside_comments(text: &str, mark: char) -> Option<usize> {
+    let mut at = 0;
+    while let Some(rest) = text.get(at..) {
+        if let Some(comment) = rest.strip_prefix("/*") {
+            at += 4 + comment.find("*/")?;
+        } else if let Some(comment) = rest.strip_prefix("//") {
+            at += 2 + comment.find('\n')?;
+        } else {
+            let next = rest.chars().next()?;
+            if next == mark {
+                return Some(at);
+            }
+            at += next.len_utf8();
+        }
+    }
+    None
 }
 
 struct Eraser<'t> {
@@ -54,6 +102,9 @@ struct Eraser<'t> {
     constants: &'t BTreeSet<String>,
     edits: Vec<Edit>,
     needs_printing: bool,
+    findings: &'t Findings,
+    /// Functions that the visit is in.
+    functions: usize,
 }
 
 impl Eraser<'_> {
@@ -75,6 +126,11 @@ impl Eraser<'_> {
 
     /// A new `let x` starts as `undefined`, whatever `x` was; a plain `var x` would keep the old value.
     fn top_level_variables(&mut self, it: &VariableDeclaration<'_>) {
+        match self.findings.resources.get(&it.span.start) {
+            Some(true) => return self.resources(it, "await using", "babelHelpers.usingAsync("),
+            Some(false) => return self.resources(it, "using", "babelHelpers.using("),
+            None => {}
+        }
         let keyword = match it.kind {
             VariableDeclarationKind::Let => "let",
             VariableDeclarationKind::Const => "const",
@@ -87,6 +143,19 @@ impl Eraser<'_> {
                 // The last one ends the statement, whatever the next line begins with.
                 let value = if declarator.span.end == it.span.end { " = void 0;" } else { " = void 0" };
                 self.put(declarator.span.end, declarator.span.end, value.to_owned());
+            }
+        }
+    }
+
+    /// A resource of the cell: its name stays, and it is let go of at the cell's end.
+    fn resources(&mut self, it: &VariableDeclaration<'_>, keyword: &str, call: &str) {
+        let first = it.declarations.first().map_or(it.span.end, |declarator| declarator.span.start);
+        let padded = format!("{:width$}", "var ", width = keyword.len() + 1);
+        self.put(it.span.start, first, padded);
+        for declarator in &it.declarations {
+            if let Some(init) = &declarator.init {
+                self.put(init.span().start, init.span().start, call.to_owned());
+                self.put(init.span().end, init.span().end, ")".to_owned());
             }
         }
     }
@@ -127,7 +196,7 @@ impl Eraser<'_> {
 
     /// Blanks the first `mark` between two places.
     fn blank_mark(&mut self, mark: char, at: u32, end: u32) {
-        let found = self.slice(at, end).find(mark).and_then(|found| u32::try_from(found).ok());
+        let found = find_outside_comments(self.slice(at, end), mark).and_then(|found| u32::try_from(found).ok());
         if let Some(found) = found {
             self.blank(at + found, at + found + 1);
         }
@@ -291,11 +360,33 @@ impl<'a> Visit<'a> for Eraser<'_> {
         self.blank(it.span.start, it.span.end + comma.map_or(0, |at| u32::try_from(at).unwrap_or(0) + 1));
     }
 
+    fn visit_function(&mut self, it: &Function<'a>, flags: ScopeFlags) {
+        self.functions += 1;
+        walk::walk_function(self, it, flags);
+        self.functions -= 1;
+    }
+
+    /// Leaves the cell with a value.
+    fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        if self.functions > 0 {
+            return walk::walk_return_statement(self, it);
+        }
+        const WORD: u32 = 6;
+        self.put(it.span.start, it.span.start + WORD, "{ host.final(".to_owned());
+        if let Some(argument) = &it.argument {
+            self.visit_expression(argument);
+        }
+        let end = it.argument.as_ref().map_or(it.span.start + WORD, |argument| argument.span().end);
+        self.put(end, it.span.end, "); break $cell }".to_owned());
+    }
+
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
+        self.functions += 1;
         // Between `async`, the parameters and `=>` no line may end, and the types may span some.
         let spans = [it.type_parameters.as_ref().map(|it| it.span), it.return_type.as_ref().map(|it| it.span)];
         self.needs_printing |= spans.into_iter().flatten().any(|span| self.slice(span.start, span.end).contains(['\n', '\r']));
         walk::walk_arrow_function_expression(self, it);
+        self.functions -= 1;
     }
 
     fn visit_class(&mut self, it: &Class<'a>) {

@@ -9,9 +9,9 @@ use oxc::{
     allocator::{Allocator, Vec as ArenaVec},
     ast::{
         ast::{
-            Argument, BindingIdentifier, BindingPattern, BindingProperty, Expression, ImportDeclaration, ImportDeclarationSpecifier,
-            ModuleExportName, Program, PropertyKey, Statement, StringLiteral, TSImportEqualsDeclaration, TSModuleReference, TSTypeName,
-            TSTypeReference, VariableDeclaration, VariableDeclarationKind, VariableDeclarator,
+            Argument, BindingIdentifier, BindingPattern, BindingProperty, Expression, ImportAttributeKey, ImportDeclaration,
+            ImportDeclarationSpecifier, ModuleExportName, Program, PropertyKey, Statement, StringLiteral, TSImportEqualsDeclaration,
+            TSModuleReference, TSTypeName, TSTypeReference, VariableDeclaration, VariableDeclarationKind, VariableDeclarator, WithClause,
         },
         builder::AstBuilder,
     },
@@ -39,6 +39,14 @@ pub(crate) fn lower<'a>(program: &mut Program<'a>, allocator: &'a Allocator) -> 
     first.extend(rest);
     program.body = first;
     lowered
+}
+
+/// `with { type: "json" }`, which the name of a module says anyway.
+fn is_of_json(clause: &WithClause<'_>) -> bool {
+    clause
+        .with_entries
+        .iter()
+        .all(|entry| matches!(&entry.key, ImportAttributeKey::Identifier(name) if name.name == "type") && entry.value.value == "json")
 }
 
 fn is_import_equals(statement: &Statement<'_>) -> bool {
@@ -70,7 +78,7 @@ impl<'a> Lowering<'a> {
     fn statement(&self, statement: &Statement<'a>) -> Option<Statement<'a>> {
         match statement {
             Statement::ImportDeclaration(import)
-                if !import.import_kind.is_type() && import.phase.is_none() && import.with_clause.is_none() =>
+                if !import.import_kind.is_type() && import.phase.is_none() && import.with_clause.as_deref().is_none_or(is_of_json) =>
             {
                 Some(self.import(import))
             }

@@ -16,6 +16,7 @@ mod edit_tests;
 mod erase;
 mod imports;
 mod lower;
+mod modular;
 mod position;
 mod reach;
 mod splice;

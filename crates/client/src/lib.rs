@@ -18,11 +18,13 @@ use dormouse_protocol::{
     event::Event,
     file::{FileEntry, FileList},
     history::{
-        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession,
+        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, ResetSession,
+        RestoreSession,
     },
     key::{CreateKey, KeyList, NewKey},
     run::{Run, RunList, RunState},
     session::{CreateSession, Session, SessionList},
+    usage::UsageReport,
 };
 use futures::Stream;
 use reqwest::{
@@ -271,6 +273,14 @@ impl Client {
         answer::json(self.request(Method::POST, &[name, "restore"])?.json(&body)).await
     }
 
+    /// Empties a session: it goes on as a new one would. The state before stays as a checkpoint.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn reset(&self, name: &str) -> Result<Session, Error> {
+        answer::json(self.request(Method::POST, &[name, "reset"])?.json(&ResetSession::default())).await
+    }
+
     /// Makes a session that begins as what this one is, or was.
     ///
     /// # Errors
@@ -391,6 +401,15 @@ impl Client {
     /// See [`Error`].
     pub async fn create_key(&self, key: &CreateKey) -> Result<NewKey, Error> {
         answer::json(self.http.post(self.keys(&[])?).json(key)).await
+    }
+
+    /// What the sessions of the namespace have used from one day to another, today when absent.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn usage(&self, from: Option<&str>, to: Option<&str>) -> Result<UsageReport, Error> {
+        let days: Vec<(&str, &str)> = [("from", from), ("to", to)].into_iter().filter_map(|(name, day)| Some((name, day?))).collect();
+        answer::json(self.http.get(self.beside("usage", &[])?).query(&days)).await
     }
 
     /// The API keys of the namespace.

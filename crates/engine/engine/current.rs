@@ -1,1 +1,1 @@
-include_bytes!("a03807dd0d26640e.wasm")
+include_bytes!("41d40fec98de363e.wasm")

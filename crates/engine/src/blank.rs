@@ -32,7 +32,7 @@ impl Blank {
         let engine = instance.engine().clone();
         engine.check(image)?;
         instance.reach(u64::from(image.memory_pages) * PAGE_BYTES as u64)?;
-        instance.lay(&image.pages, image.host.clone());
+        instance.apply(&image.pages, image.host.clone());
         Ok(instance)
     }
 }

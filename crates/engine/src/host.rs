@@ -18,7 +18,7 @@ use crate::{
     blobs::Keeper,
     cpu_clock,
     growth::Limits,
-    message::{self, Kind, Told},
+    message::{self, Kind, Message},
     slice::SLICE,
 };
 
@@ -353,11 +353,11 @@ impl Host {
             return false;
         }
         match message::read(kind, bytes) {
-            Ok(Told::Operation(op)) => {
+            Ok(Message::Operation(op)) => {
                 self.turn.ops.push(op);
                 true
             }
-            Ok(Told::Console(mut line)) => {
+            Ok(Message::Console(mut line)) => {
                 line.at_ms = (self.now_ms() - self.state.cell_began_ms).max(0.0);
                 let fits = self.admit(line.text.len());
                 if fits {
@@ -366,7 +366,7 @@ impl Host {
                 }
                 fits
             }
-            Ok(Told::Display(display)) => {
+            Ok(Message::Display(display)) => {
                 let fits = self.admit(display.data.len() + display.mime_type.len());
                 if fits {
                     self.write(Output::Display(&display));
@@ -374,19 +374,19 @@ impl Host {
                 }
                 fits
             }
-            Ok(Told::Progress(progress)) => {
+            Ok(Message::Progress(progress)) => {
                 let fits = (0.0..=1.0).contains(&progress.fraction) && self.admit(PROGRESS_BYTES + progress.note.len());
                 if fits {
                     self.write(Output::Progress(&progress));
                 }
                 fits
             }
-            Ok(Told::Value(value)) => {
+            Ok(Message::Value(value)) => {
                 let fits = self.admit(bytes.len());
                 self.value = value.filter(|_| fits);
                 fits
             }
-            Ok(Told::Cell(mut cell)) => {
+            Ok(Message::Cell(mut cell)) => {
                 cell.value = self.value.take().or(cell.value).filter(|_| cell.ok);
                 if let Some(error) = &mut cell.error {
                     message::locate(error, &self.state.cell_filename);
@@ -394,11 +394,11 @@ impl Host {
                 self.turn.cell = Some(*cell);
                 true
             }
-            Ok(Told::Answer(answer)) => {
+            Ok(Message::Answer(answer)) => {
                 self.turn.answer = Some(answer);
                 true
             }
-            Ok(Told::Unfinished) => {
+            Ok(Message::Unfinished) => {
                 self.unfinished = true;
                 true
             }

@@ -82,12 +82,12 @@ impl Instance {
     }
 
     /// Lays differences to the base over memory, and takes that for committed.
-    pub(crate) fn lay(&mut self, pages: &BTreeMap<u32, Page>, state: HostState) {
+    pub(crate) fn apply(&mut self, pages: &BTreeMap<u32, Page>, state: HostState) {
         let base = self.parts.engine.base();
         let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
         for (number, page) in pages {
             if let Some(to) = memory.get_mut(*number as usize) {
-                base.lay(*number as usize, page, to);
+                base.apply(*number as usize, page, to);
                 self.parts.tracker.restored(base, *number, to);
             }
         }

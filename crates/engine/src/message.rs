@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// A message.
-pub(crate) enum Told {
+pub(crate) enum Message {
     Operation(Op),
     Console(ConsoleLine),
     Display(Display),
@@ -73,18 +73,18 @@ struct RawError {
     stack: String,
 }
 
-pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> {
+pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Message, serde_json::Error> {
     Ok(match kind {
-        Kind::Operation => Told::Operation(serde_json::from_slice(bytes)?),
+        Kind::Operation => Message::Operation(serde_json::from_slice(bytes)?),
         Kind::Console => {
             let raw: RawLine = serde_json::from_slice(bytes)?;
-            Told::Console(ConsoleLine { level: raw.level, text: raw.text, at_ms: 0.0 })
+            Message::Console(ConsoleLine { level: raw.level, text: raw.text, at_ms: 0.0 })
         }
-        Kind::Display => Told::Display(serde_json::from_slice(bytes)?),
-        Kind::Value => Told::Value(serde_json::from_slice(bytes).ok()),
-        Kind::Unfinished => Told::Unfinished,
-        Kind::Answer => Told::Answer(serde_json::from_slice(bytes)?),
-        Kind::Progress => Told::Progress(serde_json::from_slice(bytes)?),
+        Kind::Display => Message::Display(serde_json::from_slice(bytes)?),
+        Kind::Value => Message::Value(serde_json::from_slice(bytes).ok()),
+        Kind::Unfinished => Message::Unfinished,
+        Kind::Answer => Message::Answer(serde_json::from_slice(bytes)?),
+        Kind::Progress => Message::Progress(serde_json::from_slice(bytes)?),
         Kind::Cell => {
             let raw: RawCell = serde_json::from_slice(bytes)?;
             let error = raw.error.map(|error| {
@@ -99,7 +99,7 @@ pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Result<Told, serde_json::Error> 
                     column: 0,
                 }
             });
-            Told::Cell(Box::new(CellEnd { ok: raw.ok, value: raw.value, value_type: raw.value_type, preview: raw.preview, error }))
+            Message::Cell(Box::new(CellEnd { ok: raw.ok, value: raw.value, value_type: raw.value_type, preview: raw.preview, error }))
         }
     })
 }

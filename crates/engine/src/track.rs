@@ -40,7 +40,7 @@ impl Base {
     }
 
     /// Writes the page that has this difference to the base.
-    pub(crate) fn lay(&self, number: usize, difference: &[u8; PAGE_BYTES], to: &mut [u8; PAGE_BYTES]) {
+    pub(crate) fn apply(&self, number: usize, difference: &[u8; PAGE_BYTES], to: &mut [u8; PAGE_BYTES]) {
         // Only written to, never read: a page that was not touched yet takes one fault then, not two.
         for ((to, base), difference) in to.iter_mut().zip(self.page(number)).zip(difference) {
             *to = base ^ difference;
@@ -187,7 +187,7 @@ mod tests {
         memory[PAGE_BYTES + 1] = 2;
         let mut again = [0xff; 2 * PAGE_BYTES];
         for (number, page) in base.differing(&memory, 0..2) {
-            base.lay(number as usize, &page, &mut again.as_chunks_mut().0[number as usize]);
+            base.apply(number as usize, &page, &mut again.as_chunks_mut().0[number as usize]);
         }
         assert_eq!(again, memory);
     }

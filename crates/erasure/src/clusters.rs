@@ -59,6 +59,19 @@ impl TenantPrefix {
         Err(unavailable(&self.clusters(), "it changed too often"))
     }
 
+    /// Removes the object, if no session is there and no other cluster has its name there. Who comes later writes it anew; and what may be there by then is
+    /// left alone, because nobody has accounted for it.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn leave(&self, store: &dyn SnapshotStore, cluster: &str) -> Result<(), StoreError> {
+        let (stored, _) = self.read(store).await?;
+        if stored.is_some_and(|stored| stored.is_alone(cluster)) && self.is_empty(store).await? {
+            store.delete(&self.clusters()).await?;
+        }
+        Ok(())
+    }
+
     async fn is_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {
         let (prefix, mut next) = (keys::tenant_prefix(&self.store_prefix, &self.tenant), None);
         loop {

@@ -53,3 +53,20 @@ async fn nothing_is_written_before_the_name() {
     store.put("p/t/team/x", Bytes::from_static(b"x"), Condition::Absent).await.unwrap();
     assert_eq!(names(&inner).await, (vec!["a".to_owned()], true));
 }
+
+#[tokio::test]
+async fn the_last_cluster_leaves_nothing_and_no_other_name_goes() {
+    let store = Memory::new();
+    place().join(&store, "a").await.unwrap();
+    place().leave(&store, "b").await.unwrap();
+    assert_eq!(names(&store).await.0, ["a"], "it is another's");
+    let uid = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01".to_owned();
+    let session = SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), uid, name: String::new() };
+    store.put(&session.head(), Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    place().leave(&store, "a").await.unwrap();
+    assert_eq!(names(&store).await.0, ["a"], "a session is there");
+    store.delete(&session.head()).await.unwrap();
+    place().leave(&store, "a").await.unwrap();
+    assert_eq!(store.list("").await.unwrap(), [""; 0]);
+    place().leave(&store, "a").await.unwrap();
+}

@@ -1,6 +1,6 @@
 //! The end of a session in storage: no writer after the tombstone, no object left behind.
 //!
-//! [`bury`] first: a process that still runs the session meets the tombstone in its next commit and stops. Then whoever runs it is told to
+//! [`put_tombstone`] first: a process that still runs the session meets the tombstone in its next commit and stops. Then whoever runs it is told to
 //! forget it, which is the caller's part. Then [`remove_all`]: every object goes, the tombstone last. A deletion that is cut short anywhere
 //! begins again from the start and ends the same. Operator and `dormouse dev` both delete this way.
 //!
@@ -35,12 +35,12 @@ pub enum EraseError {
     Restless,
 }
 
-/// [`bury`] and [`remove_all`]: the end of a session that no process has to be told of.
+/// [`put_tombstone`] and [`remove_all`]: the end of a session that no process has to be told of.
 ///
 /// # Errors
 /// See [`EraseError`].
 pub async fn erase(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
-    bury(store, key).await?;
+    put_tombstone(store, key).await?;
     remove_all(store, key).await
 }
 
@@ -48,7 +48,7 @@ pub async fn erase(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), Er
 ///
 /// # Errors
 /// See [`EraseError`].
-pub async fn bury(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
+pub async fn put_tombstone(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
     for _ in 0..TOMBSTONE_ATTEMPTS_MAX {
         let current = store.get(&key.head()).await?;
         let decoded = current.as_ref().and_then(|object| Head::decode(&object.bytes).ok());
@@ -67,12 +67,15 @@ pub async fn bury(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), Era
     Err(EraseError::Restless)
 }
 
-/// Deletes what brokers keep for the session, where its brokers keep it: its page of calls, and what it has spent.
+/// Deletes what brokers keep for the session, where its brokers keep it: its page of calls, its jobs, and what it has spent.
 ///
 /// # Errors
 /// When the store failed.
 pub async fn remove_calls(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
     store.delete(&key.calls()).await?;
+    for job in store.list(&dormouse_lifecycle::keys::jobs_of(&key.store_prefix, &key.tenant, &key.uid)).await? {
+        store.delete(&job).await?;
+    }
     Ok(store.delete(&key.spent()).await?)
 }
 
@@ -116,12 +119,12 @@ mod tests {
         put(&store, &key().calls(), Bytes::from_static(b"calls")).await;
         put(&store, "p/t/team/s/u-2/head", Bytes::from_static(b"another session")).await;
         put(&store, "p/t/team/b/u-2/calls", Bytes::from_static(b"and its calls")).await;
-        bury(&store, &key()).await.unwrap();
+        put_tombstone(&store, &key()).await.unwrap();
         let head = store.get(&key().head()).await.unwrap().unwrap();
         assert!(Head::decode(&head.bytes).unwrap().tombstone);
         let late = store.put(&key().head(), Bytes::from_static(b"a first commit"), Condition::Absent).await;
         assert!(matches!(late, Err(PutError::Refused)), "no commit lands behind the tombstone");
-        bury(&store, &key()).await.unwrap();
+        put_tombstone(&store, &key()).await.unwrap();
         remove_all(&store, &key()).await.unwrap();
         let mut left = store.list("p/").await.unwrap();
         left.sort_unstable();
@@ -133,7 +136,7 @@ mod tests {
     async fn a_head_that_does_not_decode_is_buried_too() {
         let store = Memory::default();
         put(&store, &key().head(), Bytes::from_static(b"garbage")).await;
-        bury(&store, &key()).await.unwrap();
+        put_tombstone(&store, &key()).await.unwrap();
         assert!(Head::decode(&store.get(&key().head()).await.unwrap().unwrap().bytes).unwrap().tombstone);
         remove_all(&store, &key()).await.unwrap();
         assert!(store.list("").await.unwrap().is_empty());

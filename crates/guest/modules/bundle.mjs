@@ -1,4 +1,5 @@
-// node bundle.mjs OUT LICENCES: every module of node/, web/ and npm/ as one script each, in one file that the guest's build compiles.
+// node bundle.mjs OUT LICENCES NODE: every module of node/, web/ and npm/ as one script each, in one file that the guest's build compiles.
+// NODE is the folder of Node's own sources, whose `lib/` some modules take as it is: `lib/NAME` names a file of it.
 //
 // A module is named by its file: node/path.js is `node/path`. Among each other modules are required by these names, so that a session
 // holds each once, whoever asks for it. OUT is a row of `NAME LENGTH\n` and LENGTH bytes of script; same sources, same bytes.
@@ -7,10 +8,11 @@ import { readdirSync, writeFileSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { intlModules } from './intl-data.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 // What sources of packages call a module, where that is not its own name.
-const aliases = { 'safe-buffer': 'node/buffer', 'abort-controller': 'web/abort', process: 'web/process', 'node:stream/web': 'web/streams' };
+const aliases = { 'safe-buffer': 'node/buffer', 'abort-controller': 'web/abort', process: 'web/process', 'node:stream/web': 'web/streams', '@formatjs/intl-localematcher': 'web/locales', '@formatjs/bigdecimal': 'web/big-decimal' };
 // What packages bring for older engines, and what the language says instead.
 const spoken = {
   'object.assign/polyfill': 'module.exports = () => Object.assign;',
@@ -31,7 +33,46 @@ const files = [...listed('node'), ...listed('web'), ...listed('npm')].sort();
 const plugins = readdirSync(join(here, 'node_modules/dayjs/plugin')).filter((name) => name.endsWith('.js')).map((name) => name.slice(0, -3)).sort();
 const generated = Object.fromEntries(plugins.map((name) => [`npm/dayjs/plugin/${name}`, `module.exports = require('dayjs/plugin/${name}.js');`]));
 
-const names = new Set([...files, ...Object.keys(generated)]);
+// What Node's own files ask for among each other and is one of our modules, or a few lines here.
+const lib = join(process.argv[4], 'lib');
+const internals = {
+  'internal/errors': 'web/errors', 'internal/validators': 'web/validators', 'internal/util': 'web/internals', 'internal/util/inspect': 'web/inspection',
+  'internal/util/types': 'node/util/types', 'internal/util/comparisons': 'web/comparisons', 'internal/url': 'web/node-url',
+};
+const written = {
+  'internal/options': 'exports.getOptionValue = () => undefined;',
+  'internal/util/colors': 'module.exports = { blue: "", green: "", white: "", yellow: "", red: "", gray: "", clear: "", hasColors: false, shouldColorize: () => false, refresh() {} };',
+  'internal/bootstrap/realm': 'exports.BuiltinModule = { exists: () => false };',
+  'internal/v8/startup_snapshot': 'exports.namespace = { isBuildingSnapshot: () => false };',
+  'internal/process/task_queues': 'exports.queueMicrotask = globalThis.queueMicrotask;',
+  'internal/event_target': 'module.exports = require("web/listeners");',
+  'internal/console/global': 'module.exports = globalThis.console;',
+  'internal/abort_controller': 'exports.aborted = (signal) => new Promise((done) => { if (signal.aborted) done(); else signal.addEventListener("abort", () => done(), { once: true }); });',
+  'internal/idna': 'exports.toASCII = (name) => require("web/url").domainToASCII(name); exports.toUnicode = (name) => require("web/url").domainToUnicode(name);',
+  'internal/deps/acorn/acorn/dist/acorn': '', 'internal/deps/acorn/acorn-walk/dist/walk': '', 'internal/process/warning': '', 'internal/process/execution': '', 'internal/source_map/source_map_cache': '', vm: 'exports.runInNewContext = () => globalThis;',
+  'internal/streams/utils': 'exports.isWritable = (stream) => stream?.writable === true;',
+};
+// Codes of errors that nothing here can raise: a closure each.
+const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL|FS_CP)_/;
+const changes = {
+  // Only Node's own loader could say.
+  'internal/util': (text) => text.replace('function isInsideNodeModules() {', 'function isInsideNodeModules() { return false; }\nfunction looksInside() {'),
+  buffer: (text) => text.replace("validateNumber(size, 'size');\n  if (!(size >= 0 && size <= kMaxLength)) {\n    throw new ERR_INVALID_ARG_VALUE.RangeError('size', size);\n  }", "validateNumber(size, 'size', 0, kMaxLength);"),
+  // A session does not keep the text of its cells, so an assertion cannot quote it.
+  assert: (text) => text.replace('function getErrMessage(message, fn) {', 'function getErrMessage() { return undefined; }\nfunction quoted(message, fn) {'),
+  'internal/errors': (text) => text.split(/^(?=E\(')/m).filter((part) => !foreignCodes.test(part)).join('')
+    // The engine keeps frames apart from the head that `stack` begins with.
+    .replace('    captureLargerStackTrace(error);\n    error.code = key;', '    error.code = key; withCode(error, key);')
+    .replace('function makeNodeErrorWithCode', `function withCode(error, key) {
+      const told = error.stack; const at = told.indexOf('\\n    at ');
+      const head = error.name + ' [' + key + ']: ' + error.message;
+      ObjectDefineProperty(error, 'stack', { __proto__: null, value: at < 0 ? head : head + told.slice(at), writable: true, configurable: true, enumerable: false });
+    }
+    function makeNodeErrorWithCode`),
+};
+
+const data = new Map(intlModules(join(here, 'node_modules/@formatjs')));
+const names = new Set([...files, ...Object.keys(generated), ...data.keys()]);
 const moduleOf = (request) => {
   const name = request.replace(/^node:/, '').replace(/\/$/, '');
   if (aliases[request] ?? aliases[name]) return aliases[request] ?? aliases[name];
@@ -51,17 +92,34 @@ const links = (own) => ({
       if (args.kind === 'entry-point' || args.path.startsWith('.')) return undefined;
       // The module's own file means the package behind the name.
       const entry = args.importer === '' || args.importer === '<stdin>' || args.importer === join(here, `${own}.js`);
+      if (args.path.startsWith('lib/')) return { path: join(lib, `${args.path.slice('lib/'.length)}.js`) };
+      if (args.importer.startsWith(lib)) {
+        if (written[args.path] !== undefined) return { path: args.path, namespace: 'spoken' };
+        if (internals[args.path] !== undefined && internals[args.path] !== own) return { path: internals[args.path], external: true };
+        if (args.path.startsWith('internal/')) return { path: join(lib, `${args.path}.js`) };
+      }
       if (spoken[args.path] !== undefined) return { path: args.path, namespace: 'spoken' };
       const target = moduleOf(args.path);
       if (target === undefined || (entry && target === own)) return undefined;
       return { path: target, external: true };
     });
-    builder.onLoad({ filter: /.*/, namespace: 'spoken' }, ({ path }) => ({ contents: spoken[path] }));
+    builder.onLoad({ filter: /.*/, namespace: 'spoken' }, ({ path }) => ({ contents: spoken[path] ?? written[path], resolveDir: here }));
+    builder.onLoad({ filter: /\/lib\/.*\.js$/ }, ({ path }) => {
+      if (!path.startsWith(lib)) return undefined;
+      const name = relative(lib, path).slice(0, -3);
+      const text = readFileSync(path, 'utf8');
+      const changed = changes[name]?.(text) ?? text;
+      if (changes[name] !== undefined && changed === text) throw new Error(`${path} is not what is changed here`);
+      return { contents: `const { primordials, internalBinding } = require('web/primordials');\n${changed}` };
+    });
     builder.onLoad({ filter: emptied }, () => ({ contents: '' }));
     // The package looks for a better class of the same name, and would find its own.
     builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'const Global = { DOMException }, unused =') }));
     // Node itself says nothing about `url.parse`; nor should a console that shows to a user.
     builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'let urlParseWarned = false', 'let urlParseWarned = true') }));
+    // What Node says of a zone and of a currency that are none.
+    builder.onLoad({ filter: /intl-datetimeformat\/index\.js$/ }, ({ path }) => ({ contents: readFileSync(path, 'utf8').replaceAll('throw new RangeError("Invalid timeZoneName")', 'throw new RangeError(`Invalid time zone specified: ${timeZone}`)') }));
+    builder.onLoad({ filter: /intl-numberformat\/index\.js$/ }, ({ path }) => ({ contents: replaced(path, '"currency cannot be undefined"', '"Currency code is required with currency style."') }));
     // Every language of zod's messages is four fifths of it; `web/zod-locales` brings them when one is asked for.
     if (own === 'npm/zod') {
       builder.onLoad({ filter: /zod\/v4\/locales\/index\.js$/ }, ({ path }) => {
@@ -87,7 +145,7 @@ const script = async (name) => {
 
 const parts = [];
 for (const name of [...names].sort()) {
-  const text = await script(name);
+  const text = data.has(name) ? Buffer.from(`(function(exports,require,module,natives){${data.get(name)}})`) : await script(name);
   parts.push(Buffer.from(`${name} ${text.length}\n`), text);
 }
 writeFileSync(process.argv[2], Buffer.concat(parts));
@@ -104,5 +162,8 @@ const sections = packages.map((folder) => {
   if (!told.has(whole)) told.set(whole, name);
   return `## ${name} ${version}\n\nLicence: ${license}${homepage ? `, ${homepage}` : ''}${shown}\n`;
 });
+// Node's own files are under its licence, not under those of the libraries that its file names further below.
+const [ofNode] = readFileSync(join(process.argv[4], 'LICENSE'), 'utf8').split(/^The externally maintained/m);
+sections.push(`## Node.js, files of its lib/\n\nLicence: MIT, https://nodejs.org\n\n\`\`\`text\n${ofNode.trim().replace(/[ \t\r]+$/gm, '')}\n\`\`\`\n`);
 writeFileSync(process.argv[3], `# Packages in the engine\n\nWritten by bundle.mjs; what of them is in \`engine.wasm\` is unchanged but for what bundle.mjs says.\n\n${sections.join('\n')}`);
 console.log(`bundled ${names.size} modules, ${Buffer.concat(parts).length} bytes`);

@@ -6,9 +6,11 @@
 
 mod blobs;
 mod boundary;
+mod bytes;
 mod ciphers;
 mod compression;
 mod crypto;
+mod curves;
 mod encodings;
 mod heap;
 mod modules;
@@ -16,6 +18,8 @@ mod natives;
 mod packages;
 mod parts;
 mod random;
+mod rsa;
+mod segments;
 mod session;
 mod single;
 mod url;

@@ -5,11 +5,14 @@
 //! shares its pages with every other session.
 
 use std::{
+    borrow::Cow,
     ffi::{c_char, CString},
+    io::{Read, Write},
     ops::Range,
     ptr::NonNull,
 };
 
+use flate2::{bufread::DeflateDecoder, write::DeflateEncoder, Compression};
 use rquickjs::{convert::List, qjs, Ctx, Error, Exception, Function, Persistent, Result, Value};
 
 use crate::{boundary, packages, single::Single};
@@ -25,6 +28,32 @@ static KEPT: Single<Kept> = Single::new(Kept { code: Vec::new(), places: Vec::ne
 static EXPORTS: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
 /// The prelude's answer to what a module means by a name.
 static RESOLVE: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
+
+/// Bytecode that is at least as long is packed: a third of it is left, and unpacking takes a few milliseconds where it is first used.
+const PACKED_BYTES_MIN: usize = 30_000;
+/// What many sessions use is not.
+const UNPACKED: [&str; 4] = ["node/buffer", "node/stream", "web/streams", "web/volume"];
+/// How packed bytecode begins, which no version of QuickJS's does.
+const PACKED: u8 = 0xff;
+
+fn packed(name: &str, code: &[u8]) -> Vec<u8> {
+    if code.len() < PACKED_BYTES_MIN || UNPACKED.contains(&name) {
+        return code.to_vec();
+    }
+    let mut packer = DeflateEncoder::new(vec![PACKED], Compression::best());
+    match packer.write_all(code).and_then(|()| packer.finish()) {
+        Ok(packed) => packed,
+        Err(_) => code.to_vec(),
+    }
+}
+
+fn unpacked(code: &[u8]) -> Cow<'_, [u8]> {
+    let [PACKED, packed @ ..] = code else { return Cow::Borrowed(code) };
+    let mut whole = Vec::new();
+    // What cannot be unpacked is no bytecode, which reading it says.
+    let _ = DeflateDecoder::new(packed).read_to_end(&mut whole);
+    Cow::Owned(whole)
+}
 
 /// Compiles a script and emits its bytecode.
 pub fn compile(ctx: &Ctx<'_>, name: &str, mut source: Vec<u8>) -> Result<()> {
@@ -46,7 +75,7 @@ pub fn compile(ctx: &Ctx<'_>, name: &str, mut source: Vec<u8>) -> Result<()> {
         if bytes.is_null() {
             return Err(Error::Exception);
         }
-        boundary::emit(boundary::BYTECODE, std::slice::from_raw_parts(bytes, size as usize));
+        boundary::emit(boundary::BYTECODE, &packed(name, std::slice::from_raw_parts(bytes, size as usize)));
         qjs::js_free(raw, bytes.cast());
     }
     Ok(())
@@ -84,6 +113,7 @@ pub fn function<'js>(ctx: Ctx<'js>, name: String) -> Result<Option<Value<'js>>> 
     let Some(code) = kept.places.iter().find(|(known, _)| *known == name).and_then(|(_, range)| kept.code.get(range.clone())) else {
         return Ok(None);
     };
+    let code = unpacked(code);
     let raw = ctx.as_raw().as_ptr();
     // SAFETY: the bytes are what `compile` wrote in an instance of the same code; both values are owned by the calls they go to.
     unsafe {

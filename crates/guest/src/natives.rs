@@ -14,6 +14,8 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("proxyTarget", Func::from(proxy_target))?;
     native.set("proxyHandler", Func::from(proxy_handler))?;
     native.set("iteratorState", Func::from(iterator_state))?;
+    native.set("getContext", Func::from(get_context))?;
+    native.set("setContext", Func::from(set_context))?;
     native.set("entropy", Func::from(entropy))?;
     native.set("random", rquickjs::Function::new(ctx.clone(), random::next)?.with_name("random")?)?;
     native.set("now", Func::from(boundary::now_ms))?;
@@ -113,6 +115,23 @@ fn iterator_state<'js>(ctx: Ctx<'js>, iterator: Value<'js>) -> Result<rquickjs::
         }
     }
     Ok(state)
+}
+
+extern "C" {
+    // Of language.patch.
+    fn JS_GetAsyncContext(ctx: *mut qjs::JSContext) -> qjs::JSValue;
+    fn JS_SetAsyncContext(ctx: *mut qjs::JSContext, context: qjs::JSValue);
+}
+
+/// What the running job was handed by who enqueued it.
+fn get_context(ctx: Ctx<'_>) -> Value<'_> {
+    // SAFETY: the result is a new reference.
+    unsafe { Value::from_raw(ctx.clone(), JS_GetAsyncContext(ctx.as_raw().as_ptr())) }
+}
+
+fn set_context<'js>(ctx: Ctx<'js>, context: Value<'js>) {
+    // SAFETY: the engine takes a reference of its own.
+    unsafe { JS_SetAsyncContext(ctx.as_raw().as_ptr(), context.as_raw()) };
 }
 
 fn entropy<'js>(ctx: Ctx<'js>, len: u32) -> Result<ArrayBuffer<'js>> {

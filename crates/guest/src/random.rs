@@ -1,4 +1,5 @@
-//! `Math.random`: xoshiro256++ (Blackman and Vigna), its state in linear memory, its seed from the host.
+//! `Math.random`: xoshiro256++ (Blackman and Vigna), its state in linear memory, its seed from the host; and the host's entropy as keys are drawn
+//! from it.
 
 use crate::{boundary, single::Single};
 
@@ -29,3 +30,32 @@ pub fn next() -> f64 {
     s[3] = s[3].rotate_left(45);
     (result >> 11) as f64 / (1u64 << 53) as f64
 }
+
+/// The host's entropy.
+pub struct Entropy;
+
+impl rand_core::CryptoRng for Entropy {}
+
+impl rand_core::RngCore for Entropy {
+    fn next_u32(&mut self) -> u32 {
+        rand_core::impls::next_u32_via_fill(self)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        rand_core::impls::next_u64_via_fill(self)
+    }
+
+    fn fill_bytes(&mut self, dest: &mut [u8]) {
+        for chunk in dest.chunks_mut(ENTROPY_BYTES_MAX) {
+            boundary::entropy(chunk);
+        }
+    }
+
+    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), rand_core::Error> {
+        self.fill_bytes(dest);
+        Ok(())
+    }
+}
+
+/// Bytes that are asked of the host at once.
+const ENTROPY_BYTES_MAX: usize = 65_536;

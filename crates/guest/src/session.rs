@@ -17,7 +17,6 @@ const PRELUDE: &str = concat!(
     include_str!("prelude/operations.js"),
     include_str!("prelude/web.js"),
     include_str!("prelude/context.js"),
-    include_str!("prelude/decorate.js"),
     include_str!("prelude/display.js"),
     include_str!("prelude/modules.js"),
     include_str!("prelude/cell.js"),

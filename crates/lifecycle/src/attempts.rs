@@ -82,6 +82,8 @@ pub struct AnotherSession;
 pub struct Attempts {
     repeat: Repeat,
     failed: u32,
+    /// Attempts that met a process without room.
+    roomless: u32,
     /// Processes that had the request and have ended.
     processes_lost: u32,
     /// Placements of this epoch and below have failed the request.
@@ -96,7 +98,7 @@ impl Attempts {
     /// A request that has not been sent yet.
     #[must_use]
     pub fn new(repeat: Repeat) -> Self {
-        Self { repeat, failed: 0, processes_lost: 0, lost_epoch: 0, gone_epoch: 0, uid: None }
+        Self { repeat, failed: 0, roomless: 0, processes_lost: 0, lost_epoch: 0, gone_epoch: 0, uid: None }
     }
 
     /// Attempts that have failed.
@@ -154,10 +156,16 @@ impl Attempts {
                 self.gone_epoch = epoch;
                 false
             }
-            Failure::Gone { epoch: None } | Failure::NoRoom => true,
+            Failure::Gone { epoch: None } => true,
             Failure::Unreachable | Failure::Lost => !lives,
-            Failure::Garbled | Failure::Refused => false,
+            Failure::Garbled | Failure::NoRoom | Failure::Refused => false,
         };
+        if failure == Failure::NoRoom {
+            // It waits for a slot as long as its time to find a place lasts, not for a number of attempts.
+            self.roomless = self.roomless.saturating_add(1);
+            self.lost_epoch = self.lost_epoch.max(epoch);
+            return Next::Again(pause(self.roomless));
+        }
         self.failed += 1;
         if failure == Failure::Lost && !lives {
             self.processes_lost += 1;
@@ -282,6 +290,16 @@ mod tests {
             assert!(again(attempts.after(Failure::Garbled, 1, true)));
         }
         assert_eq!(attempts.after(Failure::Garbled, 1, true), Next::Exhausted);
+    }
+
+    #[test]
+    fn who_finds_no_room_goes_on_looking_elsewhere() {
+        let mut attempts = Attempts::new(Repeat::Freely);
+        for epoch in 1..10 * u64::from(ATTEMPTS_MAX) {
+            assert!(again(attempts.after(Failure::NoRoom, epoch, true)));
+            assert_eq!(attempts.lost_epoch(), epoch);
+        }
+        assert_eq!(attempts.failed(), 0);
     }
 
     #[test]

@@ -74,7 +74,9 @@ impl Clusters {
         Self { format: FORMAT, clusters: BTreeSet::from([cluster.to_owned()]), accounted }
     }
 
-    fn is_alone(&self, cluster: &str) -> bool {
+    /// Whether this cluster's is the only name.
+    #[must_use]
+    pub fn is_alone(&self, cluster: &str) -> bool {
         self.clusters.len() == 1 && self.clusters.contains(cluster)
     }
 

@@ -54,7 +54,7 @@ pub struct Digest {
 
 /// What is known of the cell that ended under a key.
 #[derive(Debug, PartialEq)]
-pub struct Known<'a> {
+pub struct RecordedEnd<'a> {
     /// Its number.
     pub cell: u64,
     /// How it ended.
@@ -102,14 +102,14 @@ impl Ends {
 
     /// How the cell under `key` ended. `None`: none did, or so long ago that it is forgotten.
     #[must_use]
-    pub fn find(&self, key: &str) -> Option<Known<'_>> {
+    pub fn find(&self, key: &str) -> Option<RecordedEnd<'_>> {
         let key = digits(key);
         let end = self.ends.iter().rev().find(|end| end.key == key)?;
         let kept = match &end.end {
             Stored::Whole(whole) => Kept::Whole(whole),
             Stored::Digest(digest) => Kept::Digest(digest),
         };
-        Some(Known { cell: end.cell, end: kept })
+        Some(RecordedEnd { cell: end.cell, end: kept })
     }
 
     /// Forgets all of them.
@@ -148,9 +148,9 @@ mod tests {
         ends.record("too large", 2, sized(END_BYTES_MAX + 1));
         let stored = serde_json::to_string(&ends).unwrap();
         let ends: Ends = serde_json::from_str(&stored).unwrap();
-        assert_eq!(ends.find("fits"), Some(Known { cell: 1, end: Kept::Whole(&sized(END_BYTES_MAX)) }));
+        assert_eq!(ends.find("fits"), Some(RecordedEnd { cell: 1, end: Kept::Whole(&sized(END_BYTES_MAX)) }));
         let digest = Digest { bytes: END_BYTES_MAX as u64 + 1, sha256: sha256_hex(sized(END_BYTES_MAX + 1).text().as_bytes()) };
-        assert_eq!(ends.find("too large"), Some(Known { cell: 2, end: Kept::Digest(&digest) }));
+        assert_eq!(ends.find("too large"), Some(RecordedEnd { cell: 2, end: Kept::Digest(&digest) }));
         assert_eq!(ends.find("another"), None);
     }
 
@@ -161,7 +161,7 @@ mod tests {
             ends.record(&format!("key-{cell}"), cell, json!(cell).into());
         }
         assert_eq!(ends.find("key-1"), None);
-        assert_eq!(ends.find("key-2"), Some(Known { cell: 2, end: Kept::Whole(&json!(2).into()) }));
+        assert_eq!(ends.find("key-2"), Some(RecordedEnd { cell: 2, end: Kept::Whole(&json!(2).into()) }));
         assert_eq!(ends.find("key-33").map(|known| known.cell), Some(33));
     }
 
@@ -180,6 +180,6 @@ mod tests {
         let mut ends = Ends::default();
         ends.record("key", 1, json!("first").into());
         ends.record("key", 2, json!("second").into());
-        assert_eq!(ends.find("key"), Some(Known { cell: 1, end: Kept::Whole(&json!("first").into()) }));
+        assert_eq!(ends.find("key"), Some(RecordedEnd { cell: 1, end: Kept::Whole(&json!("first").into()) }));
     }
 }

@@ -4,7 +4,10 @@
 //! `j` for the journal, after `e` for events and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
 //! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, what it has spent on models in `spent` beside them, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
-//! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`.
+//! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`. Messages of a ToolBroker's webhooks are in
+//! `<store prefix>t/<tenant>/jobs/<broker>/<capability>/` names calls that runners may make, which are in `job-<call>` beside the page, and
+//! `<store prefix>t/<tenant>/webhooks/<broker>/open/<id>` until they are delivered, and in `…/done/<order>-<id>` afterwards.
+//! What its sessions used is in `<store prefix>t/<tenant>/usage/<day>/<process>-<number>.json`.
 
 use crate::log::Which;
 
@@ -12,6 +15,51 @@ use crate::log::Which;
 #[must_use]
 pub fn audit(store_prefix: &str, tenant: &str, day: &str, process: &str, number: u64) -> String {
     format!("{}audit/{day}/{process}-{number:08}.ndjson", tenant_prefix(store_prefix, tenant))
+}
+
+/// Prefix of the keys of a session's calls that runners make; the call's number follows.
+#[must_use]
+pub fn jobs_of(store_prefix: &str, tenant: &str, uid: &str) -> String {
+    format!("{}b/{uid}/job-", tenant_prefix(store_prefix, tenant))
+}
+
+/// Prefix of the keys that name what runners of a capability may claim, with the trailing `/`.
+#[must_use]
+pub fn jobs_open(store_prefix: &str, tenant: &str, broker: &str, capability: &str) -> String {
+    format!("{}jobs/{broker}/{capability}/", tenant_prefix(store_prefix, tenant))
+}
+
+/// Prefix of the keys of messages that a ToolBroker is delivering, with the trailing `/`; the message's id follows.
+#[must_use]
+pub fn webhooks_open(store_prefix: &str, tenant: &str, broker: &str) -> String {
+    format!("{}webhooks/{broker}/open/", tenant_prefix(store_prefix, tenant))
+}
+
+/// Prefix of the keys of messages that a ToolBroker has delivered, or given up, with the trailing `/`; [`newest_first`], `-` and the id follow.
+#[must_use]
+pub fn webhooks_done(store_prefix: &str, tenant: &str, broker: &str) -> String {
+    format!("{}webhooks/{broker}/done/", tenant_prefix(store_prefix, tenant))
+}
+
+/// A part of a key that sorts later times first. Milliseconds since the Unix epoch.
+#[must_use]
+pub fn newest_first(time_ms: i64) -> String {
+    format!("{:014}", NEWEST_FIRST_MAX.saturating_sub(u64::try_from(time_ms).unwrap_or(0)))
+}
+
+/// The time, in the year 5138, from which [`newest_first`] counts back.
+const NEWEST_FIRST_MAX: u64 = 99_999_999_999_999;
+
+/// Before the keys of what a tenant's sessions used on `day`, `YYYY-MM-DD`.
+#[must_use]
+pub fn usage_prefix(store_prefix: &str, tenant: &str, day: &str) -> String {
+    format!("{}usage/{day}/", tenant_prefix(store_prefix, tenant))
+}
+
+/// Key of what a process tells of that day. `process` is never used twice.
+#[must_use]
+pub fn usage(store_prefix: &str, tenant: &str, day: &str, process: &str, number: u64) -> String {
+    format!("{}{process}-{number:08}.json", usage_prefix(store_prefix, tenant, day))
 }
 
 /// Hex digits of a sha256 that go into a key: 128 bits.

@@ -23,8 +23,9 @@
 //! | [`recover`] | what is left of a session whose head is lost |
 //! | [`acquire`] | whether a head that was read may be restored under an assignment |
 //! | [`image`] | the pages of a session out of head and segments |
-//! | [`placement`] | which pod runs a session, and under which epoch |
 //! | [`attempts`] | what becomes of a request that a process did not carry out |
+//! | [`lifetime`] | how long a session lives that nobody uses |
+//! | [`usage`] | what sessions have used, and how it is summed |
 //! | [`sweep`] | what deletion and garbage collection may remove |
 //! | [`orphans`] | what is stored of sessions that do not exist any more |
 //! | [`clusters`] | who stores sessions under a prefix, and who may therefore remove such |
@@ -49,16 +50,17 @@ pub mod image;
 pub mod inline;
 pub mod json;
 pub mod keys;
+pub mod lifetime;
 mod lines;
 pub mod log;
 pub mod orphans;
-pub mod placement;
 pub mod prepare;
 pub mod recover;
 pub mod runs;
 pub mod segment;
 pub mod stride;
 pub mod sweep;
+pub mod usage;
 
 use std::sync::Arc;
 

@@ -8,15 +8,23 @@
 //! | `POST /v1/body` | [`BodyCall`] | [`BodyAnswer`] |
 //! | `POST /v1/close` | [`CloseCall`] | `null` |
 //! | `POST /v1/modules` | [`ModulesCall`] | [`ModulesAnswer`] |
+//! | `POST /v1/notices` | [`Notice`] | `null` once it is stored |
 //! | `POST /v1/decide`, of gateways only | [`DecideCall`] | `null` |
+//! | `POST /v1/jobs/claim`, of gateways only | [`ClaimJobCall`] | [`ClaimedJob`] |
+//! | `POST /v1/jobs/heartbeat`, of gateways only | [`HeartbeatJobCall`] | [`crate::job::JobLease`] |
+//! | `POST /v1/jobs/answer`, of gateways only | [`AnswerJobCall`] | [`AnsweredJob`] |
+//! | `POST /v1/deliveries`, of gateways only | [`DeliveriesCall`] | [`crate::webhook::DeliveryList`] |
+//! | `POST /v1/redeliver`, of gateways only | [`RedeliverCall`] | [`crate::webhook::Delivery`] |
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
+use dormouse_crds::webhooks::EventKind;
 use serde::{Deserialize, Serialize};
 
+use crate::eval::EvalWebhook;
 use crate::reference;
 
 /// Port of a broker's mTLS server.
@@ -108,6 +116,10 @@ pub enum Waits {
     Decision,
     /// Nothing any more: its time is over, unless there is a decision.
     Over,
+    /// A runner's answer.
+    Job,
+    /// Nothing any more: its time is over, unless a runner has answered.
+    JobOver,
 }
 
 impl Waits {
@@ -142,6 +154,126 @@ pub struct DecideCall {
     pub arguments: Option<serde_json::Value>,
     /// Who decided.
     pub by: String,
+}
+
+/// Something that happened in a session, for those who are to be told of it. `(session_uid, number)` names it for ever.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// Namespace of the session; must be the caller's own.
+    pub namespace: String,
+    /// Name of the session.
+    pub session: String,
+    /// Uid of the session.
+    pub session_uid: String,
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// What happened.
+    pub event: EventKind,
+    /// RFC 3339.
+    pub time: String,
+    /// What is told of it beside the session's name.
+    pub data: serde_json::Map<String, serde_json::Value>,
+    /// Who is told beside those that the ToolBroker names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<EvalWebhook>,
+}
+
+/// Asks for messages that were or are being delivered, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveriesCall {
+    /// The namespace.
+    pub namespace: String,
+    /// Only those of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A runner wants a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimJobCall {
+    /// The namespace.
+    pub namespace: String,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Its name, for people.
+    pub runner: String,
+}
+
+/// What it gets.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimedJob {
+    /// The job, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<crate::job::Job>,
+    /// Jobs that were found to be over: their sessions are to be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<JobEnded>,
+}
+
+/// A job that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobEnded {
+    /// Name of the session.
+    pub session: String,
+    /// The call's number in the session.
+    pub call: u64,
+}
+
+/// A runner lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeartbeatJobCall {
+    /// The namespace.
+    pub namespace: String,
+    /// Uid of the session.
+    pub session_uid: String,
+    /// The call's number in the session.
+    pub call: u64,
+    /// The job's lease.
+    pub lease: String,
+}
+
+/// A runner answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerJobCall {
+    /// The namespace.
+    pub namespace: String,
+    /// Uid of the session.
+    pub session_uid: String,
+    /// The call's number in the session.
+    pub call: u64,
+    /// The job's lease.
+    pub lease: String,
+    /// What came of it.
+    pub answer: ToolAnswer,
+    /// Who answers.
+    pub by: String,
+}
+
+/// A runner's answer is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnsweredJob {
+    /// Name of the session.
+    pub session: String,
+}
+
+/// Has a message delivered again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedeliverCall {
+    /// The namespace.
+    pub namespace: String,
+    /// The message.
+    pub id: String,
 }
 
 /// Hex sha256 of a tool's name and its arguments as JSON whose keys are sorted, without blanks: what a decision binds.
@@ -187,7 +319,7 @@ pub enum ToolAnswer {
     },
 }
 
-/// How a call waits for a person.
+/// How a call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parked {
@@ -195,6 +327,30 @@ pub struct Parked {
     pub expires_seconds: u64,
     /// Whether whoever agrees may change the arguments.
     pub editable: bool,
+    /// For whom.
+    #[serde(default, skip_serializing_if = "WaitsFor::is_person")]
+    pub waits_for: WaitsFor,
+}
+
+/// For whom a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WaitsFor {
+    /// A person who agrees.
+    #[default]
+    Person,
+    /// A runner that makes it.
+    Runner,
+    /// A client of the session that makes it. No broker knows of it.
+    Client,
+}
+
+impl WaitsFor {
+    /// Whether it is a person.
+    #[must_use]
+    pub fn is_person(&self) -> bool {
+        *self == Self::Person
+    }
 }
 
 /// A tool as a cell may know it.

@@ -87,6 +87,8 @@ pub enum ErrorCode {
     RefNotFound,
     /// The budget of a model is spent.
     ModelBudgetExceeded,
+    /// The session was not used for as long as its `spec.ttl` says.
+    SessionExpired,
     /// The events that were asked for are not kept any more.
     EventsExpired,
     /// It may have been done or not, and nobody knows.
@@ -116,7 +118,7 @@ impl ErrorCode {
             | Self::ApprovalNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed => 409,
-            Self::SessionGone | Self::EventsExpired => 410,
+            Self::SessionGone | Self::SessionExpired | Self::EventsExpired => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
             Self::SizeAdmissionError | Self::OutputLimitError => 413,

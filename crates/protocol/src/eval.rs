@@ -37,6 +37,33 @@ pub struct EvalRequest {
     /// The name that stack traces show; `cell-N.ts` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
+    /// Who is told how the cell ends, beside those that the ToolBroker names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<EvalWebhook>,
+    /// Name of the API key whose holder asks. The gateway's word: what a client says is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub api_key: Option<String>,
+}
+
+/// Who is told of one cell, with a signed message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvalWebhook {
+    /// `http` or `https` URL with a public address; others need an egress rule of the ToolBroker with `private: true`.
+    pub url: String,
+    /// What signs the message: a Secret's key that one of the ToolBroker's `spec.webhooks` names.
+    pub secret_ref: SecretKeyRef,
+}
+
+/// A key of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretKeyRef {
+    /// The Secret.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
 }
 
 /// One console line.

@@ -217,6 +217,13 @@ pub enum JournalBody {
         /// Id of the checkpoint.
         checkpoint: String,
     },
+    /// It was emptied: from here on nothing is left of what its cells made.
+    #[serde(rename_all = "camelCase")]
+    Reset {
+        /// Id of the checkpoint that is the state before; absent where nothing could be put aside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+    },
     /// It began as what another session was.
     #[serde(rename_all = "camelCase")]
     Forked {
@@ -288,6 +295,15 @@ impl JournalEntry {
         let JournalRecord { time, epoch, body } = record;
         Self { seq, time, epoch, body }
     }
+}
+
+/// Body of `POST …/{name}/reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ResetSession {
+    /// Another request under this key changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// Body of `POST …/{name}/migrate`.

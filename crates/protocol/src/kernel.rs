@@ -3,6 +3,8 @@
 //! | call | body | answer | caller |
 //! |---|---|---|---|
 //! | `GET /v1/info` | | [`PodInfo`] | gateway, operator |
+//! | `POST /v1/session` | [`SessionCall`] | [`SessionReport`], if the process has, or had last, the session under that epoch | gateway |
+//! | `POST /v1/waiting` | [`WaitingCall`] | 204; the operator hears of it in the report | gateway |
 //! | `POST /v1/eval` | [`EvalCall`] | [`crate::eval::EvalResult`] | gateway |
 //! | `POST /v1/eval` with `Accept: application/x-ndjson` | [`EvalCall`] | [`crate::event::Event`] a line, ending in `final` | gateway |
 //! | `POST /v1/wake` | [`Assignment`] | [`SessionReport`] | gateway |
@@ -10,11 +12,12 @@
 //! | `POST /v1/interrupt` | [`Assignment`] | 202 | gateway |
 //! | `POST /v1/checkpoint` | [`CheckpointCall`] | [`crate::history::Checkpoint`] | gateway |
 //! | `POST /v1/restore` | [`RestoreCall`] | [`SessionReport`] once the restored state is committed | gateway |
+//! | `POST /v1/reset` | [`ResetCall`] | [`SessionReport`] once the empty state is committed | gateway |
 //! | `POST /v1/migrate` | [`MigrateCall`] | [`crate::history::Migration`] once it is committed | gateway |
 //! | `POST /v1/stored/checkpoints` | [`StoredCall`] | [`crate::history::CheckpointList`] | gateway |
 //! | `POST /v1/stored/journal` | [`JournalCall`] | [`crate::history::JournalPage`] | gateway |
 //! | `POST /v1/stored/difference` | [`DifferenceCall`] | [`crate::history::Difference`] | gateway |
-//! | `POST /v1/stored/status` | [`StoredCall`] | [`StoredStatus`] | operator, of a session whose process is gone |
+//! | `POST /v1/stored/status` | [`StoredCall`] | [`StoredStatus`] | operator, of a session whose process is gone; gateway, of one that may have expired |
 //! | `POST /v1/files/list` | [`crate::file::FileCall`] | [`crate::file::FileList`] | gateway |
 //! | `POST /v1/files/read` | [`crate::file::FileCall`] | the content, 200, 206 or 304 | gateway |
 //! | `POST /v1/files/write` | bytes of a [`crate::file::FileCall`] (u32 LE), it, the content | [`crate::file::FileEntry`] once it is committed; 201 for a new file | gateway |
@@ -22,6 +25,8 @@
 //! | `POST /v1/runs/accept` | [`EvalCall`] | [`crate::run::Run`] once it is committed that the cell will run | gateway |
 //! | `POST /v1/runs/cancel` | [`CancelRunCall`] | [`crate::run::Run`] once its end is committed | gateway |
 //! | `POST /v1/runs/look` | [`RunsCall`] | [`crate::run::RunList`]; any pod of the namespace answers, the session's own knows more | gateway |
+//! | `POST /v1/usage/live` | [`UsageCall`] | [`LiveUsage`]: what this process has not stored yet | gateway |
+//! | `POST /v1/usage/stored` | [`UsageCall`] | [`StoredUsage`] | gateway |
 //! | `POST /v1/forget` | [`Assignment`] | 204 once the session is dropped without a commit | operator, at deletion |
 //! | `POST /v1/events` | [`EventsCall`] | [`crate::event::Event`] a line | gateway |
 //! | `GET /v1/report` | | [`ReportLine`] a line, for ever | operator |
@@ -106,6 +111,28 @@ impl From<&SnapshotStatus> for Anchor {
     }
 }
 
+/// Body of `POST /v1/session`: how a session is at this moment. Wakes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCall {
+    /// Object uid.
+    pub uid: String,
+    /// The epoch that status names.
+    pub epoch: u64,
+    /// The process that status names.
+    pub boot: String,
+}
+
+/// Body of `POST /v1/waiting`: a session of the pod's pool that finds no slot in any pod that a gateway has asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingCall {
+    /// Namespace, which is the tenant.
+    pub namespace: String,
+    /// Object uid.
+    pub uid: String,
+}
+
 /// Body of `POST /v1/checkpoint`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,6 +154,17 @@ pub struct RestoreCall {
     pub assignment: Assignment,
     /// Id or label of a checkpoint.
     pub checkpoint: String,
+    /// Names the request: another sending of it, however late, changes nothing. The gateway always fills it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+}
+
+/// Body of `POST /v1/reset`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResetCall {
+    /// The session.
+    pub assignment: Assignment,
     /// Names the request: another sending of it, however late, changes nothing. The gateway always fills it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -167,6 +205,9 @@ pub struct StoredStatus {
     /// RFC 3339, when a timer is due, or since when something is under way that a process has to go on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_wake_time: Option<String>,
+    /// RFC 3339, the end of the last request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_active_time: Option<String>,
     /// Why what is stored is not believed; then nothing else is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
@@ -232,6 +273,50 @@ pub struct RunsCall {
     /// How long to wait for the end of that run, in milliseconds. A pod that does not run the session answers at once.
     #[serde(default)]
     pub wait_ms: u64,
+}
+
+/// Body of `POST /v1/answer`: what a client of the session says of a call that waits for one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerCall {
+    /// The session.
+    pub assignment: Assignment,
+    /// The call's number in the session.
+    pub call: u64,
+    /// What came of it.
+    pub answer: crate::broker::ToolAnswer,
+}
+
+/// Body of `POST /v1/usage/live`, and of `POST /v1/usage/stored`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageCall {
+    /// Namespace, which is the tenant.
+    pub namespace: String,
+    /// The days, `YYYY-MM-DD`.
+    pub days: Vec<String>,
+}
+
+/// What a process has not stored yet of what it saw used. `D` is `dormouse_lifecycle::usage::Sheet`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveUsage<D> {
+    /// The process.
+    pub boot: String,
+    /// Stored sheets of this process with this number or a higher one have been told here.
+    pub number: u64,
+    /// By day.
+    pub days: std::collections::BTreeMap<String, D>,
+    /// Bytes of all live heaps.
+    pub heap_bytes: u64,
+}
+
+/// Sheets as they are stored: by day, and by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredUsage<D> {
+    /// By day, and by name.
+    pub days: std::collections::BTreeMap<String, std::collections::BTreeMap<String, D>>,
 }
 
 /// Body of `POST /v1/decided`: the broker knows what was decided about a call that waits.
@@ -316,10 +401,15 @@ pub struct SessionReport {
     pub approvals: u32,
 }
 
-/// One line of `GET /v1/report`. The stream begins with `Pod` and every session, live or cached, then brings changes.
+/// One line of `GET /v1/report`. The stream begins with `Picture`, `Pod`, every session, live or cached, and `Complete`; then it brings changes. A reader
+/// that falls behind gets all of that again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum ReportLine {
+    /// All that the pod has follows, up to `Complete`: what it does not name is not there any more.
+    Picture,
+    /// The picture is whole.
+    Complete,
     /// The pod itself; again whenever `draining` changes.
     Pod(PodInfo),
     /// A session, whole.
@@ -332,6 +422,14 @@ pub enum ReportLine {
         /// The epoch it had here.
         epoch: u64,
     },
+    /// A session found no slot, here or in any pod that its gateway has asked. Repeated as long as it waits.
+    Waiting {
+        /// Object uid.
+        uid: String,
+    },
     /// Sent every few seconds when there is nothing else.
     Alive,
+    /// A line of a newer pod.
+    #[serde(other)]
+    Other,
 }

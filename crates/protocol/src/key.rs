@@ -25,6 +25,8 @@ pub enum KeyVerb {
     Approve,
     /// Name any ToolBroker of the namespace in a session.
     Use,
+    /// Claim and answer jobs of any ToolBroker of the namespace.
+    Run,
 }
 
 /// Body of `POST …/keys`.

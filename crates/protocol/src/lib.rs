@@ -12,10 +12,13 @@ pub mod eval;
 pub mod event;
 pub mod file;
 pub mod history;
+pub mod job;
 pub mod kernel;
 pub mod key;
 pub mod reference;
 pub mod run;
 pub mod session;
+pub mod usage;
+pub mod webhook;
 
 pub use error::{ApiError, ErrorBody, ErrorCode};

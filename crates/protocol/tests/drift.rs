@@ -59,6 +59,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::RateLimited => "call again later, or less often",
         ErrorCode::RefNotFound => "ask `refs.list()` which references there are",
         ErrorCode::ModelBudgetExceeded => "raise the model's `budget` in the ToolBroker",
+        ErrorCode::SessionExpired => "raise `spec.ttl.activeSeconds` to go on with the session, or make another one",
         ErrorCode::EventsExpired => "ask for the events without `after`, or behind one that is kept: `details.oldest` is the first",
         ErrorCode::RangeNotSatisfiable => "ask for a range within the content",
         ErrorCode::OutcomeUnknown => "look whether it was done, then decide; sending it again could do it twice",

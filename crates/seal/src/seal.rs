@@ -60,7 +60,7 @@ impl Source {
 }
 
 /// What is known of the data key.
-enum Known {
+enum CachedKey {
     /// It is good.
     Good(Arc<DataKey>),
     /// Another one is due, and it still serves.
@@ -184,9 +184,9 @@ impl Seal {
     pub(crate) async fn data_key(&self) -> Result<Option<Arc<DataKey>>, SealError> {
         let Some(source) = self.source()? else { return Ok(None) };
         let old = match self.known(&source) {
-            Known::Good(key) => return Ok(Some(key)),
-            Known::Due(key) => Some(key),
-            Known::None => None,
+            CachedKey::Good(key) => return Ok(Some(key)),
+            CachedKey::Due(key) => Some(key),
+            CachedKey::None => None,
         };
         let _turn = match (&old, self.making.try_lock()) {
             (_, Ok(turn)) => turn,
@@ -194,7 +194,7 @@ impl Seal {
             (Some(old), Err(_)) => return Ok(Some(Arc::clone(old))),
             (None, Err(_)) => self.making.lock().await,
         };
-        if let Known::Good(key) = self.known(&source) {
+        if let CachedKey::Good(key) = self.known(&source) {
             return Ok(Some(key));
         }
         match (self.make(&source).await, old) {
@@ -229,13 +229,13 @@ impl Seal {
         }
     }
 
-    fn known(&self, source: &Source) -> Known {
+    fn known(&self, source: &Source) -> CachedKey {
         let in_use = self.in_use();
         let serves = |it: &&InUse| it.source.is(source) && it.key.objects.load(Ordering::Relaxed) < DATA_KEY_OBJECTS_MAX;
         match in_use.as_ref().filter(serves) {
-            Some(it) if it.due.is_some_and(|due| Instant::now() >= due) => Known::Due(Arc::clone(&it.key)),
-            Some(it) => Known::Good(Arc::clone(&it.key)),
-            None => Known::None,
+            Some(it) if it.due.is_some_and(|due| Instant::now() >= due) => CachedKey::Due(Arc::clone(&it.key)),
+            Some(it) => CachedKey::Good(Arc::clone(&it.key)),
+            None => CachedKey::None,
         }
     }
 

@@ -51,11 +51,11 @@ pub struct Memory(Option<Arc<Inner>>);
 struct Inner {
     limit: u64,
     reading: Reading,
-    state: Mutex<Known>,
+    state: Mutex<Account>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Account {
     promised: u64,
     used: u64,
     read_at: Option<Instant>,
@@ -149,7 +149,7 @@ impl Memory {
 }
 
 impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Account> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ impl Inner {
     }
 
     /// Reads what is used, if the last reading is old.
-    fn look(&self, known: &mut Known) {
+    fn look(&self, known: &mut Account) {
         if known.read_at.is_some_and(|at| at.elapsed() < READING_AGE_MAX) {
             return;
         }

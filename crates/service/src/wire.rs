@@ -58,6 +58,12 @@ impl Http {
         Self { client, wire: Some(wire) }
     }
 
+    /// The same way, with requests that `client` forms and, over the network, sends.
+    #[must_use]
+    pub fn with_client(&self, client: Client) -> Self {
+        Self { client, wire: self.wire.clone() }
+    }
+
     /// What forms requests for [`Self::send`].
     #[must_use]
     pub fn client(&self) -> &Client {

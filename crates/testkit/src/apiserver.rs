@@ -13,8 +13,50 @@ use crate::{
     tools,
 };
 
+/// What the audit log has.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: None, verbs: [get, list, watch]}
+  - {level: None, nonResourceURLs: ['*']}
+  - {level: None, users: ['system:apiserver']}
+  - {level: Metadata}
+";
+
 /// The bearer token of the cluster administrator.
 const ADMIN_TOKEN: &str = "testkit-admin";
+
+/// A request that writes, as the audit log tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Who.
+    pub user: String,
+    /// `create`, `patch`, …
+    pub verb: String,
+    /// `kernelsessions/status`, …
+    pub resource: String,
+    /// Namespace and name of the object, as far as the request names them.
+    pub object: String,
+    /// The status of the answer.
+    pub code: u64,
+}
+
+impl Write {
+    fn read(line: &str) -> Option<Self> {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        let text = |pointer: &str| event.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let resource = [text("/objectRef/resource"), text("/objectRef/subresource")];
+        Some(Self {
+            user: text("/user/username"),
+            verb: text("/verb"),
+            resource: resource.join("/").trim_end_matches('/').to_owned(),
+            object: format!("{}/{}", text("/objectRef/namespace"), text("/objectRef/name")),
+            code: event.pointer("/responseStatus/code")?.as_u64()?,
+        })
+    }
+}
 
 /// An API server of this test's own. Dropping it ends both processes and removes their files.
 #[derive(Debug)]
@@ -64,6 +106,15 @@ impl ApiServer {
     #[must_use]
     pub fn admin_token(&self) -> &str {
         ADMIN_TOKEN
+    }
+
+    /// Everything that was written until now, in the order of the answers.
+    ///
+    /// # Errors
+    /// The audit log cannot be read.
+    pub fn writes(&self) -> Result<Vec<Write>> {
+        let log = std::fs::read_to_string(self.dir.path().join("audit.log"))?;
+        log.lines().map(|line| Write::read(line).with_context(|| format!("an audit line: {line}"))).collect()
     }
 
     /// Runs kubectl as the administrator and returns what it prints.
@@ -132,5 +183,12 @@ fn start_apiserver(dir: &Path, etcd: u16, secure: u16) -> Result<Process> {
         .arg(format!("--service-account-key-file={}", key.display()))
         // Without a controller-manager no namespace has its default ServiceAccount, which this plug-in would wait for.
         .arg("--disable-admission-plugins=ServiceAccount");
+    // Every write, as it is answered.
+    let policy = dir.join("audit-policy.yaml");
+    std::fs::write(&policy, AUDIT_POLICY)?;
+    command
+        .arg(format!("--audit-policy-file={}", policy.display()))
+        .arg(format!("--audit-log-path={}", dir.join("audit.log").display()))
+        .arg("--audit-log-mode=blocking");
     Process::start(command, &dir.join("kube-apiserver.log"))
 }

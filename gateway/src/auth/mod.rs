@@ -28,6 +28,14 @@ pub struct Caller {
     pub grant: Option<keys::Grant>,
 }
 
+impl Caller {
+    /// The name of the API key that is the credential.
+    #[must_use]
+    pub fn api_key(&self) -> Option<String> {
+        self.grant.as_ref().map(|grant| grant.name.clone())
+    }
+}
+
 /// What of a session something is done to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Part {
@@ -42,6 +50,8 @@ pub enum Part {
     Keys,
     /// A ToolBroker that a session names.
     Broker,
+    /// The calls of a ToolBroker that runners make.
+    Jobs,
 }
 
 impl Part {
@@ -54,6 +64,7 @@ impl Part {
             Self::Approvals => "kernelsessions/approvals",
             Self::Keys => "kernelsessions/keys",
             Self::Broker => "toolbrokers",
+            Self::Jobs => "toolbrokers/jobs",
         }
     }
 }

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use dormouse_control::session::is_live;
+pub use dormouse_control::wakes::{Need, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
@@ -16,15 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     directory::{Change, Key, Record},
+    lifetimes,
     metrics::{GatewayMetrics, Source},
     router::Router,
     service::hibernate_once,
-    state::is_live,
 };
-
-mod decide;
-
-pub use decide::{Desire, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 
 /// Orders under way at a time.
 pub const ORDERS_MAX: usize = 1_024;
@@ -174,9 +172,9 @@ impl Desires {
         }
         let now = self.router.clock().now();
         match decide(&record, memory.in_force, now) {
-            Desire::Nothing => {}
-            Desire::At(time) => drop(self.agenda.insert((time, key.clone()))),
-            Desire::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
+            Need::Nothing => {}
+            Need::At(time) => drop(self.agenda.insert((time, key.clone()))),
+            Need::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
                 Some(not_before) => drop(self.agenda.insert((not_before, key.clone()))),
                 None if self.orders.len() >= ORDERS_MAX => drop(self.agenda.insert((now, key.clone()))),
                 None if self.waits_for_its_turn(key) => {}
@@ -225,8 +223,9 @@ impl Desires {
         let (router, key, uid, generation) = (self.router.clone(), record.key.clone(), record.uid.clone(), record.generation);
         self.orders.spawn(async move {
             let outcome = match order {
-                Order::Wake(source) => wake(&router, &key, source).await,
+                Order::Wake(cause) => wake(&router, &key, cause.into()).await,
                 Order::Hibernate => hibernate_once(&router, &key).await.map(drop),
+                Order::End => lifetimes::end(&router, &key).await,
             };
             Done { key, uid, generation, order, outcome }
         });
@@ -234,8 +233,9 @@ impl Desires {
 
     fn done(&mut self, done: Done) {
         let source = match done.order {
-            Order::Wake(source) => source,
+            Order::Wake(cause) => cause.into(),
             Order::Hibernate => Source::Mode,
+            Order::End => Source::Expiry,
         };
         self.metrics.desire(source, done.outcome.is_ok());
         let namespace = done.key.namespace.clone();

@@ -9,6 +9,7 @@ fn object(name: &str, uid: &str, version: &str) -> Record {
         resource_version: version.to_owned(),
         generation: 1,
         labels: BTreeMap::new(),
+        created_at: String::new(),
         spec: Default::default(),
         status: Default::default(),
         finalizer: true,

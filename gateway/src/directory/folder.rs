@@ -14,18 +14,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dormouse_crds::session::Placement;
+use dormouse_crds::{quota::KernelQuotaSpec, session::Placement};
 use dormouse_protocol::kernel::StoredStatus;
 use dormouse_service::durable;
+use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 use super::{
     CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, follow, merge_patch, settle,
 };
-use crate::{
-    kernels::Kernels,
-    state::{apply_loss, apply_stored},
-};
+use crate::kernels::Kernels;
 
 /// Milliseconds after which reported status is on disk.
 pub const FLUSH_MS: u64 = 1_000;
@@ -65,7 +63,12 @@ pub struct FolderDirectory {
     /// Talks to the pods as the operator.
     operator: Kernels,
     cleanup: Option<Arc<dyn Cleanup>>,
+    config_maps: RwLock<ConfigMaps>,
+    limits: RwLock<KernelQuotaSpec>,
 }
+
+/// Texts by the name of their ConfigMap and the key in it.
+pub type ConfigMaps = BTreeMap<String, BTreeMap<String, String>>;
 
 impl FolderDirectory {
     /// Opens `root`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
@@ -94,6 +97,8 @@ impl FolderDirectory {
             changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
             operator,
             cleanup,
+            config_maps: RwLock::default(),
+            limits: RwLock::default(),
         });
         settle::all(&directory).await?;
         for record in directory.list(None).into_iter().filter(|record| record.deleting) {
@@ -101,6 +106,16 @@ impl FolderDirectory {
         }
         follow::spawn(&directory);
         Ok(directory)
+    }
+
+    /// Has these ConfigMaps from now on, in every namespace.
+    pub fn set_config_maps(&self, config_maps: ConfigMaps) {
+        *self.config_maps.write().unwrap_or_else(PoisonError::into_inner) = config_maps;
+    }
+
+    /// Allows so much from now on, in every namespace.
+    pub fn set_limits(&self, limits: KernelQuotaSpec) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Files of sessions that could not be read: what is stored of those is of sessions that this directory does not know.
@@ -130,9 +145,7 @@ impl FolderDirectory {
         let outcome = self
             .replace(key, Durably::Yes, |record| {
                 if record.status.placement.as_ref().is_some_and(|placement| placement.epoch == epoch) {
-                    record.status.placement = None;
-                    apply_stored(&mut record.status, stored.unwrap_or_default());
-                    apply_loss(&mut record.status, record.generation, &now());
+                    record.lost(stored.as_ref(), Timestamp::now());
                 }
                 Ok(())
             })
@@ -260,6 +273,7 @@ impl Directory for FolderDirectory {
             resource_version: self.next_version(),
             generation: 1,
             labels: new.labels,
+            created_at: jiff::Timestamp::now().to_string(),
             spec: new.spec,
             status: Default::default(),
             finalizer: true,
@@ -319,6 +333,15 @@ impl Directory for FolderDirectory {
         .await
     }
 
+    async fn config(&self, _namespace: &str, name: &str, key: &str) -> Result<Option<String>, DirectoryError> {
+        let config_maps = self.config_maps.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(config_maps.get(name).and_then(|map| map.get(key)).cloned())
+    }
+
+    fn limits(&self, _namespace: &str) -> KernelQuotaSpec {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pods(&self, _namespace: &str, _pool: &str) -> Vec<KernelPod> {
         self.pods.iter().map(Self::kernel_pod).collect()
     }
@@ -334,10 +357,6 @@ impl Directory for FolderDirectory {
     fn pending(&self) -> Vec<&'static str> {
         Vec::new()
     }
-}
-
-pub(super) fn now() -> String {
-    jiff::Timestamp::now().to_string()
 }
 
 /// Refuses what would leave the folder; the routes refuse more.

@@ -7,12 +7,13 @@ use std::{
 
 use dormouse_protocol::kernel::{Assignment, ReportLine, SessionReport};
 use futures::StreamExt as _;
+use jiff::Timestamp;
 
 use super::{
     Change, Directory as _, KernelPod, Key,
-    folder::{Durably, FLUSH_MS, FolderDirectory, StaticPod, now},
+    folder::{Durably, FLUSH_MS, FolderDirectory, StaticPod},
 };
-use crate::{kernels::assignment, state::apply_report};
+use crate::kernels::assignment;
 
 /// Milliseconds before a report stream that ended is opened again, and before a deletion that failed is tried again.
 const RETRY_MS: u64 = 500;
@@ -85,12 +86,13 @@ async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
 
 async fn apply(directory: &FolderDirectory, boot: &str, line: ReportLine) {
     let outcome = match line {
-        ReportLine::Pod(_) | ReportLine::Alive => Ok(()),
         ReportLine::Session(report) => apply_session(directory, boot, &report).await,
         ReportLine::Forgotten { uid, epoch } => match directory.by_uid(&uid) {
             Some(record) => directory.lose(&record.key, epoch, None).await,
             None => Ok(()),
         },
+        // The pods of a folder are there from the start, and what they do not tell of is settled when it is opened.
+        _ => Ok(()),
     };
     if let Err(error) = outcome {
         tracing::error!(%error, "cannot write the status of a session");
@@ -105,7 +107,7 @@ async fn apply_session(directory: &FolderDirectory, boot: &str, report: &Session
                 && record.status.placement.as_ref().is_some_and(|placement| placement.epoch == report.epoch && placement.boot == boot);
             // A report of an earlier placement is old news.
             if current {
-                apply_report(&mut record.status, report, &now());
+                record.reported(report, Timestamp::now());
             }
             Ok(())
         })

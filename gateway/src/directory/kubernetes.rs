@@ -1,7 +1,7 @@
 //! Sessions as API objects: a watch keeps a cache of all of them and of the kernel pods; writes go to the API server.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -9,10 +9,11 @@ use std::{
 use async_trait::async_trait;
 use dormouse_crds::{
     labels::{COMPONENT, STORAGE_FINALIZER},
+    quota::KernelQuotaSpec,
     session::{KernelSession, KernelSessionStatus, Placement},
 };
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
@@ -26,6 +27,7 @@ use super::{
     Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
     cached::{REVISION_POLL, Sent, SessionCache, version},
     pods::{self, PoolPod},
+    quotas::{self, Quotas},
 };
 
 /// Field manager of everything that the gateway writes.
@@ -45,9 +47,10 @@ struct Pods {
 }
 
 #[derive(Default)]
-struct Shared {
-    sessions: SessionCache,
+pub(super) struct Shared {
+    pub(super) sessions: SessionCache,
     pods: RwLock<Pods>,
+    pub(super) quotas: Quotas,
 }
 
 /// Sessions of every namespace of a cluster.
@@ -65,6 +68,8 @@ impl KubernetesDirectory {
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sessions));
         let pods = watch_pods(Api::all(client.clone()), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(pods));
+        let quotas = quotas::watch(Api::all(client.clone()), Arc::clone(&shared));
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(quotas));
         let revisions = watch_revision(Api::all(client.clone()), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(revisions));
         Arc::new(Self { client, shared })
@@ -104,7 +109,7 @@ impl Shared {
 }
 
 /// Ends when the API server has gone back: its watches hear nothing more.
-async fn went_back(rollbacks: &mut watch::Receiver<u64>) {
+pub(super) async fn went_back(rollbacks: &mut watch::Receiver<u64>) {
     if rollbacks.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -214,6 +219,7 @@ fn record(object: KernelSession) -> Option<Record> {
         resource_version: meta.resource_version.unwrap_or_default(),
         generation: meta.generation.unwrap_or(1),
         labels: meta.labels.unwrap_or_default(),
+        created_at: meta.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default(),
         spec: object.spec,
         status: object.status.unwrap_or_default(),
         finalizer: meta.finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == STORAGE_FINALIZER)),
@@ -221,7 +227,7 @@ fn record(object: KernelSession) -> Option<Record> {
     })
 }
 
-fn failure(error: kube::Error) -> DirectoryError {
+pub(super) fn failure(error: kube::Error) -> DirectoryError {
     let kube::Error::Api(status) = &error else { return DirectoryError::unavailable(error) };
     let kind = status.details.as_ref().map_or("", |details| details.kind.as_str());
     match (status.code, status.reason.as_str()) {
@@ -318,6 +324,30 @@ impl Directory for KubernetesDirectory {
         let (api, patch, sent) = (self.api(&seen.key), Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
         self.noted(object, &sent)
+    }
+
+    async fn config(&self, namespace: &str, name: &str, key: &str) -> Result<Option<String>, DirectoryError> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let found = tokio::time::timeout(API_TIMEOUT, api.get_opt(name)).await.map_err(DirectoryError::unavailable)?.map_err(failure)?;
+        Ok(found.and_then(|map| map.data?.remove(key)))
+    }
+
+    fn limits(&self, namespace: &str) -> KernelQuotaSpec {
+        self.shared.quotas.limits(namespace)
+    }
+
+    async fn tell_used(&self, namespace: &str, used: KernelQuotaSpec, exceeded: Option<String>) -> Result<(), DirectoryError> {
+        for quota in self.shared.quotas.of(namespace) {
+            quotas::tell(&self.client, &quota, used, exceeded.as_deref()).await?;
+        }
+        Ok(())
+    }
+
+    fn pools(&self, namespace: &str) -> BTreeSet<String> {
+        let named: BTreeSet<String> = self.list(Some(namespace)).iter().map(|record| record.spec.pool.clone()).collect();
+        let cache = self.shared.read_pods();
+        let of_namespace = cache.pods.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
+        of_namespace.map(|(_, pod)| pod.pool.clone()).chain(named).collect()
     }
 
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod> {

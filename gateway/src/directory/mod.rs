@@ -4,12 +4,21 @@
 //! else rests on: [`Directory::assign`] is a compare-and-swap, so of several writers one wins and the others learn that they lost.
 //! It must never know how to reach a session or what a cell is.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
-use dormouse_crds::session::{KernelSessionSpec, KernelSessionStatus, Placement};
-use serde::{Deserialize, Serialize};
+pub use dormouse_control::session::{Key, Record};
+use dormouse_crds::{
+    quota::KernelQuotaSpec,
+    session::{KernelSessionSpec, Placement},
+};
 use tokio::sync::broadcast;
+
+pub use selector::{Selector, SelectorError};
 
 pub mod cached;
 pub mod folder;
@@ -18,60 +27,13 @@ mod follow;
 pub mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod pods;
+#[cfg(feature = "kubernetes")]
+mod quotas;
+mod selector;
 mod settle;
 
 /// Changes that a slow reader may be behind before it is told to look at everything again.
 pub const CHANGES_BACKLOG_MAX: usize = 4096;
-
-/// Namespace and name of a session.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Key {
-    /// Namespace, which is the tenant.
-    pub namespace: String,
-    /// Object name.
-    pub name: String,
-}
-
-impl Key {
-    /// The key of `namespace` and `name`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// A session as the directory has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// Namespace and name.
-    #[serde(flatten)]
-    pub key: Key,
-    /// Object uid: the key in storage.
-    pub uid: String,
-    /// Changes with every write; what a compare-and-swap compares.
-    pub resource_version: String,
-    /// Changes with every write of the spec.
-    pub generation: i64,
-    /// Labels.
-    #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-    /// What it should be.
-    pub spec: KernelSessionSpec,
-    /// What it is.
-    #[serde(default)]
-    pub status: KernelSessionStatus,
-    /// Whether somebody has promised to clean its storage when it goes. Without that it must not be placed.
-    pub finalizer: bool,
-    /// Whether it is on its way out.
-    #[serde(default)]
-    pub deleting: bool,
-}
 
 /// A session to be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,6 +142,27 @@ pub trait Directory: Send + Sync + 'static {
     /// Writes `placement` and `lastEpoch` if the session is still what `seen` is; else [`DirectoryError::Conflict`].
     async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError>;
 
+    /// The text under `key` in a ConfigMap of `namespace`, as it is now. `None`: there is none.
+    async fn config(&self, _namespace: &str, _name: &str, _key: &str) -> Result<Option<String>, DirectoryError> {
+        Ok(None)
+    }
+
+    /// What the quotas of `namespace` allow together.
+    fn limits(&self, _namespace: &str) -> KernelQuotaSpec {
+        KernelQuotaSpec::default()
+    }
+
+    /// Tells what is used of the quotas of `namespace`, and which limit is reached, if one is.
+    async fn tell_used(&self, _namespace: &str, _used: KernelQuotaSpec, _exceeded: Option<String>) -> Result<(), DirectoryError> {
+        Ok(())
+    }
+
+    /// The pools of `namespace` that anything is known of.
+    fn pools(&self, namespace: &str) -> BTreeSet<String> {
+        let named = self.list(Some(namespace)).into_iter().map(|record| record.spec.pool.clone());
+        named.chain([KernelSessionSpec::default().pool]).collect()
+    }
+
     /// Pods that sessions of `namespace` in `pool` may be placed on, ready or not.
     fn pods(&self, namespace: &str, pool: &str) -> Vec<KernelPod>;
 
@@ -193,20 +176,10 @@ pub trait Directory: Send + Sync + 'static {
     fn pending(&self) -> Vec<&'static str>;
 }
 
-/// Whether `selector` (`a=b,c!=d,e,!f`) fits `labels`. An empty selector fits all.
+/// Whether `selector` fits `labels`; one that cannot be read fits none.
 #[must_use]
 pub fn selects(selector: &str, labels: &BTreeMap<String, String>) -> bool {
-    selector.split(',').map(str::trim).filter(|term| !term.is_empty()).all(|term| {
-        if let Some((key, value)) = term.split_once("!=") {
-            labels.get(key.trim()).is_none_or(|have| have != value.trim())
-        } else if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-            labels.get(key.trim()).is_some_and(|have| have == value.trim())
-        } else if let Some(key) = term.strip_prefix('!') {
-            !labels.contains_key(key.trim())
-        } else {
-            labels.contains_key(term)
-        }
-    })
+    Selector::parse(selector).is_ok_and(|selector| selector.fits(labels))
 }
 
 /// Applies a JSON merge patch (RFC 7396) to `target`.
@@ -232,17 +205,6 @@ pub fn merge_patch(target: &mut serde_json::Value, patch: &serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_label_selector_knows_equality_inequality_and_presence() {
-        let labels = BTreeMap::from([("app".to_owned(), "a".to_owned()), ("tier".to_owned(), "x".to_owned())]);
-        assert!(selects("", &labels));
-        assert!(selects("app=a,tier", &labels));
-        assert!(selects("app==a,!missing,tier!=y", &labels));
-        assert!(!selects("app=b", &labels));
-        assert!(!selects("!tier", &labels));
-        assert!(!selects("app=a,tier!=x", &labels));
-    }
 
     #[test]
     fn a_merge_patch_removes_what_is_null() {

@@ -6,6 +6,8 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
+    approval::ApprovalList,
+    broker::ToolAnswer,
     eval::{EvalRequest, EvalResult},
     file::{FileEntry, FileList, Preconditions},
     history::{Checkpoint, ForkSession},
@@ -16,12 +18,14 @@ use dormouse_protocol::{
 use futures::StreamExt as _;
 
 use crate::{
+    approvals,
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
     journey::{Asleep, Journey},
     metrics::Source,
     problem::{Problem, RequestId},
+    quota,
     routes::{App, namespace_of},
     runs,
     service::{self, Created, Existing, check_name},
@@ -122,6 +126,7 @@ impl Desk {
     /// Runs a cell and waits for its answer.
     pub(crate) async fn eval(&self, key: &Key, eval: EvalRequest) -> Result<EvalResult, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
+        quota::admit_cell(&self.app.router, &key.namespace).await?;
         let (router, eval) = (&self.app.router, &self.with_key(eval));
         let mut journey = Journey::new(Asleep::Refuse, Source::Request);
         let sent = router.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
@@ -147,6 +152,7 @@ impl Desk {
     /// Runs a cell and streams its events, a JSON object a line, up to `final`.
     pub(crate) async fn eval_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
+        quota::admit_cell(&self.app.router, &key.namespace).await?;
         stream::eval(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
     }
 
@@ -160,6 +166,7 @@ impl Desk {
     /// Accepts a cell as a run.
     pub(crate) async fn accept_run(&self, key: &Key, eval: EvalRequest) -> Result<Run, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
+        quota::admit_cell(&self.app.router, &key.namespace).await?;
         runs::accept(&self.app.router, key, &self.with_key(eval), &self.request_id).await
     }
 
@@ -191,6 +198,12 @@ impl Desk {
     pub(crate) async fn restore(&self, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
         self.may(Verb::Update, key, Part::Session).await?;
         history::restore(&self.app.router, key, checkpoint, &self.app.router.ids().next().to_string()).await
+    }
+
+    /// Empties a session.
+    pub(crate) async fn reset(&self, key: &Key) -> Result<Session, ApiError> {
+        self.may(Verb::Update, key, Part::Session).await?;
+        history::reset(&self.app.router, key, &self.app.router.ids().next().to_string()).await
     }
 
     /// Makes a session that begins as what this one is, or was.
@@ -231,8 +244,21 @@ impl Desk {
         Ok(files::write(&self.app.router, key, path, Preconditions::default(), content).await?.0)
     }
 
+    /// The calls of a session that wait for one of its clients.
+    pub(crate) async fn hostcalls(&self, key: &Key) -> Result<ApprovalList, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        approvals::for_clients(&self.app.router, key).await
+    }
+
+    /// Delivers what a client says of one of them.
+    pub(crate) async fn answer_call(&self, key: &Key, call: u64, answer: ToolAnswer) -> Result<(), ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        approvals::answer(&self.app.router, key, call, &answer).await
+    }
+
     /// The cell under a key: the gateway may have to send it again.
     fn with_key(&self, mut eval: EvalRequest) -> EvalRequest {
+        eval.api_key = self.caller.api_key();
         eval.idempotency_key.get_or_insert_with(|| self.app.router.ids().next().to_string());
         eval
     }

@@ -4,8 +4,9 @@
 //! past the desk, and keeps nothing that a crash would lose.
 
 pub(crate) mod desk;
+pub(crate) mod hostcalls;
 pub(crate) mod jupyter;
-pub(crate) mod lines;
+mod lines;
 pub(crate) mod mcp;
 mod socket;
 pub(crate) mod streaming;

@@ -4,7 +4,7 @@
 //! Cells of one socket run one after the other; everything else is answered at once. A socket holds nothing that its session needs: a client that
 //! connects again, through any gateway, goes on where it was.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     extract::{
@@ -21,10 +21,14 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinHandle,
+};
 
 use super::{
     desk::Desk,
+    hostcalls::{self, Said},
     lines::Events,
     socket::{self, Connection, Credential},
 };
@@ -112,6 +116,9 @@ struct Frame {
     idempotency_key: Option<String>,
     filename: Option<String>,
     language: Option<Language>,
+    /// Of a `hostcall-result`.
+    #[serde(flatten)]
+    said: Said,
 }
 
 /// What a session is made with.
@@ -126,7 +133,7 @@ struct Config {
     _capture: Option<Value>,
     cell_budget_ticks: Option<u64>,
     fetch: Option<Value>,
-    /// The name of a ToolBroker.
+    /// The name of a ToolBroker, tools that the client itself makes, or both: `{broker, client}`.
     tools: Option<Value>,
     modules: Option<Vec<String>>,
 }
@@ -145,6 +152,7 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential) {
             }
         }
     });
+    let mut offering: Option<JoinHandle<()>> = None;
     while let Some(frame) = connection.next().await {
         let answer = match serde_json::from_str::<Frame>(&frame) {
             Ok(frame) if frame.t == "eval" => match cells.try_send(frame) {
@@ -154,6 +162,16 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential) {
                     failed(&frame, &ApiError::new(ErrorCode::SessionBusy, message))
                 }
             },
+            Ok(frame) if frame.t == "create" => {
+                let (answer, own) = door.create(&frame).await;
+                if !own.is_empty() {
+                    let offer = hostcalls::offer(door.desk.clone(), door.key.clone(), own, out.clone());
+                    if let Some(before) = offering.replace(tokio::spawn(offer)) {
+                        before.abort();
+                    }
+                }
+                answer
+            }
             Ok(frame) => door.answer(frame).await,
             Err(error) => {
                 let error = ApiError::new(ErrorCode::InvalidRequest, format!("a frame is a JSON object with a field `t`: {error}"));
@@ -163,6 +181,10 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential) {
         if out.send(text(&answer)).await.is_err() {
             break;
         }
+    }
+    if let Some(offering) = offering {
+        offering.abort();
+        let _ = offering.await;
     }
     drop((out, cells));
     // A cell that has begun goes on in its session; nobody waits for it here any more.
@@ -189,30 +211,36 @@ fn failed(frame: &Frame, error: &ApiError) -> Value {
 
 impl Door {
     /// What is no cell.
-    async fn answer(&self, frame: Frame) -> Value {
+    async fn answer(&self, mut frame: Frame) -> Value {
         let done = match frame.t.as_str() {
             "ping" => Ok(json!({})),
-            "create" => self.create(&frame).await,
             "gen" => self.generation().await,
             "interrupt" => self.desk.interrupt(&self.key).await.map(|()| json!({})),
             "evict" => self.desk.hibernate(&self.key).await.map(|session| json!({ "state": session.state })),
-            "reset" | "hostcall" | "hostcall-result" => Err(ApiError::new(
-                ErrorCode::NotSupported,
-                format!("`{}` is documented but not built yet: there is nothing to do but to wait for a later version", frame.t),
-            )),
+            "hostcall-result" => hostcalls::answer(&self.desk, &self.key, std::mem::take(&mut frame.said)).await.map(|()| json!({})),
+            "reset" => self.desk.reset(&self.key).await.map(|session| json!({ "state": session.state })),
             other => {
-                let message = format!("there is no frame `{other}`: send create, eval, ping, gen, interrupt or evict");
+                let message =
+                    format!("there is no frame `{other}`: send create, eval, ping, gen, interrupt, reset, evict or hostcall-result");
                 Err(ApiError::new(ErrorCode::InvalidRequest, message))
             }
         };
         done.map_or_else(|error| failed(&frame, &error), |body| answered(&frame, body))
     }
 
-    async fn create(&self, frame: &Frame) -> Result<Value, ApiError> {
-        let spec = frame.config.as_ref().map_or_else(|| Ok(KernelSessionSpec::default()), spec)?;
-        let body = CreateSession { name: Some(self.key.name.clone()), spec, ..CreateSession::default() };
-        let session = self.desk.create(body, Existing::Return).await?;
-        Ok(json!({ "sessionId": session.id, "name": session.name, "state": session.state }))
+    /// Makes the session, or takes the one that is there. Answers the names of the tools that this client makes, too.
+    async fn create(&self, frame: &Frame) -> (Value, BTreeSet<String>) {
+        let made = async {
+            let spec = frame.config.as_ref().map_or_else(|| Ok(KernelSessionSpec::default()), spec)?;
+            let own: BTreeSet<String> = spec.client_tools.iter().map(|tool| tool.name.clone()).collect();
+            let body = CreateSession { name: Some(self.key.name.clone()), spec, ..CreateSession::default() };
+            let session = self.desk.create(body, Existing::Return).await?;
+            Ok((json!({ "sessionId": session.id, "name": session.name, "state": session.state }), own))
+        };
+        match made.await {
+            Ok((body, own)) => (answered(frame, body), own),
+            Err(error) => (failed(frame, &error), BTreeSet::new()),
+        }
     }
 
     /// Never wakes.
@@ -231,6 +259,8 @@ impl Door {
             timeout_ms: frame.timeout_ms,
             idempotency_key: frame.idempotency_key.clone(),
             filename: frame.filename.clone(),
+            webhook: None,
+            api_key: None,
         };
         if !self.streams {
             let result = self.desk.eval(&self.key, eval).await;
@@ -297,7 +327,18 @@ fn spec(config: &Config) -> Result<KernelSessionSpec, ApiError> {
     match &config.tools {
         None | Some(Value::Null | Value::Bool(false)) => {}
         Some(Value::String(broker)) => drop(more.insert("toolBrokerRef".to_owned(), json!({ "name": broker }))),
-        Some(_) => return Err(invalid("tools", "write the name of a ToolBroker; tools of the client's own are not built yet")),
+        Some(own @ Value::Array(_)) => drop(more.insert("clientTools".to_owned(), own.clone())),
+        Some(Value::Object(both)) if both.keys().all(|name| name == "broker" || name == "client") => {
+            if let Some(broker) = both.get("broker") {
+                more.insert("toolBrokerRef".to_owned(), json!({ "name": broker }));
+            }
+            if let Some(own) = both.get("client") {
+                more.insert("clientTools".to_owned(), own.clone());
+            }
+        }
+        Some(_) => {
+            return Err(invalid("tools", "write the name of a ToolBroker, a list of {name, description?, input?}, or {broker, client}"));
+        }
     }
     if let Some(modules) = &config.modules {
         more.insert("modules".to_owned(), json!({ "allow": modules }));
@@ -327,9 +368,11 @@ mod tests {
         assert_eq!(spec.egress.unwrap().allow.len(), 1);
         assert_eq!(spec.tool_broker_ref.unwrap().name, "tools");
         assert_eq!(spec.modules.unwrap().allow, ["lodash"]);
+        let own = of(json!({ "tools": { "broker": "tools", "client": [{ "name": "ask" }] } })).unwrap();
+        assert_eq!((own.client_tools[0].name.as_str(), own.tool_broker_ref.is_some()), ("ask", true));
         assert_eq!(of(json!({ "fetch": false })).unwrap().egress, None);
         for (bad, path) in
-            [(json!({ "fetch": 7 }), "config.fetch"), (json!({ "tools": ["a"] }), "config.tools"), (json!({ "clock": {} }), "config.clock")]
+            [(json!({ "fetch": 7 }), "config.fetch"), (json!({ "tools": 7 }), "config.tools"), (json!({ "clock": {} }), "config.clock")]
         {
             assert_eq!(of(bad).unwrap_err().details.unwrap()["path"], path);
         }

@@ -1,5 +1,7 @@
 //! Cells.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body as HttpBody,
     extract::State,
@@ -7,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
-    ErrorBody,
+    ApiError, ErrorBody, ErrorCode,
     eval::{EvalRequest, EvalResult, WOKE_HEADER},
     kernel::EvalCall,
 };
@@ -22,10 +24,12 @@ use super::{
 };
 use crate::{
     auth::{Caller, Verb},
+    directory::Record,
     journey::{Asleep, Journey},
     kernels::NDJSON,
     metrics::Source,
     problem::{Problem, RequestId},
+    quota,
     stream::{self, Frames},
 };
 
@@ -46,8 +50,15 @@ pub(crate) async fn eval(
     Body(mut eval): Body<EvalRequest>,
 ) -> Result<Response, Problem> {
     app.allow_eval(&caller, Verb::Create, &key).await?;
+    let has_broker = |record: Arc<Record>| record.spec.tool_broker_ref.is_some();
+    if eval.webhook.is_some() && !app.router.directory().get(&key).is_some_and(has_broker) {
+        let message = "webhook: a ToolBroker delivers the message, and the session has none: name one in spec.toolBrokerRef";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": "webhook" })).into());
+    }
     let keyed = Keyed::of(eval.idempotency_key.take(), app.router.ids())?;
+    quota::admit_cell(&app.router, &key.namespace).await.map_err(|error| keyed.names(error))?;
     eval.idempotency_key = Some(keyed.key.clone());
+    eval.api_key = caller.api_key();
     if runs::responds_async(&headers) {
         return runs::accepted(&app, &key, &eval, &keyed, &request_id).await;
     }

@@ -11,7 +11,8 @@ use axum::{
 use dormouse_protocol::{
     ErrorBody,
     history::{
-        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, RestoreSession,
+        Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, MakeCheckpoint, MigrateSession, Migration, ResetSession,
+        RestoreSession,
     },
     session::Session,
 };
@@ -105,6 +106,22 @@ pub(crate) async fn restore(
     let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
     let restored = history::restore(&app.router, &key, &body.checkpoint, &operation.key).await;
     Ok(Json(restored.map_err(|error| operation.names(error))?))
+}
+
+/// Empties a session: it goes on as a new one would, under the same name and id. The state before stays as a checkpoint. Cells that run or wait end
+/// with `Interrupted`.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/reset", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ResetSession,
+    responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn reset(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(key): SessionPath,
+    Body(body): Body<ResetSession>,
+) -> Result<Json<Session>, Problem> {
+    app.allow_session(&caller, Verb::Update, &key).await?;
+    let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
+    let emptied = history::reset(&app.router, &key, &operation.key).await;
+    Ok(Json(emptied.map_err(|error| operation.names(error))?))
 }
 
 /// Moves a session to the current engine by running its recorded cells again, and says what it could not carry. The state before stays as a checkpoint.

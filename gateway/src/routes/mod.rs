@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{any, delete, get, post},
+    routing::{delete, get, post},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio_util::sync::CancellationToken;
@@ -34,12 +34,15 @@ mod eval;
 mod events;
 mod files;
 mod history;
+mod jobs;
 mod keyed;
 mod keys;
 mod openapi;
 mod reads;
 mod runs;
 mod sessions;
+mod usage;
+mod webhooks;
 
 pub use body::BODY_BYTES_MAX;
 pub(crate) use body::{Body, Params};
@@ -156,11 +159,6 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestId {
 const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
-/// Documented paths below a session that are not built.
-const SESSION_NOT_BUILT: &[&str] = &["/reset"];
-/// Documented paths elsewhere that are not built.
-const NOT_BUILT: &[&str] = &["/v1/namespaces/{namespace}/usage"];
-
 /// All routes.
 pub(crate) fn routes(app: App) -> AxumRouter {
     let below = |path: &str| format!("{SESSION}{path}");
@@ -175,6 +173,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/checkpoints"), get(history::checkpoints).post(history::make_checkpoint))
         .route(&below("/checkpoints/diff"), get(history::difference))
         .route(&below("/restore"), post(history::restore))
+        .route(&below("/reset"), post(history::reset))
         .route(&below("/migrate"), post(history::migrate))
         .route(&below("/fork"), post(history::fork))
         .route(&below("/journal"), get(history::journal))
@@ -186,6 +185,12 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/v1/namespaces/{namespace}/approvals", get(approvals::list_all))
         .route(&below("/files"), get(files::list))
         .route(&below("/files/{*path}"), get(files::read).put(files::write).delete(files::remove))
+        .route("/v1/namespaces/{namespace}/webhooks/deliveries", get(webhooks::list))
+        .route("/v1/namespaces/{namespace}/webhooks/deliveries/{id}/redeliver", post(webhooks::redeliver))
+        .route("/v1/namespaces/{namespace}/jobs/claim", post(jobs::claim))
+        .route("/v1/namespaces/{namespace}/jobs/{id}/heartbeat", post(jobs::heartbeat))
+        .route("/v1/namespaces/{namespace}/jobs/{id}/answer", post(jobs::answer))
+        .route("/v1/namespaces/{namespace}/usage", get(usage::usage))
         .route("/v1/namespaces/{namespace}/keys", get(keys::list).post(keys::create))
         .route("/v1/namespaces/{namespace}/keys/{name}", delete(keys::revoke))
         .route(&below("/ws"), get(ws::session))
@@ -203,12 +208,6 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/sessions/{id}", get(streaming::get).delete(streaming::delete))
         .route("/sessions/{id}/stream", get(streaming::stream))
         .route("/openapi.json", get(openapi::serve));
-    for path in SESSION_NOT_BUILT {
-        routes = routes.route(&below(path), any(not_built));
-    }
-    for path in NOT_BUILT {
-        routes = routes.route(path, any(not_built));
-    }
     routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
     if app.is_local {
         routes = routes.layer(from_fn(local::only));
@@ -219,13 +218,6 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(with_request_id))
         .with_state(app)
-}
-
-async fn not_built(_caller: Caller) -> Problem {
-    Problem(ApiError::new(
-        ErrorCode::NotSupported,
-        "this is documented but not built yet: there is nothing to do but to wait for a later version",
-    ))
 }
 
 async fn counted(State(metrics): State<GatewayMetrics>, request: Request, next: Next) -> Response {

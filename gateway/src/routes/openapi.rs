@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{approvals, eval, events, files, history, keys, runs, sessions};
+use super::{approvals, eval, events, files, history, jobs, keys, runs, sessions, usage, webhooks};
 use crate::doors::streaming;
 
 #[derive(utoipa::OpenApi)]
@@ -27,6 +27,7 @@ use crate::doors::streaming;
         history::make_checkpoint,
         history::difference,
         history::restore,
+        history::reset,
         history::fork,
         history::migrate,
         history::journal,
@@ -37,6 +38,12 @@ use crate::doors::streaming;
         runs::list,
         runs::get,
         runs::cancel,
+        jobs::claim,
+        jobs::heartbeat,
+        jobs::answer,
+        webhooks::list,
+        webhooks::redeliver,
+        usage::usage,
         keys::create,
         keys::list,
         keys::revoke,
@@ -49,6 +56,9 @@ use crate::doors::streaming;
     tags(
         (name = "sessions", description = "Sessions and their cells."),
         (name = "runs", description = "Cells that nobody has to wait for."),
+        (name = "jobs", description = "Calls that runners make."),
+        (name = "webhooks", description = "Who is told of events, and how that goes."),
+        (name = "usage", description = "What sessions have used."),
         (name = "keys", description = "API keys."),
         (name = "streaming", description = "The streaming protocol's own paths.")
     ),

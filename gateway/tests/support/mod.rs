@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -31,8 +31,8 @@ use dormouse_protocol::{
     event::{Event, EventBody, PROTOCOL_VERSION},
     history::{Checkpoint, CheckpointList, Difference, JournalBody, JournalEntry, JournalPage},
     kernel::{
-        Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, RestoreCall, SessionReport,
-        StoredCall, StoredStatus,
+        Assignment, CLAIM_HEADER, CheckpointCall, DifferenceCall, EvalCall, JournalCall, PodInfo, ReportLine, ResetCall, RestoreCall,
+        SessionReport, StoredCall, StoredStatus, WaitingCall,
     },
     session::State as SessionState,
 };
@@ -63,6 +63,12 @@ pub struct FakePod {
     pub boot: String,
     pub slots: u32,
     pub evals: Mutex<Vec<EvalCall>>,
+    /// Whether it refuses sessions beyond its slots.
+    pub strict: AtomicBool,
+    /// Uids of the sessions that it runs, when it counts them.
+    pub held: Mutex<HashSet<String>>,
+    /// Uids of those that it was told to be waiting.
+    pub waiting: Mutex<HashSet<String>>,
     pub wakes: Mutex<Vec<Assignment>>,
     /// How often it was asked how it is.
     pub infos: AtomicUsize,
@@ -133,6 +139,9 @@ impl Trust {
             boot: format!("boot-{name}"),
             slots,
             evals: Mutex::default(),
+            strict: AtomicBool::new(false),
+            held: Mutex::default(),
+            waiting: Mutex::default(),
             wakes: Mutex::default(),
             infos: AtomicUsize::new(0),
             hibernates: AtomicUsize::new(0),
@@ -151,10 +160,13 @@ impl Trust {
         });
         let gateway = Router::new()
             .route("/v1/info", get(info))
+            .route("/v1/waiting", post(waiting))
             .route("/v1/eval", post(eval))
             .route("/v1/wake", post(wake))
             .route("/v1/hibernate", post(hibernate))
             .route("/v1/restore", post(restore))
+            .route("/v1/reset", post(reset))
+            .route("/v1/interrupt", post(|| async { StatusCode::ACCEPTED }))
             .route("/v1/checkpoint", post(checkpoint))
             .route("/v1/files/remove", post(remove))
             .route("/v1/stored/checkpoints", post(checkpoints))
@@ -179,10 +191,30 @@ async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
         namespace: "default".to_owned(),
         boot: pod.boot.clone(),
         slots: pod.slots,
-        used: 0,
+        used: u32::try_from(pod.held.lock().unwrap().len()).unwrap(),
         engine_digest: "e".to_owned(),
         draining: false,
     })
+}
+
+async fn waiting(State(pod): State<Arc<FakePod>>, Json(call): Json<WaitingCall>) -> StatusCode {
+    pod.waiting.lock().unwrap().insert(call.uid);
+    StatusCode::NO_CONTENT
+}
+
+/// Whether the pod takes the session.
+fn takes(pod: &FakePod, uid: &str) -> bool {
+    let mut held = pod.held.lock().unwrap();
+    if !pod.strict.load(Ordering::SeqCst) || held.contains(uid) {
+        return true;
+    }
+    let room = held.len() < pod.slots as usize;
+    if room {
+        held.insert(uid.to_owned());
+    } else {
+        pod.waiting.lock().unwrap().insert(uid.to_owned());
+    }
+    room
 }
 
 fn refuse(code: ErrorCode) -> Response {
@@ -237,6 +269,9 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
     let body = tokio::spawn(async move { whole(&reader, &sent, body).await }).await.unwrap();
     let Some(body) = body else { return refuse(ErrorCode::SessionGone) };
     let call: EvalCall = serde_json::from_slice(&body).unwrap();
+    if !takes(&pod, &call.assignment.uid) {
+        return refuse(ErrorCode::CapacityExhausted);
+    }
     pod.evals.lock().unwrap().push(call.clone());
     let answer = pod.answers.lock().unwrap().pop_front().unwrap_or(Answer::Ok);
     let streamed = headers.get(header::ACCEPT).is_some_and(|accept| accept == "application/x-ndjson");
@@ -315,6 +350,10 @@ async fn restore(State(pod): State<Arc<FakePod>>, Json(call): Json<RestoreCall>)
     pod.restores.lock().unwrap().push(call.clone());
     let report = told(&pod, report(&call.assignment, SessionState::Idle));
     pod.answer(report)
+}
+
+async fn reset(Json(call): Json<ResetCall>) -> Json<SessionReport> {
+    report(&call.assignment, SessionState::Idle)
 }
 
 async fn checkpoint(State(pod): State<Arc<FakePod>>, Json(call): Json<CheckpointCall>) -> Response {

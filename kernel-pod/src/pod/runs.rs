@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use dormouse_protocol::ApiError;
-use dormouse_protocol::kernel::{CancelRunCall, DecidedCall, EvalCall, RunsCall};
+use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::kernel::{AnswerCall, CancelRunCall, DecidedCall, EvalCall, RunsCall};
 use dormouse_protocol::run::{Run, RunList, WAIT_SECONDS_MAX};
+use dormouse_protocol::{ApiError, ErrorCode};
 
 use super::Pod;
 use super::claimed::key_fits;
@@ -31,6 +32,19 @@ impl Pod {
     pub async fn decided(&self, call: DecidedCall) -> Result<(), ApiError> {
         let assignment = call.assignment.clone();
         self.ask(&assignment, |reply| Message::Decided(Box::new(call), reply)).await
+    }
+
+    /// Delivers what a client has answered to a call that waits for one; returns when that is stored.
+    ///
+    /// # Errors
+    /// `Conflict`: no such call waits. The session is not here, or cannot be woken or stored.
+    pub async fn answer(&self, call: AnswerCall) -> Result<(), ApiError> {
+        if matches!(call.answer, ToolAnswer::Parked { .. }) {
+            return Err(ApiError::new(ErrorCode::InvalidRequest, "a client's answer is a value or an error"));
+        }
+        self.shared.room().await?;
+        let assignment = call.assignment.clone();
+        self.ask(&assignment, |reply| Message::Answer(Box::new(call), reply)).await
     }
 
     /// Ends a run with `Interrupted`; answers once that is committed. One that has ended stays as it is.

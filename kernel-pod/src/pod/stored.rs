@@ -1,15 +1,21 @@
 //! What a pod reads of sessions without running them: also while another pod runs them.
 
+use dormouse_lifecycle::usage::Sheet;
 use dormouse_lifecycle::{Head, SessionKey};
 use dormouse_protocol::approval::ApprovalList;
+use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::history::{CheckpointList, Difference, JournalPage};
-use dormouse_protocol::kernel::{DifferenceCall, JournalCall, StoredCall, StoredStatus};
+use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, StoredCall, StoredStatus, StoredUsage, UsageCall};
 use dormouse_protocol::{ApiError, ErrorCode};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Pod;
 use crate::record::{ParkedCall, Pending, SessionState};
 use crate::stored::{self, Stored};
+use crate::usage::{self, StoredSheets};
+
+/// After so long nobody writes about a day any more.
+const SETTLED_AFTER: SignedDuration = SignedDuration::from_hours(24);
 
 impl Pod {
     /// The checkpoints of a session.
@@ -35,13 +41,27 @@ impl Pod {
     /// # Errors
     /// The store cannot be read, or what is stored does not verify.
     pub async fn stored_approvals(&self, call: &StoredCall) -> Result<ApprovalList, ApiError> {
-        let (_, Some(stored)) = self.stored(call).await? else { return Ok(ApprovalList::default()) };
+        let Some(record) = self.stored_record(call).await? else { return Ok(ApprovalList::default()) };
+        Ok(ApprovalList { items: record.approvals().map(ParkedCall::view).collect() })
+    }
+
+    /// The calls of a session that wait for a client, as committed.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what is stored does not verify.
+    pub async fn stored_hostcalls(&self, call: &StoredCall) -> Result<ApprovalList, ApiError> {
+        let Some(record) = self.stored_record(call).await? else { return Ok(ApprovalList::default()) };
+        let waits = record.parked().filter(|parked| parked.waits_for == WaitsFor::Client);
+        Ok(ApprovalList { items: waits.map(ParkedCall::view).collect() })
+    }
+
+    async fn stored_record(&self, call: &StoredCall) -> Result<Option<SessionState>, ApiError> {
+        let (_, Some(stored)) = self.stored(call).await? else { return Ok(None) };
         if let Some(damage) = stored.damage {
             return Err(ApiError::new(ErrorCode::SnapshotCorrupt, damage));
         }
-        let record =
-            SessionState::decode(&stored.head.state).map_err(|error| ApiError::new(ErrorCode::SnapshotCorrupt, error.to_string()))?;
-        Ok(ApprovalList { items: record.parked().map(ParkedCall::view).collect() })
+        let record = SessionState::decode(&stored.head.state);
+        record.map(Some).map_err(|error| ApiError::new(ErrorCode::SnapshotCorrupt, error.to_string()))
     }
 
     /// What status should say of a session whose process is gone: it may have stored more than it told.
@@ -58,7 +78,38 @@ impl Pod {
             Ok(record) => record,
             Err(error) => return Ok(StoredStatus { damage: Some(error.to_string()), ..StoredStatus::default() }),
         };
-        Ok(StoredStatus { next_wake_time: next_wake_time(&record, &head), snapshot: Some(stored::snapshot(&head)), damage: None })
+        // Whoever ran it last may not have come to tell what it used.
+        self.host().meter.found(&self.shared.host.storage, &head.uid, &head.name, &record.usage, usize::MAX);
+        Ok(StoredStatus {
+            next_wake_time: next_wake_time(&record, &head),
+            snapshot: Some(stored::snapshot(&head)),
+            last_active_time: record.last_active,
+            damage: None,
+        })
+    }
+
+    /// What this process saw used on these days and has not stored yet.
+    ///
+    /// # Errors
+    /// The pod runs sessions of another namespace.
+    pub fn live_usage(&self, call: &UsageCall) -> Result<LiveUsage<Sheet>, ApiError> {
+        self.of_namespace(&call.namespace)?;
+        Ok(self.host().meter.unstored(&call.days))
+    }
+
+    /// What all processes have stored of what was used on these days.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn stored_usage(&self, call: &UsageCall) -> Result<StoredUsage<Sheet>, ApiError> {
+        self.of_namespace(&call.namespace)?;
+        let host = self.host();
+        host.storage.ready().await?;
+        let sheets =
+            StoredSheets { storage: &host.storage, store_prefix: &host.store_prefix, namespace: &host.namespace, boot: &host.boot };
+        // Whatever was used the day before yesterday has its sheet by now.
+        let settled = host.environment.clock.now().saturating_sub(SETTLED_AFTER).map(usage::day).unwrap_or_default();
+        sheets.read(&call.days, &settled).await
     }
 
     /// What changed from one checkpoint of a session to another, or to its last commit.
@@ -81,12 +132,16 @@ impl Pod {
 
     /// Where a session is stored, if it is one of this namespace.
     fn readable(&self, call: &StoredCall) -> Result<SessionKey, ApiError> {
-        let host = self.host();
-        if call.namespace != host.namespace {
-            let message = format!("this pod reads sessions of namespace {} only", host.namespace);
-            return Err(ApiError::new(ErrorCode::Forbidden, message));
+        self.of_namespace(&call.namespace)?;
+        Ok(self.host().session_key(&call.uid, &call.name))
+    }
+
+    fn of_namespace(&self, namespace: &str) -> Result<(), ApiError> {
+        let own = &self.host().namespace;
+        if namespace == own {
+            return Ok(());
         }
-        Ok(host.session_key(&call.uid, &call.name))
+        Err(ApiError::new(ErrorCode::Forbidden, format!("this pod reads sessions of namespace {own} only")))
     }
 }
 

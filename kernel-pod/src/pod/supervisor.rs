@@ -73,6 +73,7 @@ impl Supervisor for Shared {
             self.put_to_sleep(uid).await;
         }
         slots.take(uid).map_err(|_| {
+            self.host.reports.waiting(uid);
             let message = format!("all {} slots of the pod run sessions that have work", slots.max());
             ApiError::new(ErrorCode::CapacityExhausted, message)
         })

@@ -2,6 +2,7 @@
 //!
 //! It must not know who reads or writes it.
 
+mod notices;
 mod operations;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +12,14 @@ use dormouse_crds::session::KernelSessionSpec;
 use dormouse_lifecycle::Json;
 use dormouse_lifecycle::ends::Ends;
 use dormouse_lifecycle::runs::Runs;
+use dormouse_lifecycle::usage::Usage;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::approval::Approval;
+use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use notices::{NOTICES_MAX, Notices};
 pub(crate) use operations::Operations;
 
 /// Version of this record.
@@ -72,6 +76,12 @@ pub(crate) struct SessionState {
     /// Requests that were carried out and are no cells.
     #[serde(default, skip_serializing_if = "Operations::is_empty")]
     pub operations: Operations,
+    /// What the broker is still to be told.
+    #[serde(default, skip_serializing_if = "Notices::is_empty")]
+    pub notices: Notices,
+    /// What its cells have used.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub usage: Usage,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -102,7 +112,7 @@ pub(crate) enum Pending {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reference: Option<bool>,
     },
-    /// A call that waits for somebody's decision, and keeps no process.
+    /// A call that waits for somebody, and keeps no process.
     Parked(Box<ParkedCall>),
     /// A part of a response's body, which the broker holds open.
     Body {
@@ -131,7 +141,7 @@ impl Pending {
     }
 }
 
-/// A call that waits for a person.
+/// A call that waits for a person, a runner or a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ParkedCall {
@@ -144,6 +154,9 @@ pub(crate) struct ParkedCall {
     /// Whether its answer is to stay outside the heap, if the code has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<bool>,
+    /// For whom it waits.
+    #[serde(default, skip_serializing_if = "WaitsFor::is_person")]
+    pub waits_for: WaitsFor,
     /// Whether whoever agrees may change them.
     pub editable: bool,
     /// Since when it waits, in milliseconds since the Unix epoch.
@@ -169,6 +182,14 @@ impl ParkedCall {
         // Once more when the time is over, so that the broker says what came of it.
         let next = now_ms.saturating_add(now_ms.saturating_sub(self.since_ms).clamp(LOOK_MIN_MS, LOOK_MAX_MS));
         self.look_ms = if now_ms < self.until_ms { next.min(self.until_ms) } else { next };
+    }
+
+    /// The same, waiting so long from now on.
+    pub(crate) fn within(mut self, seconds: u64, now_ms: i64) -> Self {
+        let wait_ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        (self.since_ms, self.until_ms) = (now_ms, now_ms.saturating_add(wait_ms));
+        self.looked(now_ms);
+        self
     }
 
     /// As clients see it.
@@ -235,6 +256,8 @@ impl SessionState {
             ends: Ends::default(),
             runs: Runs::default(),
             operations: Operations::default(),
+            notices: Notices::default(),
+            usage: Usage::default(),
             last_active: None,
         }
     }
@@ -286,6 +309,7 @@ impl SessionState {
         self.ends.clear();
         self.runs.clear();
         self.operations = Operations::default();
+        self.notices = Notices::default();
         self
     }
 
@@ -300,6 +324,8 @@ impl SessionState {
                 self.ends.clone_from(&now.ends);
                 self.runs.clone_from(&now.runs);
                 self.operations.clone_from(&now.operations);
+                self.notices.clone_from(&now.notices);
+                self.usage.clone_from(&now.usage);
             }
             None => {
                 self.cells = self.cells.saturating_add(LOST_NUMBERS_GAP);
@@ -311,17 +337,32 @@ impl SessionState {
 
     /// Whether the heap waits for a tool or for the network.
     pub(crate) fn awaits_tool(&self) -> bool {
+        self.is_under_way() || self.parked().any(|parked| !parked.waits_for.is_person())
+    }
+
+    /// Whether a process is needed for something that the heap waits for.
+    fn is_under_way(&self) -> bool {
         self.pending.values().any(|pending| matches!(pending, Pending::Tool { .. } | Pending::Body { .. }))
     }
 
-    /// The calls that wait for somebody's decision.
+    /// The calls that wait for somebody.
     pub(crate) fn parked(&self) -> impl Iterator<Item = &ParkedCall> {
         self.pending.values().filter_map(|pending| if let Pending::Parked(parked) = pending { Some(&**parked) } else { None })
     }
 
-    /// Whether all that the heap waits for is somebody's decision, and time.
+    /// Whether all that the heap waits for is somebody, a person among them, and time.
     pub(crate) fn awaits_approval(&self) -> bool {
-        self.parked().next().is_some() && !self.awaits_tool()
+        self.approvals().next().is_some() && !self.is_under_way()
+    }
+
+    /// The calls that wait for a person's decision.
+    pub(crate) fn approvals(&self) -> impl Iterator<Item = &ParkedCall> {
+        self.parked().filter(|parked| parked.waits_for.is_person())
+    }
+
+    /// Whether all that the heap waits for is somebody, and time.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked().next().is_some() && !self.is_under_way()
     }
 
     /// The number below which no call waits for its answer.
@@ -340,7 +381,7 @@ impl SessionState {
         self.runs.open().find_map(|run| run.created_at.parse().ok())
     }
 
-    /// When the first timer is due, in milliseconds since the Unix epoch.
+    /// When the first timer is due, or something else that a process is needed for, in milliseconds since the Unix epoch.
     pub(crate) fn next_timer_ms(&self) -> Option<i64> {
         self.pending
             .values()
@@ -349,6 +390,7 @@ impl SessionState {
                 Pending::Parked(parked) => Some(parked.look_ms),
                 Pending::Tool { .. } | Pending::Body { .. } | Pending::Refused { .. } => None,
             })
+            .chain(self.notices.due_ms())
             .min()
     }
 }

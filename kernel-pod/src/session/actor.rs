@@ -179,12 +179,14 @@ impl Actor {
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         let live = self.phase.live()?;
         // Who decides may take days.
-        let runs = live.state.running.is_some() && !live.state.awaits_approval();
+        let runs = live.state.running.is_some() && !live.state.is_parked();
         let busy = runs || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
-        if busy || self.assignment.spec.operating_mode == OperatingMode::Running {
+        if busy {
             return None;
         }
-        Some(live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds)))
+        let idle = live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds));
+        let idle = (self.assignment.spec.operating_mode != OperatingMode::Running).then_some(idle);
+        idle.into_iter().chain(self.expiry_deadline(live)).min()
     }
 
     /// Answers with the session as it is after a request, or with what came of it instead.

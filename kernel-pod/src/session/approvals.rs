@@ -1,4 +1,4 @@
-//! Calls that wait for a person: the record keeps them, and no process is needed for them.
+//! Calls that wait for a person or a runner: the record keeps them, and no process is needed for them.
 
 use dormouse_protocol::ApiError;
 use dormouse_protocol::broker::Parked;
@@ -9,13 +9,13 @@ use super::actor::Actor;
 use crate::record::{ParkedCall, Pending};
 
 impl Actor {
-    /// A broker does not make the call before somebody agrees. What waits is stored, so that whoever decides sees it.
+    /// A broker does not make the call before somebody agrees, or a runner makes it. What waits is stored, so that whoever decides sees it.
     pub(super) async fn park(&mut self, op: u64, parked: Parked) -> Result<(), Fault> {
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let now_ms = live.clock.now_ms();
         let asked = match live.state.pending.get_mut(&op) {
             // It waits already, and still does.
-            Some(Pending::Parked(waiting)) => {
+            Some(Pending::Parked(waiting)) if waiting.waits_for == parked.waits_for => {
                 waiting.looked(now_ms);
                 let look_ms = waiting.look_ms;
                 if !live.in_flight.rest(op, look_ms) {
@@ -23,27 +23,44 @@ impl Actor {
                 }
                 return Ok(());
             }
+            // Of one that a person has agreed to, a runner may be waited for.
+            Some(Pending::Parked(waiting)) => {
+                let agreed = ParkedCall { editable: parked.editable, waits_for: parked.waits_for, ..ParkedCall::clone(waiting) };
+                agreed.within(parked.expires_seconds, now_ms)
+            }
             Some(Pending::Tool { call, name, args, fetch: false, reference }) => {
-                let wait_ms = i64::try_from(parked.expires_seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
-                let (editable, since_ms, until_ms) = (parked.editable, now_ms, now_ms.saturating_add(wait_ms));
-                let (name, args, reference) = (name.clone(), args.clone(), *reference);
-                let mut asked = ParkedCall { call: *call, name, args, reference, editable, since_ms, until_ms, look_ms: 0 };
-                asked.looked(now_ms);
-                asked
+                let asked = ParkedCall {
+                    call: *call,
+                    name: name.clone(),
+                    args: args.clone(),
+                    reference: *reference,
+                    waits_for: parked.waits_for,
+                    editable: parked.editable,
+                    since_ms: now_ms,
+                    until_ms: now_ms,
+                    look_ms: 0,
+                };
+                asked.within(parked.expires_seconds, now_ms)
             }
             _ => return Ok(()),
         };
+        let person = asked.waits_for.is_person();
+        if person {
+            live.state.notice_approval(&asked, live.clock.now());
+        }
         let shown = asked.view();
         let rests = live.in_flight.rest(op, asked.look_ms);
         live.state.pending.insert(op, Pending::Parked(Box::new(asked)));
         live.moved = true;
-        self.show(EventBody::ApprovalRequired {
-            approval_id: shown.id,
-            call_id: shown.call_id,
-            tool_name: shown.tool_name,
-            args: shown.args,
-            expires_at: shown.expires_at,
-        });
+        if person {
+            self.show(EventBody::ApprovalRequired {
+                approval_id: shown.id,
+                call_id: shown.call_id,
+                tool_name: shown.tool_name,
+                args: shown.args,
+                expires_at: shown.expires_at,
+            });
+        }
         self.show_state(self.state(true));
         self.commit().await?;
         if !rests {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
@@ -38,6 +39,10 @@ impl Actor {
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         if live.state.bootstrapped {
             return Ok(());
+        }
+        if code.as_deref() == Some("") && self.assignment.spec.bootstrap.as_ref().is_some_and(|it| it.config_map_ref.is_some()) {
+            let message = "the code of spec.bootstrap.configMapRef did not come with the request: send it again";
+            return Err(Fault::Failed(ApiError::new(ErrorCode::Conflict, message)));
         }
         let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
             live.state.running = None;
@@ -87,5 +92,16 @@ impl Actor {
         let message =
             format!("spec.bootstrap.code did not come to its end within {seconds} s, with what it awaits: do less in it, or in cells");
         self.on_result(Err(Fault::BadBootstrap(ApiError::new(ErrorCode::TimeoutError, message))));
+    }
+}
+
+/// Takes the code of a ConfigMap from the spec in the record, where an assignment comes without it: it was read at the first start.
+pub(super) fn recall_code(wanted: &mut KernelSessionSpec, known: &KernelSessionSpec) {
+    if let (Some(wanted), Some(known)) = (&mut wanted.bootstrap, &known.bootstrap)
+        && wanted.code.is_empty()
+        && wanted.config_map_ref.is_some()
+        && wanted.config_map_ref == known.config_map_ref
+    {
+        wanted.code.clone_from(&known.code);
     }
 }

@@ -1,5 +1,6 @@
 //! What a cell asks of its broker: tool calls and fetches on their way into the record, and out of it when nobody waits any more.
 
+use dormouse_lifecycle::usage::Counts;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::broker::FETCH_BODY_BYTES_MAX;
 use dormouse_protocol::event::EventBody;
@@ -53,6 +54,8 @@ impl Live {
             Some((ErrorCode::QuotaExceeded, message))
         } else if fetch {
             refused_fetch(&self.state, &args, allowance.caller)
+        } else if self.is_client_tool(&name) {
+            refused_size(&self.state, &args, "the arguments of calls", WAITING_REQUESTS_BYTES_MAX)
         } else {
             refused_call(&self.state, &args, allowance.caller)
         };
@@ -63,12 +66,17 @@ impl Live {
         if let Some(running) = &mut self.state.running {
             running.tool_calls += 1;
         }
+        self.spend(Counts { tool_calls: 1, egress_bytes: size(&args) as u64, ..Counts::default() });
         self.state.calls += 1;
         let call = self.state.calls;
         self.note(JournalBody::ToolCall { call, tool: name.clone(), digest: journal::digest(&args) });
         let shown = if fetch { shown(&args) } else { args.clone() };
         let event = EventBody::ToolCall { call_id: call.to_string(), tool_name: name.clone(), args: shown };
-        self.state.pending.insert(op, Pending::Tool { call, name, args, fetch, reference });
+        let pending = match !fetch && self.is_client_tool(&name) {
+            true => self.for_client(call, name, args, reference),
+            false => Pending::Tool { call, name, args, fetch, reference },
+        };
+        self.state.pending.insert(op, pending);
         Some(event)
     }
 
@@ -117,7 +125,11 @@ fn refused_size(state: &SessionState, args: &Value, of: &str, bytes_max: usize) 
         let message = format!("{of} may have {bytes_max} bytes; these have {bytes}. Hand large data on in parts");
         return Some((ErrorCode::SizeAdmissionError, message));
     }
-    let waiting = |pending: &Pending| if let Pending::Tool { args, .. } = pending { size(args) } else { 0 };
+    let waiting = |pending: &Pending| match pending {
+        Pending::Tool { args, .. } => size(args),
+        Pending::Parked(parked) => size(&parked.args),
+        Pending::Timer { .. } | Pending::Body { .. } | Pending::Refused { .. } => 0,
+    };
     let waiting: usize = state.pending.values().map(waiting).sum();
     (waiting + bytes > WAITING_REQUESTS_BYTES_MAX).then(|| {
         let message = format!("{of} that wait would have more than {WAITING_REQUESTS_BYTES_MAX} bytes; await some first");
@@ -137,7 +149,7 @@ fn refused_fetch(state: &SessionState, request: &Value, caller: Option<&Caller>)
 }
 
 /// About the bytes of a request as JSON.
-fn size(request: &Value) -> usize {
+pub(super) fn size(request: &Value) -> usize {
     const SMALL_BYTES: usize = 8;
     match request {
         Value::String(text) => text.len() + SMALL_BYTES,

@@ -143,7 +143,7 @@ impl Actor {
                 let Some(live) = self.phase.live_mut() else { return Ok(Stored::Done(0)) };
                 live.instance.mark_committed();
                 let before = std::mem::replace(&mut live.owned, owned);
-                (live.litter, live.moved, live.answered) = (litter_before, false, None);
+                (live.litter, live.moved, live.answered, live.replaces) = (litter_before, false, None, false);
                 self.handle.control.events.stored(live.events.stored(told));
                 if let Some(head) = &live.owned.head {
                     self.host.storage.sweep(live.contents.committed(head).await);
@@ -151,6 +151,7 @@ impl Actor {
                 let lag = live.unstored_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 self.host.metrics.lag(lag);
                 collect_garbage(&self.host.storage, &before, live);
+                self.tell_usage();
                 Ok(Stored::Done(attempt.written))
             }
             Outcome::Unsent(error) => {
@@ -189,9 +190,9 @@ enum Stored {
 }
 
 /// Whether what is stored under `head` cannot be gone on from: pages are differences to an engine's base image, and those of another engine say
-/// nothing; and the first commit that is sealed writes everything anew, so that nothing of the session stays in clear that no checkpoint needs.
+/// nothing; an instance that has nothing of what is stored; and the first commit that is sealed writes everything anew, so that nothing of the session stays in clear that no checkpoint needs.
 fn must_rewrite(live: &Live, head: &Head, sealed: bool) -> bool {
-    head.engine_digest != live.instance.engine().digest().to_string() || (sealed && !head.sealed)
+    live.replaces || head.engine_digest != live.instance.engine().digest().to_string() || (sealed && !head.sealed)
 }
 
 /// What has changed in the instance since `base`, or else since the last commit.

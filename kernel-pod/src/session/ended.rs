@@ -1,7 +1,7 @@
 //! The end of a cell as the record keeps it, and as a retry hears it.
 
 use dormouse_lifecycle::Json;
-use dormouse_lifecycle::ends::{Kept, Known};
+use dormouse_lifecycle::ends::{Kept, RecordedEnd};
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalResult, EvalStats};
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub(super) fn stored(result: &EvalResult) -> Json {
 }
 
 /// What a retry under `key` is told. `is_durable` says it of the sequence of a commit.
-pub(super) fn answer(known: &Known<'_>, key: &str, is_durable: impl Fn(u64) -> bool) -> Result<EvalResult, ApiError> {
+pub(super) fn answer(known: &RecordedEnd<'_>, key: &str, is_durable: impl Fn(u64) -> bool) -> Result<EvalResult, ApiError> {
     let whole = match known.end {
         Kept::Whole(whole) => whole.read::<Stored>().ok(),
         Kept::Digest(_) => None,
@@ -68,7 +68,7 @@ pub(super) fn answer(known: &Known<'_>, key: &str, is_durable: impl Fn(u64) -> b
     })
 }
 
-fn not_kept(known: &Known<'_>) -> ApiError {
+fn not_kept(known: &RecordedEnd<'_>) -> ApiError {
     let cell = known.cell;
     let message = format!(
         "cell {cell} ran under this idempotency key and has ended; its answer is too large to be kept, and nothing was run again. Read what you \

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use dormouse_engine as engine;
+use dormouse_lifecycle::blobs::Table;
 use dormouse_lifecycle::checkpoint::{self, CheckpointError, Mark, Subject};
 use dormouse_lifecycle::fork::fork;
+use dormouse_lifecycle::usage::Usage;
 use dormouse_lifecycle::{Acquire, Attachments, Head, Json, Owned, SessionKey, TopLayer};
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::history::{Checkpoint, JournalBody};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::Clock;
 
 use super::actor::Actor;
 use super::phase::Live;
@@ -26,12 +29,25 @@ const FORK_ATTEMPTS_MAX: u32 = 5;
 const RESTORED: &str = "the session was restored to a checkpoint while this cell waited; nothing of the cell is left";
 
 /// A session as the store has it, taken in hand to go on from another state.
-struct InHand {
-    owned: Owned,
+pub(super) struct InHand {
+    pub(super) owned: Owned,
     /// Its record, if it can be read.
-    state: Option<SessionState>,
+    pub(super) state: Option<SessionState>,
     /// Entries of the journal that only a head has which is not believed.
-    tail: Vec<Json>,
+    pub(super) tail: Vec<Json>,
+}
+
+/// What a session goes on as.
+pub(super) struct Successor<'a> {
+    pub(super) instance: engine::Instance,
+    pub(super) settings: engine::Settings,
+    pub(super) state: SessionState,
+    /// What lies outside the heap.
+    pub(super) contents: &'a Table,
+    /// What the journal says of it.
+    pub(super) entry: JournalBody,
+    /// What waiting cells are told.
+    pub(super) why: &'static str,
 }
 
 impl Actor {
@@ -55,43 +71,62 @@ impl Actor {
 
     /// Goes back to a checkpoint. The request that `operation` names is carried out once.
     pub(super) async fn restore_checkpoint(&mut self, wanted: &str, operation: Option<String>) -> Result<(), Fault> {
+        let Some(held) = self.take_for(operation.as_deref()).await? else { return Ok(()) };
+        let restored = self.open_checkpoint(&held.owned, wanted).await;
+        let (base, instance, then, settings) = restored.map_err(|fault| Fault::Refused(fault.error()))?;
+        let had_state = held.state.is_some();
+        let successor = Successor {
+            instance,
+            settings,
+            state: then.rewound().numbered_after(held.state.as_ref()),
+            contents: &base.blobs.table,
+            entry: JournalBody::Restored { checkpoint: base.sequence.to_string() },
+            why: RESTORED,
+        };
+        self.replace(held, successor, operation).await?;
+        // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
+        let keep = self.assignment.spec.checkpoints.keep;
+        let mark = had_state.then_some(Mark { subject: Subject::Before, label: None, keep });
+        self.commit_with(Some(Arc::new(base)), mark).await.map(drop)
+    }
+
+    /// Takes the session in hand to go on from another state. `None`: `operation` was carried out before, and the session is live.
+    pub(super) async fn take_for(&mut self, operation: Option<&str>) -> Result<Option<InHand>, Fault> {
         self.set_answers_aside().await?;
-        let InHand { mut owned, state: now, tail } = self.take_in_hand().await.map_err(|fault| match fault {
+        let held = self.take_in_hand().await.map_err(|fault| match fault {
             Fault::Gone(error) => Fault::Gone(error),
             fault => Fault::Refused(fault.error()),
         })?;
-        if now.as_ref().is_some_and(|now| now.operations.find(operation.as_deref()).is_some()) {
-            return self.ensure_live().await.map(drop);
+        if held.state.as_ref().is_some_and(|now| now.operations.find(operation).is_some()) {
+            self.ensure_live().await?;
+            return Ok(None);
         }
-        let restored = self.open_checkpoint(&owned, wanted).await;
-        let (base, instance, then, settings) = restored.map_err(|fault| Fault::Refused(fault.error()))?;
+        Ok(Some(held))
+    }
+
+    /// Puts another state in the place of what the session was. The next commit stores it.
+    pub(super) async fn replace(&mut self, held: InHand, successor: Successor<'_>, operation: Option<String>) -> Result<(), Fault> {
+        let InHand { mut owned, tail, .. } = held;
+        let Successor { instance, settings, mut state, contents, entry, why } = successor;
         let slot = match self.phase.take_live() {
             Some(live) => live.slot,
             None => self.supervisor.slot(&self.assignment.uid).await.map_err(Fault::Refused)?,
         };
-        // A head that was put back is replaced now, so what it was cannot be listed under its key any more.
-        let own = self.key().head();
-        if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
-            Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
-        }
+        unlist_put_back(&mut owned);
         let (slept, waiting) = self.host.cache.take(&self.assignment.uid).map(|copy| (copy.journal, copy.events)).unwrap_or_default();
-        self.end_waiting(&ApiError::new(ErrorCode::Interrupted, RESTORED));
+        self.end_waiting(&ApiError::new(ErrorCode::Interrupted, why));
         self.host.tools.forget_page(&self.assignment.uid);
-        let sequence = base.sequence;
-        let mut state = then.rewound().numbered_after(now.as_ref());
         state.runs.cancel_open(&self.host.environment.clock.now().to_string());
         state.operations.note(operation, next_sequence(&owned));
+        state.last_active = now_active(self.host.environment.clock);
         self.go_live(instance, settings, owned, state, slot, None);
         if let Some(live) = self.phase.live_mut() {
-            live.contents.go_on_from(&base.blobs.table).await;
+            live.contents.go_on_from(contents).await;
             live.journal = tail.into_iter().chain(slept).collect();
             live.events.put_first(waiting);
-            live.note(JournalBody::Restored { checkpoint: sequence.to_string() });
+            live.note(entry);
         }
-        // What is left behind stays a checkpoint, so that going back can be undone; unless there is nothing that could be gone back to.
-        let keep = self.assignment.spec.checkpoints.keep;
-        let mark = now.map(|_| Mark { subject: Subject::Before, label: None, keep });
-        self.commit_with(Some(Arc::new(base)), mark).await.map(drop)
+        Ok(())
     }
 
     /// Stores what was answered ahead of its commit, so that it is set aside with the rest.
@@ -213,7 +248,8 @@ impl Actor {
             let Some((segments, source)) = self.host.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
             let instance = engine.restore(&image(&plan.base, &segments)?, &settings).map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
-            let record = SessionState { name: self.assignment.name.clone(), ..inherited.rewound() };
+            let last_active = now_active(self.host.environment.clock);
+            let record = SessionState { name: self.assignment.name.clone(), last_active, usage: Usage::default(), ..inherited.rewound() };
             self.go_live(instance, settings, owned, record, slot, None);
             if let Some(live) = self.phase.live_mut() {
                 // What the first commit writes anew leaves copies behind.
@@ -256,6 +292,19 @@ pub(crate) async fn checkpoint(storage: &Storage, session: &SessionKey, head: Op
     })?;
     let Some((bytes, _)) = storage.read(&listed.key).await.map_err(Fault::Unavailable)? else { return Ok(None) };
     listed.open(session, &bytes).map(Some).map_err(|error| corrupt(&error))
+}
+
+/// A head that was put back is replaced now, so what it was cannot be listed under its key any more.
+fn unlist_put_back(owned: &mut Owned) {
+    let own = owned.session.head();
+    if let Some(head) = owned.head.as_mut().filter(|head| head.checkpoints.iter().any(|it| it.key == own)) {
+        Arc::make_mut(head).checkpoints.retain(|it| it.key != own);
+    }
+}
+
+/// The present, as the end of a request: who goes on from an earlier state uses the session now.
+pub(super) fn now_active(clock: Clock) -> Option<String> {
+    Some(clock.now().to_string())
 }
 
 /// The sequence of the commit that comes next.

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::{Handle, Message};
 use crate::cache::Cache;
 use crate::contents::Backing;
+use crate::dedicated::Only;
 use crate::environment::Environment;
 use crate::metrics::Metrics;
 use crate::report::Reports;
@@ -19,6 +20,7 @@ use crate::scheduler::Scheduler;
 use crate::slots::{Slot, Slots};
 use crate::storage::Storage;
 use crate::tools::Tools;
+use crate::usage::Meter;
 
 /// What the sessions of a process share.
 pub(crate) struct Host {
@@ -46,10 +48,14 @@ pub(crate) struct Host {
     pub cache: Cache,
     /// Who holds an instance.
     pub slots: Arc<Slots>,
+    /// The one session of a pod that runs no other.
+    pub only: Option<Only>,
     /// What the operator is told.
     pub reports: Arc<Reports>,
     /// What `/metrics` is told.
     pub metrics: Metrics,
+    /// What sessions use.
+    pub meter: Meter,
 }
 
 impl Host {

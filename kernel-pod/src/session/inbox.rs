@@ -30,6 +30,7 @@ impl Actor {
             | Message::AcceptRun(..)
             | Message::CancelRun(..)
             | Message::Decided(..)
+            | Message::Answer(..)
             | Message::Files(..)) => {
                 self.deferred.push_back(message);
                 self.begin_deferred().await;
@@ -47,6 +48,10 @@ impl Actor {
             }
             Message::Restore(call, reply) => {
                 let result = self.restore_checkpoint(&call.checkpoint, call.operation).await;
+                self.answer_report(reply, result);
+            }
+            Message::Reset(call, reply) => {
+                let result = self.reset(call.operation).await;
                 self.answer_report(reply, result);
             }
             Message::Interrupt(_, reply) => {
@@ -129,6 +134,14 @@ impl Actor {
                 }
                 let _ = reply.send(self.on_decided(call.call));
             }
+            Message::Answer(call, reply) => {
+                if let Some(live) = self.phase.live_mut() {
+                    live.idle_since = Instant::now();
+                }
+                let result = self.answer_call(call.call, call.answer).await;
+                let answer = self.settle_answer(result);
+                let _ = reply.send(answer);
+            }
             Message::Files(_, ask, reply) => self.answer_files(*ask, reply).await,
             other => other.refuse(ApiError::new(ErrorCode::Internal, "this request does not wait for a session")),
         }
@@ -173,6 +186,10 @@ impl Actor {
             if job.is_left() {
                 continue;
             }
+            if let Some(error) = self.expired().filter(|_| !job.kept) {
+                job.answer(Err(error));
+                continue;
+            }
             if woke != Woke::No {
                 job.woke = woke;
                 job.served = Served { from: self.woke_from, ms: began.elapsed().as_secs_f64() * 1000.0 };
@@ -215,7 +232,7 @@ impl Actor {
             return;
         }
         // Nobody need wait for a cell that waits for somebody's decision.
-        let parked = self.phase.live().is_some_and(|live| live.state.awaits_approval());
+        let parked = self.phase.live().is_some_and(|live| live.state.is_parked());
         if !parked && self.current.as_ref().is_some_and(EvalJob::is_left) {
             return self.interrupt_left().await;
         }

@@ -20,8 +20,10 @@ impl Actor {
     pub(super) fn commits_first(&self, calls: bool) -> bool {
         let owner = |live: &super::phase::Live| live.owned.head.as_ref().is_some_and(|head| head.epoch == self.assignment.epoch);
         let much = |live: &super::phase::Live| live.journal.len() >= JOURNAL_ENTRIES_AHEAD_MAX || live.events.is_full();
+        // What others are told of must be so whatever happens.
+        let tells = |live: &super::phase::Live| live.state.notices.due_ms().is_some();
         calls
-            || self.phase.live().is_some_and(much)
+            || self.phase.live().is_some_and(|live| much(live) || tells(live))
             || self.assignment.spec.durability == Durability::PerEval
             || !self.phase.live().is_some_and(owner)
     }

@@ -13,9 +13,11 @@ mod claimed;
 mod commit;
 mod ended;
 mod engines;
+mod expiry;
 pub(crate) mod files;
 mod history;
 mod host;
+mod hostcalls;
 mod inbox;
 mod journal;
 mod lag;
@@ -23,12 +25,14 @@ mod leave;
 mod migrate;
 mod ops;
 mod phase;
+mod reset;
 mod rest;
 mod retries;
 mod run;
 pub(crate) mod runs;
 mod setback;
 mod sleep;
+mod spent;
 mod tell;
 mod unresolved;
 mod wake;
@@ -41,7 +45,9 @@ use dormouse_lifecycle::runs::run_id;
 use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::event::Event;
 use dormouse_protocol::history::{Checkpoint, Migration};
-use dormouse_protocol::kernel::{Assignment, CancelRunCall, CheckpointCall, DecidedCall, EvalCall, RestoreCall, SessionReport};
+use dormouse_protocol::kernel::{
+    AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, EvalCall, ResetCall, RestoreCall, SessionReport,
+};
 use dormouse_protocol::run::Run;
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -77,6 +83,8 @@ pub(crate) enum Message {
     Checkpoint(Box<CheckpointCall>, Reply<Checkpoint>),
     /// Go back to a checkpoint.
     Restore(Box<RestoreCall>, Reply<SessionReport>),
+    /// Begin anew, with nothing in the heap.
+    Reset(Box<ResetCall>, Reply<SessionReport>),
     /// Move to the current engine, or only tell what would come of it.
     Migrate(Box<Assignment>, bool, Reply<Migration>),
     /// Accept a cell as a run.
@@ -85,6 +93,8 @@ pub(crate) enum Message {
     CancelRun(Box<CancelRunCall>, Reply<Run>),
     /// Somebody has decided about a call that waits.
     Decided(Box<DecidedCall>, Reply<()>),
+    /// A client has answered a call that waits for one.
+    Answer(Box<AnswerCall>, Reply<()>),
     /// Something about its files.
     Files(Box<Assignment>, Box<files::Ask>, Reply<files::Answer>),
     /// Give up the slot, if there is nothing to do. Answered once it has been given up or kept.
@@ -107,7 +117,9 @@ impl Message {
             Self::AcceptRun(call, _) => Some(&call.assignment),
             Self::CancelRun(call, _) => Some(&call.assignment),
             Self::Decided(call, _) => Some(&call.assignment),
+            Self::Answer(call, _) => Some(&call.assignment),
             Self::Restore(call, _) => Some(&call.assignment),
+            Self::Reset(call, _) => Some(&call.assignment),
             Self::Migrate(assignment, ..) | Self::Files(assignment, ..) => Some(assignment),
             Self::Forget(..) | Self::Evict(_) | Self::Drain(_) => None,
         }
@@ -117,12 +129,16 @@ impl Message {
     pub(crate) fn refuse(self, error: ApiError) {
         match self {
             Self::Eval(job) => job.answer(Err(error)),
-            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, reply) => drop(reply.send(Err(error))),
+            Self::Wake(_, reply) | Self::Hibernate(_, reply) | Self::Restore(_, reply) | Self::Reset(_, reply) => {
+                drop(reply.send(Err(error)));
+            }
             Self::Checkpoint(_, reply) => drop(reply.send(Err(error))),
             Self::AcceptRun(_, reply) | Self::CancelRun(_, reply) => drop(reply.send(Err(error))),
             Self::Migrate(_, _, reply) => drop(reply.send(Err(error))),
             Self::Files(_, _, reply) => drop(reply.send(Err(error))),
-            Self::Interrupt(_, reply) | Self::Forget(_, reply) | Self::Decided(_, reply) => drop(reply.send(Err(error))),
+            Self::Interrupt(_, reply) | Self::Forget(_, reply) | Self::Decided(_, reply) | Self::Answer(_, reply) => {
+                drop(reply.send(Err(error)))
+            }
             Self::Evict(reply) | Self::Drain(reply) => drop(reply.send(())),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall, Waits};
+use dormouse_protocol::broker::{BodyCall, CloseCall, FetchCall, ToolAnswer, ToolCall, Waits, WaitsFor};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::Clock;
 use tokio::task::{AbortHandle, JoinSet};
@@ -26,8 +26,15 @@ pub(crate) enum Settled {
         /// The engine's number.
         op: u64,
     },
-    /// A call that waits for a person is to be asked for again.
+    /// A call that waits for a person is to be asked for again, or the broker to be told something again.
     Look,
+    /// The broker has a notice, or does not take it now.
+    Noticed {
+        /// Its number in the session.
+        number: u64,
+        /// Whether it has it.
+        taken: bool,
+    },
     /// This process refuses a call.
     Refused {
         /// The engine's number.
@@ -73,6 +80,12 @@ pub(crate) struct InFlight {
     called: BTreeSet<u64>,
     /// Calls that wait for a person, and were decided about while they were asked for.
     told: BTreeSet<u64>,
+    /// Notices on their way to the broker.
+    notices: JoinSet<(u64, bool)>,
+    /// Their numbers.
+    noticing: BTreeSet<u64>,
+    /// When the next of the others is due.
+    notice_at: Option<Instant>,
     /// What may be given up: fetches, and parts of bodies.
     abortable: BTreeMap<u64, AbortHandle>,
     /// Calls that the record already held: an earlier owner may have sent them.
@@ -90,6 +103,9 @@ impl InFlight {
             calls: JoinSet::new(),
             called: BTreeSet::new(),
             told: BTreeSet::new(),
+            notices: JoinSet::new(),
+            noticing: BTreeSet::new(),
+            notice_at: None,
             abortable: BTreeMap::new(),
             inherited: state.pending.keys().copied().collect(),
             clock,
@@ -119,12 +135,22 @@ impl InFlight {
         let mut timers: Vec<(i64, u64)> = Vec::new();
         for (&op, pending) in &state.pending {
             match pending {
+                Pending::Parked(parked) if parked.waits_for == WaitsFor::Client => {
+                    if !self.due.contains_key(&op) {
+                        timers.push((parked.until_ms, op));
+                    }
+                }
                 Pending::Parked(parked) => {
                     if let Some(caller) = caller
                         && self.called.insert(op)
                     {
                         let page = caller.tools.page(&caller.uid).or_else(|| state.page.clone());
-                        let waits = if self.clock.now_ms() < parked.until_ms { Waits::Decision } else { Waits::Over };
+                        let waits = match (parked.waits_for.is_person(), self.clock.now_ms() < parked.until_ms) {
+                            (true, true) => Waits::Decision,
+                            (true, false) => Waits::Over,
+                            (false, true) => Waits::Job,
+                            (false, false) => Waits::JobOver,
+                        };
                         let (tool, args) = (parked.name.clone(), parked.args.clone());
                         // It may have been made after a decision that this heap does not know.
                         let repeated = true;
@@ -170,6 +196,29 @@ impl InFlight {
         for (due_ms, op) in timers {
             self.arm(op, due_ms);
         }
+        self.follow_notices(state, caller);
+    }
+
+    /// Tells the broker what is due, and notes when the rest is.
+    fn follow_notices(&mut self, state: &SessionState, caller: Option<&Caller>) {
+        let now_ms = self.clock.now_ms();
+        let Some(caller) = caller else { return };
+        for number in state.notices.due(now_ms) {
+            let Some(notice) = state.notice(number, &caller.uid).filter(|_| self.noticing.insert(number)) else { continue };
+            let (tools, broker) = (Arc::clone(&caller.tools), caller.broker.clone());
+            self.notices.spawn(async move {
+                let taken = tools.notify(&broker, notice).await;
+                if let Err(error) = &taken {
+                    tracing::warn!(broker, number, %error, "the ToolBroker does not take a notice now");
+                }
+                (number, taken.is_ok())
+            });
+        }
+        let later = state.notices.due_ms().filter(|due_ms| *due_ms > now_ms);
+        self.notice_at = later.map(|due_ms| {
+            let wait_ms = u64::try_from(due_ms.saturating_sub(now_ms)).unwrap_or(0);
+            Instant::now() + Duration::from_millis(wait_ms).min(TIMER_SLEEP_MAX)
+        });
     }
 
     fn arm(&mut self, op: u64, due_ms: i64) {
@@ -266,9 +315,9 @@ impl InFlight {
         self.called.contains(&op)
     }
 
-    /// Whether a call is under way.
+    /// Whether a call, or a notice, is under way.
     pub(crate) fn calls(&self) -> bool {
-        !self.calls.is_empty()
+        !self.calls.is_empty() || !self.notices.is_empty()
     }
 
     /// The next operation to deliver; never ends while nothing is under way. Safe to drop at any moment.
@@ -291,6 +340,13 @@ impl InFlight {
                     None => std::future::pending().await,
                 }
             };
+            let notice_at = self.notice_at;
+            let notice = async {
+                match notice_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 // Answers are as many as calls were made; timers of zero milliseconds would never end.
                 biased;
@@ -299,6 +355,16 @@ impl InFlight {
                         return Settled::Tool { op, call, answer };
                     }
                 }
+                Some(joined) = self.notices.join_next(), if !self.notices.is_empty() => {
+                    if let Ok((number, taken)) = joined {
+                        self.noticing.remove(&number);
+                        return Settled::Noticed { number, taken };
+                    }
+                }
+                () = notice => {
+                    self.notice_at = None;
+                    return Settled::Look;
+                }
                 (at, op) = timer => {
                     self.timers.remove(&(at, op));
                     self.due.remove(&op);
@@ -306,6 +372,11 @@ impl InFlight {
                         Some(Pending::Timer { due_ms }) if due_ms.saturating_sub(self.clock.now_ms()) > sleep_max_ms() / 2 => self.arm(op, *due_ms),
                         Some(Pending::Timer { .. }) => return Settled::Timer { op },
                         Some(Pending::Parked(parked)) if parked.look_ms > self.clock.now_ms() => self.arm(op, parked.look_ms),
+                        Some(Pending::Parked(parked)) if parked.waits_for == WaitsFor::Client => {
+                            let message = "no client of the session answered in time; make the call again if it is still wanted";
+                            let answer = Ok(ToolAnswer::Err { error: ApiError::new(ErrorCode::TimeoutError, message) });
+                            return Settled::Tool { op, call: Some(parked.call), answer };
+                        }
                         Some(Pending::Parked(_)) => {
                             self.called.remove(&op);
                             return Settled::Look;

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use dormouse_engine::{Instance, Settings};
+use dormouse_lifecycle::usage::Counts;
 use dormouse_lifecycle::{Json, Owned};
 use dormouse_protocol::ApiError;
 use dormouse_service::Clock;
@@ -28,6 +29,7 @@ use crate::contents::Contents;
 use crate::events::Waiting;
 use crate::record::{RunningCell, SessionState};
 use crate::slots::Slot;
+use crate::usage::HeapTime;
 
 /// What a session is.
 pub(super) enum Phase {
@@ -97,6 +99,8 @@ pub(super) struct Live {
     pub(super) answered: Option<Box<Answered>>,
     /// Whether the way to the store is too slow for whole images: what changes is appended as long as that can go on.
     pub(super) appends: bool,
+    /// Whether the memory is another one than what is stored: the next commit writes all of it.
+    pub(super) replaces: bool,
     /// Since when an answer is ahead of storage.
     pub(super) unstored_since: Option<Instant>,
     /// Whether objects may lie in the store that no head names. The next commit sweeps them.
@@ -105,6 +109,10 @@ pub(super) struct Live {
     pub(super) journal: Vec<Json>,
     /// Events for the next commit.
     pub(super) events: Waiting,
+    /// What its cells have used since the last commit.
+    pub(super) uncommitted: Counts,
+    /// Counts how long the heap is live.
+    pub(super) heap_time: HeapTime,
     pub(super) idle_since: Instant,
     pub(super) clock: Clock,
     /// Whether it has given back the memory that it does not need since it ran last.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dormouse_engine::{CellEnd, CellSource, EngineError, EngineErrorCode, Op, OpKind, OpResult, Turn};
+use dormouse_lifecycle::usage::Counts;
 use dormouse_protocol::broker::{FETCH, ToolAnswer};
 use dormouse_protocol::eval::{CellError, ConsoleLine, Display, EvalRequest, EvalResult, EvalStats, Woke};
 use dormouse_protocol::event::{Event, EventBody};
@@ -14,7 +15,7 @@ use super::actor::Actor;
 use super::calls::{Allowance, Outgoing};
 use super::ops::Settled;
 use super::phase::{Cause, Live};
-use super::{EvalJob, Fault, budget, cells, journal, setback};
+use super::{EvalJob, Fault, budget, calls, cells, journal, setback};
 use crate::events;
 use crate::metrics::CellOutcome;
 use crate::record::{Pending, RunningCell};
@@ -67,6 +68,7 @@ impl Actor {
         running.cpu_ms = compile_ms;
         live.note(journal::began(&running));
         live.state.running = Some(running);
+        live.spend_cpu(Duration::from_secs_f64(compile_ms.max(0.0) / 1000.0));
         match compiled {
             Ok(source) => {
                 let turn = self.execute(Work::Cell(source)).await?;
@@ -117,6 +119,10 @@ impl Actor {
                 self.release();
                 return Ok(());
             }
+            Settled::Noticed { number, taken } => {
+                self.on_noticed(number, taken);
+                return Ok(());
+            }
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
@@ -132,6 +138,9 @@ impl Actor {
         let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
         let offload = caller.map(|caller| caller.offload()).unwrap_or_default();
         live.moved = true;
+        if let OpResult::Ok(value) = &result {
+            live.spend_egress(calls::size(value));
+        }
         let result = match (result, pending.of_tool()) {
             (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted, offload).await {
                 Ok(value) => OpResult::Ok(value),
@@ -381,6 +390,7 @@ impl Actor {
             woke,
             served,
         };
+        live.spend_under(running.request.api_key.as_deref().unwrap_or_default(), Counts { evals: 1, ..Counts::default() });
         let result = EvalResult {
             ok: end.ok,
             value: end.value,
@@ -396,9 +406,10 @@ impl Actor {
             stats,
         };
         live.note(journal::ended(&result));
-        let now = live.clock.now().to_string();
-        live.state.record_end(&result, &now);
-        live.state.last_active = Some(now);
+        let now = live.clock.now();
+        live.state.record_end(&result, &now.to_string());
+        live.state.notice_end(&result, running.request.webhook.as_ref(), now);
+        live.state.last_active = Some(now.to_string());
         live.finishing = Some(running);
         Ok(Some(result))
     }
@@ -432,6 +443,7 @@ impl Live {
             running.ticks += turn.ticks;
             running.cpu_ms += turn.cpu.as_secs_f64() * 1000.0;
         }
+        self.spend_cpu(turn.cpu);
     }
 
     /// Keeps an operation in the record. Answers the event of a call.

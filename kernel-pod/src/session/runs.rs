@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::actor::Actor;
 use super::{EvalJob, Fault, QUEUED_EVALS_MAX, ended, gone};
-use crate::record::SessionState;
+use crate::record::{NOTICES_MAX, SessionState};
 
 /// What a run hears that was ended by request before its cell began.
 const CANCELLED: &str = "the run was cancelled before its cell began";
@@ -32,6 +32,7 @@ impl Actor {
     /// Accepts a cell as a run; answers once that is committed. A key that is known, of a run or of any cell, is not begun again.
     pub(super) async fn accept_run(&mut self, call: EvalCall) -> Result<Run, Fault> {
         self.ensure_live().await?;
+        let expired = self.expired();
         let Some(live) = self.phase.live_mut() else { return Err(Fault::Refused(gone("the session has no instance"))) };
         let Some(key) = call.eval.idempotency_key.clone() else {
             return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, "a run has an idempotency key")));
@@ -39,11 +40,18 @@ impl Actor {
         if live.state.runs.under(&key).is_some() {
             return self.view_of(&run_id(&key)).map_err(Fault::Refused);
         }
+        if let Some(error) = expired {
+            return Err(Fault::Refused(error));
+        }
         let (request, now) = (Json::of(&call.eval), live.clock.now().to_string());
         let request = match request {
             Ok(request) => request,
             Err(error) => return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))),
         };
+        if live.state.notices.is_full() {
+            let message = format!("the session's ToolBroker has not taken {NOTICES_MAX} notices; send the run again when it is there");
+            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
+        }
         let known = live.state.ends.find(&key).map(|known| (known.cell, outcome_of(&known.end)));
         let under_way = self.current.iter().chain(self.queue.iter()).any(|job| job.has(&key));
         if known.is_none() && !under_way && self.queue.len() >= QUEUED_EVALS_MAX {
@@ -115,6 +123,18 @@ impl Actor {
         job.answer(answer);
     }
 
+    /// Takes down that the broker has a notice, or is told again later. That is stored with what comes next: to tell it twice does no harm.
+    pub(super) fn on_noticed(&mut self, number: u64, taken: bool) {
+        if let Some(live) = self.phase.live_mut() {
+            match taken {
+                true => live.state.notices.told(number),
+                false => live.state.notices.put_off(number, live.clock.now_ms()),
+            }
+            live.moved = true;
+        }
+        self.release();
+    }
+
     async fn commit_runs(&mut self) -> Result<(), Fault> {
         if let Some(live) = self.phase.live_mut() {
             live.moved = true;
@@ -165,8 +185,10 @@ impl Actor {
             idempotency_key: Some(key.to_owned()),
             stats: EvalStats::default(),
         };
-        let now = live.clock.now().to_string();
-        live.state.record_end(&result, &now);
+        let now = live.clock.now();
+        let request = live.state.runs.under(key).and_then(|run| run.request.as_ref()?.read::<EvalRequest>().ok());
+        live.state.record_end(&result, &now.to_string());
+        live.state.notice_end(&result, request.and_then(|request| request.webhook).as_ref(), now);
         Some(result)
     }
 

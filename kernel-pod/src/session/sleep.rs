@@ -23,7 +23,7 @@ impl Actor {
             self.commit().await?;
         }
         let Some(live) = self.phase.take_live() else { return Ok(()) };
-        let awaits_approval = live.state.running.is_some() && live.state.awaits_approval();
+        let is_parked = live.state.running.is_some() && live.state.is_parked();
         self.remember(&live);
         // Where memory is short, the store's copy has to do.
         if self.host.environment.memory.has_room() {
@@ -35,10 +35,13 @@ impl Actor {
             self.host.metrics.copies(kept);
         }
         self.scripts = Scripts::default();
-        // A cell that waits for somebody's decision goes on in this process when it comes; until then its client waits here, and nothing else does.
-        let waiting = if awaits_approval { self.current.take() } else { None };
+        // A cell that waits for somebody goes on in this process when it comes; until then its client waits here, and nothing else does.
+        let waiting = if is_parked { self.current.take() } else { None };
         self.end_waiting(&gone("the session was put to sleep while the cell waited; send it again with its idempotency key"));
         self.current = waiting;
+        if let Some(only) = &self.host.only {
+            only.sleeps();
+        }
         Ok(())
     }
 

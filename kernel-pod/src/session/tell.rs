@@ -133,7 +133,7 @@ impl Actor {
             next_wake_time: next_wake.map(|time| time.to_string()),
             cells: live.state.cells,
             tool_calls: live.state.calls,
-            approvals: u32::try_from(live.state.parked().count()).unwrap_or(u32::MAX),
+            approvals: u32::try_from(live.state.approvals().count()).unwrap_or(u32::MAX),
             ..self.unknown_report()
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dormouse_engine as engine;
 use dormouse_lifecycle::head::HeadError;
+use dormouse_lifecycle::usage::Counts;
 use dormouse_lifecycle::{Acquire, Head, Owned, SessionKey, acquire, assemble, claim};
 use dormouse_protocol::eval::{Served, Woke, WokeFrom};
 use dormouse_protocol::history::JournalBody;
@@ -14,6 +15,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use tokio::time::Instant;
 
 use super::actor::Actor;
+use super::bootstrap::recall_code;
 use super::ops::InFlight;
 use super::phase::Cause;
 use super::phase::Live;
@@ -32,6 +34,9 @@ const RESTORE_ATTEMPTS_MAX: u32 = 3;
 
 /// The epoch before which there is none: nobody can have left anything.
 const FIRST_EPOCH: u64 = 1;
+
+/// Days of which a process that is gone may not have told what was used.
+const MOVED_DAYS: usize = 2;
 
 /// The engine's parts of a head, beside the pages.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -94,6 +99,7 @@ impl Actor {
             match Box::pin(engines::restore(&self.host, copy.owned.head.as_deref(), &copy.image, &settings)).await {
                 Ok(instance) => {
                     self.host.metrics.woke(WakeSource::Cache);
+                    self.host.meter.woke(&uid, &self.assignment.name);
                     self.woke_from = WokeFrom::Memory;
                     self.go_live(instance, settings, copy.owned, copy.state, slot, setback.op.take());
                     if let Some(live) = self.phase.live_mut() {
@@ -177,6 +183,7 @@ impl Actor {
                 None => SessionState::decode(&head.state).map_err(|error| corrupt(&error))?,
             };
             self.host.metrics.woke(source);
+            self.host.meter.woke(&self.assignment.uid, &self.assignment.name);
             self.woke_from = if source == WakeSource::Disk { WokeFrom::Disk } else { WokeFrom::Storage };
             self.go_live(instance, settings, owned, state, slot, setback.op.take());
             if let Some(live) = self.phase.live_mut() {
@@ -200,6 +207,7 @@ impl Actor {
         lost: Option<u64>,
     ) {
         let moved = lost.is_some_and(|op| state.pending.remove(&op).is_some());
+        recall_code(&mut self.assignment.spec, &state.spec);
         state.generation = self.assignment.generation;
         state.spec = self.assignment.spec.clone();
         if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
@@ -228,6 +236,10 @@ impl Actor {
         self.handle.control.events.resume(told);
         let events = self.handle.control.events.waiting(told, Vec::new());
         instance.set_blobs(Some(self.modules(&contents)));
+        if first {
+            self.host.meter.found(&self.host.storage, &self.assignment.uid, &self.assignment.name, &state.usage, MOVED_DAYS);
+        }
+        let heap_time = self.host.meter.live(&self.host.storage, &self.assignment.uid, &self.assignment.name, instance.heap_bytes());
         self.phase.go_live(Live {
             instance,
             settings,
@@ -242,10 +254,13 @@ impl Actor {
             moved,
             answered: None,
             appends: false,
+            replaces: false,
             unstored_since,
             litter,
             journal,
             events,
+            uncommitted: Counts::default(),
+            heap_time,
             idle_since,
             clock,
             rests: false,
@@ -303,6 +318,7 @@ impl Actor {
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;
         let modules = self.phase.live().map(|live| self.modules(&live.contents));
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        recall_code(&mut self.assignment.spec, &live.state.spec);
         live.state.generation = self.assignment.generation;
         live.state.spec = self.assignment.spec.clone();
         live.moved = true;

@@ -152,7 +152,14 @@ impl World {
 }
 
 fn config(name: &str, slots: u32) -> PodConfig {
-    PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() }
+    PodConfig {
+        pod: name.to_owned(),
+        namespace: "team".to_owned(),
+        slots,
+        cache_bytes: 64 << 20,
+        store_prefix: "p/".to_owned(),
+        isolation: dormouse_kernel::Isolation::Shared,
+    }
 }
 
 /// Keys whose bytes follow from their ids.

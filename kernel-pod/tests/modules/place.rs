@@ -63,8 +63,14 @@ pub fn broker(url: &str) -> Broker {
 
 /// A pod over the world's store that reaches a broker so.
 pub fn pod(name: &str, engine: Engine, world: &World, tools: Arc<dyn Tools>) -> Pod {
-    let config =
-        PodConfig { pod: name.to_owned(), namespace: "team".to_owned(), slots: 10, cache_bytes: 64 << 20, store_prefix: "p/".to_owned() };
+    let config = PodConfig {
+        pod: name.to_owned(),
+        namespace: "team".to_owned(),
+        slots: 10,
+        cache_bytes: 64 << 20,
+        store_prefix: "p/".to_owned(),
+        isolation: dormouse_kernel::Isolation::Shared,
+    };
     Pod::new(config, engine, world.store.clone(), tools).unwrap()
 }
 

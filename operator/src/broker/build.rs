@@ -220,22 +220,27 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
     if !peers.is_empty() {
         egress.push(json!({ "to": peers }));
     }
+    // Gateways bring people's decisions.
+    let mut ingress = vec![json!({
+        "from": [
+            { "podSelector": { "matchLabels": { COMPONENT: "kernel" } } },
+            {
+                "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
+                "podSelector": { "matchLabels": { COMPONENT: "gateway" } },
+            },
+        ],
+        "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
+    })];
+    let scrapers = &network.metrics_ingress.0;
+    if !scrapers.is_empty() {
+        ingress.push(json!({ "from": scrapers, "ports": [{ "protocol": "TCP", "port": r::ADMIN_PORT }] }));
+    }
     serde_json::from_value(json!({
         "metadata": metadata(broker),
         "spec": {
             "podSelector": { "matchLabels": selector(broker) },
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{
-                // Gateways bring people's decisions.
-                "from": [
-                    { "podSelector": { "matchLabels": { COMPONENT: "kernel" } } },
-                    {
-                        "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
-                        "podSelector": { "matchLabels": { COMPONENT: "gateway" } },
-                    },
-                ],
-                "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
-            }],
+            "ingress": ingress,
             "egress": egress,
         },
     }))

@@ -1,3 +1,4 @@
+use dormouse_control::reason::BrokerReason;
 use dormouse_crds::{
     NameRef,
     broker::{ToolBroker, ToolBrokerSpec},
@@ -8,7 +9,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::*;
 use crate::broker::{
-    BrokerReason, health,
+    health,
     journal::decide,
     validate::{Secrets, validate},
 };
@@ -89,7 +90,7 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/encryption"));
     assert_eq!(env("DORMOUSE_KMS_CREDENTIALS_DIR").as_deref(), Some("/etc/dormouse/kms"));
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/kms"));
-    let say = found.say();
+    let say = found.update();
     assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", true, "PoolStorage"));
 }
 
@@ -102,7 +103,7 @@ fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
         (Some(&pool), false, &own_storage(), "CredentialsNotReady"),
     ] {
         let found = decide("default", pool, credentials, own);
-        let say = found.say();
+        let say = found.update();
         assert_eq!((found.place, say.status, say.reason.as_str()), (None, false, reason));
         assert!(say.message.contains("in the memory of each broker pod"), "{}", say.message);
     }

@@ -1,5 +1,6 @@
 //! Where a broker's journal of calls is kept: the storage of a pool of its namespace, with the credentials that the pool's own pods have.
 
+use dormouse_control::{condition::ConditionUpdate, reason::JournalReason};
 use dormouse_crds::{
     condition::JOURNAL_STORED,
     pool::{Encryption, KernelPool, KernelPoolSpec},
@@ -8,31 +9,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, runtime::reflector::ObjectRef};
 
 use crate::{
-    conditions::Say,
     config::StorageArgs,
     context::Context,
     pool::validate::storage_secret,
     storage::{self, Target},
 };
-
-/// Reasons of a broker's `JournalStored` condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JournalReason {
-    /// It is in the pool's storage.
-    PoolStorage,
-    /// There is no such pool.
-    PoolNotFound,
-    /// The pool has no storage.
-    StorageNotConfigured,
-    /// The pool's credentials are not there yet.
-    CredentialsNotReady,
-}
-
-impl std::fmt::Display for JournalReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Debug::fmt(self, f)
-    }
-}
 
 /// A store that broker pods can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +79,12 @@ pub fn decide(name: &str, pool: Option<&KernelPoolSpec>, credentials: bool, own:
 impl Found {
     /// The condition.
     #[must_use]
-    pub fn say(&self) -> Say {
-        Say { type_: JOURNAL_STORED, status: self.place.is_some(), reason: self.reason.to_string(), message: self.message.clone() }
+    pub fn update(&self) -> ConditionUpdate {
+        ConditionUpdate {
+            type_: JOURNAL_STORED,
+            status: self.place.is_some(),
+            reason: self.reason.to_string(),
+            message: self.message.clone(),
+        }
     }
 }

@@ -6,6 +6,10 @@ pub mod validate;
 
 use std::{sync::Arc, time::Duration};
 
+use dormouse_control::{
+    condition::{ConditionUpdate, condition, find},
+    reason::BrokerReason,
+};
 use dormouse_crds::{
     broker::{ToolBroker, ToolBrokerStatus},
     condition::READY,
@@ -23,9 +27,8 @@ use kube::{
 };
 
 use crate::{
-    apply::{apply, apply_status},
+    apply::apply_status,
     ca::{Leaf, wait_until},
-    conditions::{Say, condition, find},
     context::Context,
     controller::Outcome,
     error::ReconcileError,
@@ -38,27 +41,6 @@ use validate::{Secrets, ValidBroker, references, validate};
 const RESYNC: Duration = Duration::from_secs(600);
 /// How often it is looked whether there is a store for its journal now.
 const JOURNAL_AGAIN: Duration = Duration::from_secs(15);
-
-/// Reasons of a broker's `Ready` condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BrokerReason {
-    /// The pods of the current spec are available.
-    Available,
-    /// `replicas` is 0.
-    ScaledToZero,
-    /// Pods of the current spec are starting, or cannot start.
-    PodsNotReady,
-    /// A Secret, or a key in one, is not there.
-    SecretNotFound,
-    /// The spec cannot be built.
-    InvalidSpec,
-}
-
-impl std::fmt::Display for BrokerReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Debug::fmt(self, f)
-    }
-}
 
 /// What the `Ready` condition will say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,11 +94,12 @@ async fn dereference(broker: &ToolBroker, context: &Context) -> Result<Secrets, 
 /// Applies what the broker becomes: the policy before the pods, so that no pod is ever without it.
 async fn apply_all(valid: &ValidBroker, context: &Context) -> Result<Deployment, ReconcileError> {
     let built = build::build(valid, &context.config.system_namespace, &context.config.network)?;
-    apply(&context.client, &built.network_policy).await?;
-    apply(&context.client, &built.config_map).await?;
-    apply(&context.client, &built.service).await?;
-    apply(&context.client, &built.disruption_budget).await?;
-    Ok(apply(&context.client, &built.deployment).await?)
+    let (owned, client) = (&context.caches.of_brokers, &context.client);
+    owned.apply(client, built.network_policy).await?;
+    owned.apply(client, built.config_map).await?;
+    owned.apply(client, built.service).await?;
+    owned.apply(client, built.disruption_budget).await?;
+    owned.apply(client, built.deployment).await
 }
 
 /// Ready when the pods of the current generation are available, and no others are left.
@@ -141,10 +124,10 @@ pub fn health(deployment: &Deployment) -> Health {
 async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, journal: &journal::Found) -> Result<(), ReconcileError> {
     let old = broker.status.clone().unwrap_or_default();
     let generation = broker.metadata.generation;
-    let say = Say { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
+    let ready = ConditionUpdate { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
     let new = ToolBrokerStatus {
         observed_generation: generation,
-        conditions: [say, journal.say()].map(|say| condition(say, generation, &old.conditions, Timestamp::now())).into(),
+        conditions: [ready, journal.update()].map(|update| condition(update, generation, &old.conditions, Timestamp::now())).into(),
         tools: u32::try_from(broker.spec.tools.len()).ok(),
     };
     if new == old {

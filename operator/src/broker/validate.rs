@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dormouse_control::reason::BrokerReason;
 use dormouse_crds::{
     broker::{ToolBroker, ToolBrokerSpec},
     pool::Resources,
@@ -9,7 +10,7 @@ use dormouse_crds::{
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::{BrokerReason, journal::JournalLocation};
+use super::journal::JournalLocation;
 use crate::config::Config;
 
 /// Why a broker cannot be built. It becomes the condition.
@@ -94,7 +95,7 @@ pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<Str
 pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<JournalLocation>, config: &Config) -> Result<ValidBroker, Refusal> {
     let spec = &broker.spec;
     let invalid = |message: String| Refusal { reason: BrokerReason::InvalidSpec, message };
-    for tool in spec.tools.iter().filter(|tool| tool.webhook.is_none()) {
+    for tool in spec.tools.iter().filter(|tool| tool.webhook.is_none() && tool.runner.is_none()) {
         let Some(service) = spec.services.iter().find(|service| service.name == tool.service) else {
             return Err(invalid(format!(
                 "tool {}: there is no service {}: write the name of one of spec.services",

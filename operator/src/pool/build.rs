@@ -1,12 +1,17 @@
 //! What a KernelPool becomes: pure.
 
-use dormouse_crds::labels::{BROKER, COMPONENT, POOL};
+use dormouse_crds::{
+    labels::{BROKER, COMPONENT, POOL},
+    pool::Isolation,
+};
 use dormouse_protocol::{broker::BROKER_PORT, kernel::KERNEL_PORT};
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    core::v1::TopologySpreadConstraint,
     networking::v1::{NetworkPolicy, NetworkPolicyPeer},
     policy::v1::PodDisruptionBudget,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 use super::validate::ValidPool;
@@ -21,6 +26,8 @@ const DISK_CACHE_DIR: &str = "/var/cache/dormouse";
 /// What the volume of the cache may hold beyond the cache.
 const DISK_CACHE_SLACK_BYTES: u64 = 64 << 20;
 const COMPONENT_KERNEL: &str = "kernel";
+/// Labels of nodes over which pods are spread.
+const SPREAD_OVER: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
 
 /// What is applied for a pool.
 #[derive(Debug, Clone)]
@@ -75,6 +82,11 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
                     "enableServiceLinks": false,
                     "terminationGracePeriodSeconds": r::TERMINATION_GRACE_SECONDS,
                     "runtimeClassName": pool.runtime_class,
+                    "nodeSelector": pool.scheduling.node_selector,
+                    "tolerations": pool.scheduling.tolerations,
+                    "topologySpreadConstraints": spread(pool),
+                    "priorityClassName": Some(&pool.scheduling.priority_class_name).filter(|name| !name.is_empty()),
+                    "imagePullSecrets": pool.scheduling.image_pull_secrets,
                     "securityContext": r::pod_security(),
                     "containers": [container(pool)],
                     "volumes": volumes,
@@ -82,6 +94,25 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
             },
         },
     }))
+}
+
+/// How the pods are spread: as the pool says, else over nodes and zones where that can be had.
+fn spread(pool: &ValidPool) -> Vec<TopologySpreadConstraint> {
+    let own = LabelSelector { match_labels: Some(r::selector(COMPONENT_KERNEL, POOL, &pool.name)), ..LabelSelector::default() };
+    let preferred = |key: &str| TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: key.to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        ..TopologySpreadConstraint::default()
+    };
+    let mut constraints = pool.scheduling.topology_spread_constraints.clone();
+    if constraints.is_empty() {
+        constraints = SPREAD_OVER.map(preferred).into();
+    }
+    for constraint in &mut constraints {
+        constraint.label_selector.get_or_insert_with(|| own.clone());
+    }
+    constraints
 }
 
 /// The volume of the cache on disk. Its pod is evicted when it holds more than its limit, so that leaves room for what a folder itself takes.
@@ -97,6 +128,7 @@ fn container(pool: &ValidPool) -> Value {
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),
         r::env("DORMOUSE_POOL", &pool.name),
         r::env("DORMOUSE_SLOTS", pool.slots.to_string()),
+        r::env("DORMOUSE_ISOLATION", if pool.isolation == Isolation::Dedicated { "dedicated" } else { "shared" }),
         r::env("DORMOUSE_DISK_CACHE_DIR", DISK_CACHE_DIR),
         r::env("DORMOUSE_DISK_CACHE_BYTES", pool.disk_cache_bytes.to_string()),
         r::env("DORMOUSE_LISTEN", format!("0.0.0.0:{KERNEL_PORT}")),
@@ -141,6 +173,10 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
         })
     };
     let tcp = |port: u16| json!({ "protocol": "TCP", "port": port });
+    let mut scrapers = vec![system(&["operator"])];
+    for peer in &network.metrics_ingress.0 {
+        scrapers.push(serde_json::to_value(peer)?);
+    }
     let brokers = json!({ "podSelector": { "matchExpressions": [
         { "key": COMPONENT, "operator": "In", "values": ["broker"] }, { "key": BROKER, "operator": "Exists" },
     ] } });
@@ -161,7 +197,7 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
                 { "from": [system(&["gateway", "operator"])], "ports": [tcp(KERNEL_PORT)] },
-                { "from": [system(&["operator"])], "ports": [tcp(r::ADMIN_PORT)] },
+                { "from": scrapers, "ports": [tcp(r::ADMIN_PORT)] },
             ],
             "egress": egress,
         },

@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 
+use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
     NameRef,
-    pool::{Encryption, KernelPool, KernelPoolSpec, Kms, Resources, Storage},
+    pool::{Encryption, Isolation, KernelPool, KernelPoolSpec, Kms, Resources, Scheduling, Storage},
 };
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::*;
-use crate::pool::{PoolReason, validate::validate};
+use crate::pool::validate::validate;
 
 fn config() -> crate::Config {
     use clap::Parser as _;
@@ -246,7 +247,7 @@ fn a_pool_that_cannot_be_built_says_what_to_write() {
 #[test]
 fn the_pools_own_wishes_reach_the_pod() {
     let resources =
-        Resources { requests: [("cpu".to_owned(), "500m".to_owned())].into(), limits: [("memory".to_owned(), "4Gi".to_owned())].into() };
+        Resources { requests: [("cpu".to_owned(), "500m".into())].into(), limits: [("memory".to_owned(), "4Gi".into())].into() };
     let spec = KernelPoolSpec {
         image: Some("mine:2".to_owned()),
         runtime_class_name: Some("gvisor".to_owned()),
@@ -257,4 +258,60 @@ fn the_pools_own_wishes_reach_the_pod() {
     assert_eq!((pod.runtime_class_name.as_deref(), pod.containers[0].image.as_deref()), (Some("gvisor"), Some("mine:2")));
     let resources = pod.containers[0].resources.clone().unwrap();
     assert_eq!((resources.requests.unwrap()["cpu"].0.as_str(), resources.limits.unwrap()["memory"].0.as_str()), ("500m", "4Gi"));
+}
+
+#[test]
+fn scrapers_reach_the_metrics_and_nothing_else() {
+    let peers = r#"[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]"#;
+    let network = NetworkArgs { metrics_ingress: peers.parse().unwrap(), ..NetworkArgs::default() };
+    let built = build(&validate(&pool(KernelPoolSpec::default()), &config()).unwrap(), 1, "dormouse-system", &network).unwrap();
+    let rules = serde_json::to_value(built.network_policy.spec.unwrap().ingress.unwrap()).unwrap();
+    let named: Vec<&str> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|rule| rule.to_string().contains("monitoring"))
+        .map(|rule| {
+            assert_eq!(rule["ports"].as_array().unwrap().len(), 1);
+            rule["ports"][0]["port"].as_u64().map_or("", |port| if port == 8080 { "admin" } else { "other" })
+        })
+        .collect();
+    assert_eq!(named, ["admin"]);
+}
+
+#[test]
+fn pods_run_where_the_pool_says_and_are_spread_without_a_word() {
+    let constraints = |built: &Built| pod(built).topology_spread_constraints.unwrap();
+    let spread: Vec<(String, String)> =
+        constraints(&built(KernelPoolSpec::default())).into_iter().map(|it| (it.topology_key, it.when_unsatisfiable)).collect();
+    assert_eq!(spread.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]);
+    assert!(spread.iter().all(|(_, when)| when == "ScheduleAnyway"), "a pod is better than none");
+    let scheduling: Scheduling = serde_json::from_value(serde_json::json!({
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "kernels", "operator": "Exists", "effect": "NoSchedule"}],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}],
+        "priorityClassName": "low",
+        "imagePullSecrets": [{"name": "registry"}],
+    }))
+    .unwrap();
+    let built = built(KernelPoolSpec { scheduling, ..KernelPoolSpec::default() });
+    let pod = pod(&built);
+    assert_eq!((pod.node_selector.unwrap()["disk"].as_str(), pod.priority_class_name.as_deref()), ("fast", Some("low")));
+    assert_eq!(
+        (pod.tolerations.unwrap()[0].key.as_deref(), pod.image_pull_secrets.unwrap()[0].name.as_str()),
+        (Some("kernels"), "registry")
+    );
+    let [rack] = &constraints(&built)[..] else { panic!("only what is written") };
+    let own = rack.label_selector.as_ref().unwrap().match_labels.as_ref().unwrap();
+    assert_eq!((rack.topology_key.as_str(), own[POOL].as_str()), ("rack", "default"));
+}
+
+#[test]
+fn a_dedicated_pod_has_one_slot_and_no_cache_whatever_is_said() {
+    let built = built(KernelPoolSpec { isolation: Isolation::Dedicated, slots_per_pod: 50, ..KernelPoolSpec::default() });
+    let pod = pod(&built);
+    let env = |name: &str| pod.containers[0].env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
+    assert_eq!(env("DORMOUSE_SLOTS").as_deref(), Some("1"));
+    assert_eq!(env("DORMOUSE_DISK_CACHE_BYTES").as_deref(), Some("0"));
+    assert_eq!(env("DORMOUSE_ISOLATION").as_deref(), Some("dedicated"));
 }

@@ -1,16 +1,14 @@
 //! Encryption keys of a pool: the tenant's own Secrets, which its pods mount. The operator only looks whether they are what they should be, so that
 //! a person learns what is wrong from the pool and not from pods that do not start. A KMS is asked by the pods alone.
 
+use dormouse_control::reason::PoolReason;
 use dormouse_crds::pool::Encryption;
 use dormouse_kms::{Credentials, credentials};
 use dormouse_seal::{KeyError, Keyring};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::{
-    PoolReason,
-    validate::{Refusal, ValidPool},
-};
+use super::validate::{Refusal, ValidPool};
 use crate::{context::Context, storage::StorageError};
 
 /// Makes sure that the Secrets that the pool names hold keys, and credentials of its KMS.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use dormouse_control::reason::PoolReason;
 use dormouse_crds::labels::{COMPONENT, POOL};
 use dormouse_service::answer::read_json;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
-use super::{PoolReason, validate::ValidPool};
+use super::validate::ValidPool;
 use crate::{context::Context, reports::address_of, restricted::ADMIN_PORT};
 
 /// Pods that are asked why they are not ready.

@@ -1,11 +1,14 @@
 //! A KernelPool, checked: pure.
 
-use dormouse_crds::pool::{Encryption, KernelPool, Resources};
+use dormouse_control::reason::PoolReason;
+use dormouse_crds::{
+    labels::SESSIONS_FINALIZER,
+    pool::{Encryption, Isolation, KernelPool, Resources, Scheduling},
+};
 use dormouse_kms::KeyLocation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 
-use super::PoolReason;
 use crate::{
     config::Config,
     storage::{self, Target},
@@ -33,6 +36,8 @@ pub struct ValidPool {
     pub image_pull_policy: String,
     /// Bytes of each pod's cache on disk; 0: none.
     pub disk_cache_bytes: u64,
+    /// What its sessions share.
+    pub isolation: Isolation,
     /// Live sessions per pod.
     pub slots: u32,
     /// Pods that are always there.
@@ -41,12 +46,16 @@ pub struct ValidPool {
     pub max: u32,
     /// RuntimeClass.
     pub runtime_class: Option<String>,
+    /// Where the pods run.
+    pub scheduling: Scheduling,
     /// Resources of the container.
     pub resources: Resources,
     /// Where its sessions sleep.
     pub storage: Target,
     /// Where its keys are, if its sessions are encrypted.
     pub encryption: Option<Encryption>,
+    /// Whether sessions are stored where it says.
+    pub held: bool,
     /// The KernelPool, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -87,26 +96,33 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
     if spec.slots_per_pod == 0 || spec.max_pods == 0 {
         return Err(invalid("slotsPerPod and maxPods are numbers from 1"));
     }
+    if spec.min_pods > spec.max_pods {
+        return Err(invalid("minPods is greater than maxPods: write a minPods of at most maxPods"));
+    }
     if spec.warm_pods > spec.max_pods {
         return Err(invalid("warmPods is greater than maxPods: write a warmPods of at most maxPods"));
     }
     if let Some(kms) = spec.encryption.as_ref().and_then(|encryption| encryption.kms.as_ref()) {
         KeyLocation::new(&kms.url, &kms.mount, &kms.key).map_err(|error| invalid(&format!("encryption.kms: {error}")))?;
     }
+    let dedicated = spec.isolation == Isolation::Dedicated;
     let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
     Ok(ValidPool {
         name: pool.name_any(),
         namespace: pool.namespace().unwrap_or_default(),
         image: spec.image.clone().unwrap_or_else(|| config.kernel_image.clone()),
         image_pull_policy: config.image_pull_policy.clone(),
-        disk_cache_bytes: config.kernel_disk_cache_bytes,
-        slots: spec.slots_per_pod,
-        warm: spec.warm_pods,
+        disk_cache_bytes: if dedicated { 0 } else { config.kernel_disk_cache_bytes },
+        isolation: spec.isolation,
+        slots: if dedicated { 1 } else { spec.slots_per_pod },
+        warm: spec.warm_pods.max(spec.min_pods),
         max: spec.max_pods,
         runtime_class: spec.runtime_class_name.clone(),
+        scheduling: spec.scheduling.clone(),
         resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
         storage,
         encryption: spec.encryption.clone(),
+        held: pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER),
         owner: pool.controller_owner_ref(&()),
     })
 }

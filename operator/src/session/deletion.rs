@@ -4,10 +4,14 @@
 //! forget. Then everything under the prefix goes, the tombstone last, and only then the finalizer: a deletion that is cut short anywhere
 //! begins again from the start and ends the same.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
+use dormouse_control::{
+    reason::{PoolReason, SessionReason},
+    session::deletion_blocked,
+};
 use dormouse_crds::{
-    labels::STORAGE_FINALIZER,
+    labels::{ABANDON_STORAGE, STORAGE_FINALIZER},
     pool::Storage,
     session::{KernelSession, Placement},
 };
@@ -25,10 +29,10 @@ use kube::{
 use reqwest::Method;
 
 use crate::{
+    apply::apply_status,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::{self, PoolReason},
     reports::{self, address_of},
     storage::StorageError,
 };
@@ -52,40 +56,83 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
     let uid = session.uid().unwrap_or_default();
     // What was seen may be from before this process took the finalizer away: a tombstone that is put now would be left behind.
     let sessions: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
-    let now = sessions.get_opt(&session.name_any()).await?;
-    if !now.is_some_and(|now| now.uid() == session.uid() && super::has_finalizer(&now)) {
+    let Some(now) = sessions.get_opt(&session.name_any()).await? else { return Ok(Action::await_change()) };
+    if now.uid() != session.uid() || !super::has_finalizer(&now) {
         return Ok(Action::await_change());
     }
-    let spec = super::storage_of(session, context);
-    let opened = context.stores.open(&context.client, &context.config.storage, &namespace, spec.as_ref()).await;
-    match opened {
-        Ok(opened) => {
-            let key =
-                SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace.clone(), uid: uid.clone(), name: session.name_any() };
-            let cleaned = match clean(session, &*opened.store, &key, context).await {
-                Ok(()) => clean_calls(session, spec.as_ref(), &key, context).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = cleaned {
-                let note = format!("The session's objects cannot be deleted yet: {error}");
-                context.event(session, false, &PoolReason::StorageUnavailable.to_string(), &note).await;
-                return Err(error);
-            }
-        }
-        // Without a store nothing was ever written.
-        Err(StorageError::Refused(_)) if never_stored(session) => forget(session, context).await?,
-        Err(StorageError::Refused(refusal)) => {
-            let note = format!("The session's objects cannot be deleted: {}", refusal.message);
-            context.event(session, false, &refusal.reason.to_string(), &note).await;
-            return Ok(Action::requeue(BLOCKED_RETRY));
-        }
-        Err(error) => return Err(error.into()),
+    if now.annotations().get(ABANDON_STORAGE).is_some_and(|abandon| abandon == "true") {
+        tracing::warn!(
+            namespace,
+            name = session.name_any(),
+            uid,
+            "session deleted, its objects in storage abandoned as its annotation says"
+        );
+        forget(session, context).await?;
+    } else if let Err(blocked) = erase(session, context).await? {
+        blocked.tell(session, context).await?;
+        return Ok(Action::requeue(BLOCKED_RETRY));
     }
     let finalizers = session.finalizers().iter().filter(|name| *name != STORAGE_FINALIZER).cloned().collect();
     super::patch_finalizers(&context.client, session, finalizers).await?;
-    context.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+    context.writes.caught_up(&uid);
     tracing::info!(namespace, name = session.name_any(), uid, "session deleted, its storage swept");
     Ok(Action::await_change())
+}
+
+/// Why a session cannot be deleted yet.
+struct Blocked {
+    reason: SessionReason,
+    message: String,
+}
+
+impl Blocked {
+    fn new(reason: SessionReason, why: &str) -> Self {
+        let message = format!(
+            "The session's objects cannot be deleted yet: {why} It is tried again. To leave them where they are, annotate the session with {ABANDON_STORAGE}=true."
+        );
+        Self { reason, message }
+    }
+
+    /// In a condition: a namespace that is being deleted takes no Event.
+    async fn tell(self, session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
+        let (previous, generation) = (session.status.clone().unwrap_or_default(), session.metadata.generation);
+        let Some(status) = deletion_blocked(&previous, generation, self.reason, &self.message, Timestamp::now()) else { return Ok(()) };
+        apply_status(&context.client, session, &status).await?;
+        context.event(session, false, &self.reason.to_string(), &self.message).await;
+        Ok(())
+    }
+}
+
+/// Leaves no object and no writer behind. The inner error is for a person to see.
+async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), Blocked>, ReconcileError> {
+    let namespace = session.namespace().unwrap_or_default();
+    let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&namespace));
+    let spec = pool.as_ref().and_then(|pool| pool.spec.storage.clone());
+    let opened = match context.stores.open(&context.client, &context.config.storage, &namespace, spec.as_ref()).await {
+        Ok(opened) => opened,
+        // Without a store nothing was ever written.
+        Err(StorageError::Refused(_)) if never_stored(session) => return Ok(Ok(forget(session, context).await?)),
+        Err(StorageError::Refused(refusal)) => return Ok(Err(Blocked::new(SessionReason::Pool(refusal.reason), &refusal.message))),
+        Err(error) => return Err(error.into()),
+    };
+    let uid = session.uid().unwrap_or_default();
+    let key = SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace, uid, name: session.name_any() };
+    let erased = async {
+        if pool.is_none() && !never_stored(session) && opened.store.get(&key.head()).await.map_err(EraseError::Store)?.is_none() {
+            let why =
+                format!("KernelPool {} is gone, and nothing of the session is where pools store that name no storage.", session.spec.pool);
+            return Ok(Err(Blocked::new(SessionReason::PoolNotFound, &why)));
+        }
+        clean(session, &*opened.store, &key, context).await?;
+        clean_calls(session, spec.as_ref(), &key, context).await?;
+        Ok(Ok(()))
+    };
+    match erased.await {
+        Err(ReconcileError::Erase(error)) => {
+            Ok(Err(Blocked::new(SessionReason::Pool(PoolReason::StorageUnavailable), &format!("{error}."))))
+        }
+        other => other,
+    }
 }
 
 fn never_stored(session: &KernelSession) -> bool {
@@ -94,37 +141,41 @@ fn never_stored(session: &KernelSession) -> bool {
 
 /// Leaves no object and no writer behind.
 async fn clean(session: &KernelSession, store: &dyn SnapshotStore, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
-    match dormouse_erasure::bury(store, key).await {
+    match dormouse_erasure::put_tombstone(store, key).await {
         Ok(()) => {
             forget(session, context).await?;
             Ok(dormouse_erasure::remove_all(store, key).await?)
         }
-        // A bucket that never was holds nothing.
-        Err(EraseError::Store(StoreError::NoBucket { .. })) if never_stored(session) => forget(session, context).await,
+        // A bucket that is not there holds nothing.
+        Err(EraseError::Store(StoreError::NoBucket { .. })) => forget(session, context).await,
         Err(error) => Err(error.into()),
     }
 }
 
-/// Removes the page of calls where the session's broker keeps it, when that is not where the session is.
+/// Removes the page of calls where the session's broker keeps it, when that is not where the session is: in the storage of any pool of the namespace, when
+/// the broker is gone.
 async fn clean_calls(session: &KernelSession, own: Option<&Storage>, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
     let Some(reference) = &session.spec.tool_broker_ref else { return Ok(()) };
-    let Some(broker) = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&key.tenant)) else { return Ok(()) };
-    let spec = pool::storage_spec(&context.caches, &key.tenant, &broker.spec.journal.pool);
-    if spec.as_ref() == own {
-        return Ok(());
-    }
-    match context.stores.open(&context.client, &context.config.storage, &key.tenant, spec.as_ref()).await {
-        Ok(opened) => {
-            let key = SessionKey { store_prefix: opened.prefix, ..key.clone() };
-            match dormouse_erasure::remove_calls(&*opened.store, &key).await {
-                Ok(()) | Err(EraseError::Store(StoreError::NoBucket { .. })) => Ok(()),
-                Err(error) => Err(error.into()),
+    let broker = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&key.tenant));
+    let pools = context.caches.pools.state();
+    let mine = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(&key.tenant));
+    let journals = mine.filter(|pool| broker.as_ref().is_none_or(|broker| broker.spec.journal.pool == pool.name_any()));
+    for pool in journals.filter(|pool| pool.spec.storage.as_ref() != own) {
+        let spec = pool.spec.storage.as_ref();
+        match context.stores.open(&context.client, &context.config.storage, &key.tenant, spec).await {
+            Ok(opened) => {
+                let key = SessionKey { store_prefix: opened.prefix, ..key.clone() };
+                match dormouse_erasure::remove_calls(&*opened.store, &key).await {
+                    Ok(()) | Err(EraseError::Store(StoreError::NoBucket { .. })) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
+            // Without a store the broker kept nothing.
+            Err(StorageError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
         }
-        // Without a store the broker kept nothing.
-        Err(StorageError::Refused(_)) => Ok(()),
-        Err(error) => Err(error.into()),
     }
+    Ok(())
 }
 
 /// Has the pod that may run the session drop it without a commit.

@@ -4,7 +4,6 @@
 
 pub mod cleared;
 pub mod deletion;
-pub mod status;
 pub mod stored;
 
 use std::{
@@ -12,37 +11,43 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dormouse_control::{
+    condition::find,
+    pool::demand::has_to_start,
+    reason::{PoolReason, SessionReason},
+    session::{Facts, Process as Owner, Urgency, status, urgency},
+};
 use dormouse_crds::{
     condition::READY,
     labels::STORAGE_FINALIZER,
     pool::{KernelPool, KernelPoolSpec},
     session::{KernelSession, KernelSessionStatus, Placement},
 };
-use dormouse_protocol::kernel::SessionReport;
+use dormouse_protocol::{kernel::SessionReport, session::State};
 use dormouse_service::tls::{Identity, Process};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::{controller::Action, reflector::ObjectRef, watcher},
 };
 use serde_json::json;
 
 use crate::{
     apply::apply_status,
-    conditions::find,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::{self, DEFAULT_POOL, PoolReason},
-    reports::{self, TOLD_ALL_AFTER},
+    pool::{self, DEFAULT_POOL},
+    reports,
 };
-use status::{Known, Placed, Urgency};
 use stored::Stored;
 
 /// Even when nothing happens, a session is looked at this often.
 const RESYNC: Duration = Duration::from_secs(600);
+/// How soon a session is looked at again whose pod says nothing.
+const SILENT_AGAIN: Duration = Duration::from_secs(2);
 
 /// Reconciles a session.
 ///
@@ -65,25 +70,25 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let stored = if liveness == Liveness::Gone || read_again { stored::ask(&session, &context).await } else { Stored::NotAsked };
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
     let pool_trouble = trouble(pool.as_deref());
-    let (placed, report) = match &liveness {
-        Liveness::Gone | Liveness::None => (Placed::Nowhere, None),
-        Liveness::Unknown(report) => (Placed::Unknown, report.as_deref()),
-        Liveness::Alive(report) => (Placed::Alive, report.as_deref()),
+    let (process, report) = match &liveness {
+        Liveness::Gone | Liveness::None => (Owner::None, None),
+        Liveness::Unknown(report) => (Owner::Unknown, report.as_deref()),
+        Liveness::Alive(report) => (Owner::Alive, report.as_deref()),
     };
-    let known = Known {
+    let facts = Facts {
         generation: session.metadata.generation,
         previous,
-        placed,
+        process,
         report,
         stored: stored.status(),
         pool_trouble: pool_trouble.as_ref().map(|(reason, message)| (*reason, message.as_str())),
         now: Timestamp::now(),
     };
     let unknown = matches!(liveness, Liveness::Unknown(_));
-    let new = status::status(&known);
-    let news = new.as_ref().is_some_and(|new| status::urgency(previous, new) != Urgency::None);
+    let new = status(&facts);
+    let news = new.as_ref().is_some_and(|new| urgency(previous, new, session.metadata.generation) != Urgency::None);
     let again = match new {
-        Some(new) => write(&session, previous, &new, unknown || liveness == Liveness::Gone, &context).await?,
+        Some(new) => write(&session, previous, &new, liveness == Liveness::Gone, &context).await?,
         None => RESYNC,
     };
     if liveness == Liveness::Gone {
@@ -107,7 +112,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
         }
     }
     let again = again.min(context.cleared.due_in(&uid, Instant::now()).unwrap_or(again));
-    let again = if unknown { again.min(TOLD_ALL_AFTER) } else { again };
+    let again = if unknown { again.min(SILENT_AGAIN) } else { again };
     Ok(Action::requeue(again))
 }
 
@@ -182,7 +187,9 @@ async fn liveness(session: &KernelSession, placement: Option<&Placement>, contex
         let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
         return Ok(if lives { Liveness::Unknown(None) } else { Liveness::Gone });
     };
-    let Some(told) = context.hub.told(&placement.pod_uid, &session.uid().unwrap_or_default()) else { return Ok(Liveness::Unknown(None)) };
+    let Some(told) = context.hub.report_of(&placement.pod_uid, &session.uid().unwrap_or_default()) else {
+        return Ok(Liveness::Unknown(None));
+    };
     if told.boot != placement.boot {
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
         let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
@@ -190,10 +197,8 @@ async fn liveness(session: &KernelSession, placement: Option<&Placement>, contex
         return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Liveness::Gone } else { Liveness::Unknown(None) });
     }
     let report = told.report.filter(|report| report.epoch == placement.epoch).map(Box::new);
-    Ok(match told.open_for {
-        Some(open_for) if report.is_some() || open_for >= TOLD_ALL_AFTER => Liveness::Alive(report),
-        _ => Liveness::Unknown(report),
-    })
+    let known = told.open && (report.is_some() || told.complete);
+    Ok(if known { Liveness::Alive(report) } else { Liveness::Unknown(report) })
 }
 
 fn lives(pod: &Pod, placement: &Placement) -> bool {
@@ -227,41 +232,71 @@ async fn write(
     last: bool,
     context: &Context,
 ) -> Result<Duration, ReconcileError> {
-    let uid = session.uid().unwrap_or_default();
-    let urgency = status::urgency(old, new);
-    if urgency == Urgency::None {
-        return Ok(RESYNC);
-    }
-    let interval = Duration::from_millis(context.config.status_interval_ms);
-    let now = Timestamp::now();
-    let written = context.written.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).copied().filter(|_| !last);
-    let since = written.map(|written| Duration::try_from(now.duration_since(written)).unwrap_or(Duration::ZERO));
-    if let (Urgency::Later, Some(since)) = (urgency, since.filter(|since| *since < interval)) {
-        return Ok(interval.saturating_sub(since));
-    }
-    if !last && let Err(wait) = context.writes.take(&session.namespace().unwrap_or_default(), std::time::Instant::now()) {
+    let (uid, now, writes) = (session.uid().unwrap_or_default(), Instant::now(), &context.writes);
+    let turn = match urgency(old, new, session.metadata.generation) {
+        Urgency::None => {
+            writes.caught_up(&uid);
+            return Ok(RESYNC);
+        }
+        _ if last => Ok(()),
+        Urgency::Later => writes.busy(&uid, Duration::from_millis(context.config.status_interval_ms), now),
+        Urgency::Now => writes.settled(&session.namespace().unwrap_or_default(), now),
+    };
+    if let Err(wait) = turn {
         return Ok(wait);
     }
     apply_status(&context.client, session, new).await?;
     context.metrics.status_writes.inc();
-    context.written.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, now);
+    writes.caught_up(&uid);
     announce(session, old, new, context).await;
     Ok(RESYNC)
 }
 
-/// An Event when the session falls asleep, wakes, or fails; not for every cell.
+/// An Event when the session cannot run, and when it can again: what a person should see. Sleeping and waking is what sessions do all day.
 async fn announce(session: &KernelSession, old: &KernelSessionStatus, new: &KernelSessionStatus, context: &Context) {
-    let word = |status: &KernelSessionStatus| {
-        find(&status.conditions, READY).map(|c| match (c.status.as_str(), c.reason.as_str()) {
-            ("True", "Hibernated") => "Hibernated".to_owned(),
-            ("True", _) => "Awake".to_owned(),
-            (_, reason) => reason.to_owned(),
-        })
+    let failure = |status: &KernelSessionStatus| {
+        let ready = find(&status.conditions, READY).filter(|ready| ready.status == "False");
+        ready.filter(|ready| SessionReason::state(&ready.reason, false) == State::Failed).map(|ready| ready.reason.clone())
     };
-    let (before, after) = (word(old), word(new));
-    let (Some(reason), Some(ready)) = (after.clone().filter(|_| before != after), find(&new.conditions, READY)) else { return };
-    let normal = ready.status == "True" || ready.reason == "Waking";
-    context.event(session, normal, &reason, &ready.message).await;
+    let (before, after) = (failure(old), failure(new));
+    let Some(ready) = find(&new.conditions, READY).filter(|_| before != after) else { return };
+    match after {
+        Some(reason) => context.event(session, false, &reason, &ready.message).await,
+        None => context.event(session, true, "Recovered", "The session can run again.").await,
+    }
+}
+
+/// Counts the sessions of each pool as the watch tells of them, and has a pool looked at whose size that changes.
+pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
+    let mut index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
+    let touched = match event {
+        watcher::Event::Init => {
+            index.list_begins();
+            None
+        }
+        watcher::Event::InitDone => {
+            index.list_ended();
+            None
+        }
+        watcher::Event::Delete(session) => {
+            index.forget(&session.uid().unwrap_or_default());
+            Some(session)
+        }
+        watcher::Event::InitApply(session) | watcher::Event::Apply(session) => {
+            let to_start = has_to_start(&session.spec, session.status.as_ref(), session.metadata.deletion_timestamp.is_some());
+            let (namespace, uid) = (session.namespace().unwrap_or_default(), session.uid().unwrap_or_default());
+            index.note(&namespace, &session.spec.pool, &uid, to_start).then_some(session)
+        }
+    };
+    let Some(session) = touched else { return };
+    let (namespace, pool) = (session.namespace().unwrap_or_default(), &session.spec.pool);
+    // With its first session a pool has to stay, and without its last it may go.
+    let edge = index.count(&namespace, pool) <= 1;
+    drop(index);
+    if edge || pool::is_to_resize(context, &namespace, pool) {
+        // A pool whose turn does not fit the queue is looked at before long in any case.
+        let _ = context.pool_triggers.try_send(ObjectRef::new(pool).within(&namespace));
+    }
 }
 
 /// Sessions that must be looked at because their pool changed: those that are not ready.
@@ -273,10 +308,4 @@ pub fn waiting_for(pool: &KernelPool, context: &Context) -> Vec<ObjectRef<Kernel
         session.namespace() == namespace && session.spec.pool == name && ready.is_none_or(|ready| ready.status != "True")
     };
     context.caches.sessions.state().iter().filter(|session| waits(session)).map(|session| ObjectRef::from_obj(&**session)).collect()
-}
-
-/// Where the sessions of a pool are stored; the operator's default when the pool is gone.
-fn storage_of(session: &KernelSession, context: &Context) -> Option<dormouse_crds::pool::Storage> {
-    let namespace = session.namespace().unwrap_or_default();
-    pool::storage_spec(&context.caches, &namespace, &session.spec.pool)
 }

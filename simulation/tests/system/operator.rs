@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use dormouse_gateway::{
     directory::{KernelPod, Key, Record},
     kernels::{Kernels, assignment, stored},
-    state::{apply_loss, apply_report, apply_stored},
 };
 use dormouse_protocol::kernel::{ReportLine, SessionReport, StoredStatus};
 use dormouse_service::Clock;
@@ -51,7 +50,7 @@ impl Operator {
                             match line {
                                 ReportLine::Session(report) => this.apply(&boot, &report),
                                 ReportLine::Forgotten { uid, epoch } => this.forgotten(&uid, epoch),
-                                ReportLine::Pod(_) | ReportLine::Alive => {}
+                                _ => {}
                             }
                         }
                     }
@@ -66,11 +65,11 @@ impl Operator {
 
     fn apply(&self, boot: &str, report: &SessionReport) {
         let key = Key::new(&report.namespace, &report.name);
-        let now = self.clock.now().to_string();
+        let now = self.clock.now();
         let _ = self.status.change(&key, |record| {
             let placement = record.status.placement.as_ref();
             if record.uid == report.uid && placement.is_some_and(|it| it.epoch == report.epoch && it.boot == boot) {
-                apply_report(&mut record.status, report, &now);
+                record.reported(report, now);
             }
             Ok(())
         });
@@ -85,12 +84,10 @@ impl Operator {
     }
 
     fn lose(&self, key: &Key, which: impl Fn(u64) -> bool, stored: Option<StoredStatus>) {
-        let now = self.clock.now().to_string();
+        let now = self.clock.now();
         let _ = self.status.change(key, |record| {
             if record.status.placement.as_ref().is_some_and(|placement| which(placement.epoch)) {
-                record.status.placement = None;
-                apply_stored(&mut record.status, stored.unwrap_or_default());
-                apply_loss(&mut record.status, record.generation, &now);
+                record.lost(stored.as_ref(), now);
             }
             Ok(())
         });
@@ -111,9 +108,13 @@ impl Operator {
                 waited = after;
                 let Some(record) = this.status.get(&key).filter(|it| it.uid == record.uid && it.status.placement.is_none()) else { return };
                 let stored = this.stored(&record).await;
+                let time = this.clock.now();
                 let _ = this.status.change(&key, |now| {
-                    if now.uid == record.uid && now.status.placement.is_none() {
-                        apply_stored(&mut now.status, stored.unwrap_or_default());
+                    if now.uid == record.uid
+                        && now.status.placement.is_none()
+                        && let Some(stored) = &stored
+                    {
+                        now.stored(stored, time);
                     }
                     Ok(())
                 });

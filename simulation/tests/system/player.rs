@@ -297,7 +297,10 @@ impl Player {
     /// A session whose bootstrap never ends answers, and goes when it is told to.
     async fn wedge(&mut self) {
         let name = format!("{}w{}", self.name, self.wedged.len() + 1);
-        let spec = KernelSessionSpec { bootstrap: Some(Bootstrap { code: "await sleep(1e12)".to_owned() }), ..crate::world::spec() };
+        let spec = KernelSessionSpec {
+            bootstrap: Some(Bootstrap { code: "await sleep(1e12)".to_owned(), ..Bootstrap::default() }),
+            ..crate::world::spec()
+        };
         let body = json!({"name": name, "spec": spec}).to_string().into_bytes();
         let made = self.insist(Method::POST, "", Some(body)).await;
         assert!(made.is_ok() || made.code() == "Conflict", "a session can be made: {} {}", made.status, made.json);

@@ -114,6 +114,7 @@ impl Status {
             resource_version: truth.version.to_string(),
             generation: 1,
             labels: new.labels,
+            created_at: String::new(),
             spec: new.spec,
             status: Default::default(),
             finalizer: true,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_broker::{Broker, JournalStore, Secrets};
+use dormouse_broker::{Broker, JournalStore, Secrets, Surroundings};
 use dormouse_crds::{
     NameRef,
     broker::ToolBrokerSpec,
@@ -204,8 +204,14 @@ impl World {
         let identity = PeerIdentity { process: Process::Kernel, namespace: TEAM.into(), name: Some(name.into()) };
         let client = PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity)));
         let tools = BrokerTools::new(client, "{name}.{namespace}:443");
-        let config =
-            PodConfig { pod: name.to_owned(), namespace: TEAM.to_owned(), slots, cache_bytes: 64 << 20, store_prefix: PREFIX.to_owned() };
+        let config = PodConfig {
+            pod: name.to_owned(),
+            namespace: TEAM.to_owned(),
+            slots,
+            cache_bytes: 64 << 20,
+            store_prefix: PREFIX.to_owned(),
+            isolation: dormouse_kernel::Isolation::Shared,
+        };
         let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
         let pod =
             Pod::within(config, ENGINE.clone(), Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
@@ -262,11 +268,12 @@ impl World {
             store: Arc::new(Reached { disk, ..self.store(&node) }),
             prefix: PREFIX.to_owned(),
             namespace: TEAM.to_owned(),
+            broker: "tools".to_owned(),
             seal: Arc::new(Seal::none()),
         };
         let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
-        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), http, &self.ids(name))
-            .expect("a broker");
+        let world = Surroundings { http, ids: self.ids(name), clock: self.clock };
+        let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), world).expect("a broker");
         let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
         self.network.listen(&host, &node, broker.router(TEAM));
         node

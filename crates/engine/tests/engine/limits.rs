@@ -145,8 +145,12 @@ async fn operations_have_a_limit_that_a_script_can_catch() {
     let mut session = Session::new(real());
     session.budget = Budget { pending_operations: 3, ..session.budget };
     let turn = session.turn("var n = 0; try { for (;;) { setTimeout(() => {}, 1); n++ } } catch (e) { n + e.name }", false).await;
-    assert_eq!(turn.cell.unwrap().value, Some(json!("3PendingOperationsExceeded")));
+    assert_eq!(turn.cell.unwrap().value, Some(json!("48PendingOperationsExceeded")), "sixteen timers for each call");
+    assert_eq!(turn.ops.len(), 48);
+    let calls = "for (let i = 0; i < 5; i++) callTool('t').catch(() => {}); 1";
+    let turn = session.turn(calls, false).await;
     assert_eq!(turn.ops.len(), 3);
+    assert!(turn.cell.is_some());
 }
 
 /// Builtins that take long and in which no script runs.

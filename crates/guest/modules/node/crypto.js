@@ -1,70 +1,113 @@
-// The part of Node's crypto that hashes, authenticates, derives, draws and, by `web/ciphers`, enciphers.
+// Node's crypto: hashes, authentication, derivation and randomness here, ciphers in `web/ciphers`, keys in `web/keys`.
 const { Buffer } = require('node/buffer');
+const { Transform } = require('node/stream');
+const { codes } = require('web/errors');
+const { validateFunction, validateInteger, validateNumber, validateObject, validateString, validateUint32, validateInt32 } = require('web/validators');
 // Not the global: a cell's `const crypto = require('crypto')` takes its place.
-const { digest, hmac, equal, pbkdf2, hkdf, entropy, webcrypto } = natives;
+const { digest, hmac, equal, pbkdf2: derivePbkdf2, hkdf: deriveHkdf, entropy, webcrypto } = natives;
 
 const HASHES = { md5: 16, sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64, 'sha512-224': 28, 'sha512-256': 32, 'sha3-224': 28, 'sha3-256': 32, 'sha3-384': 48, 'sha3-512': 64, ripemd160: 20 };
 const NAMES = { md5: 'MD5', sha1: 'SHA-1', sha224: 'SHA-224', sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512', 'sha512-224': 'SHA-512/224', 'sha512-256': 'SHA-512/256', 'sha3-224': 'SHA3-224', 'sha3-256': 'SHA3-256', 'sha3-384': 'SHA3-384', 'sha3-512': 'SHA3-512', ripemd160: 'RIPEMD-160' };
 const ENTROPY_BYTES_MAX = 65536;
 const PBKDF2_ROUNDS_MAX = 4_000_000;
+const INT_MAX = 2 ** 31 - 1;
 
 const coded = (error, code) => Object.assign(error, { code });
+const found = (name) => {
+  const bare = `${name}`.toLowerCase().replace(/^rsa-/, '').replace(/^sha-(?=\d)/, 'sha').replace(/^sha512\//, 'sha512-').replace(/^(ripemd|rmd160)$/, 'ripemd160');
+  return NAMES[bare] === undefined ? undefined : bare;
+};
 const hashName = (name) => {
-  const found = `${name}`.toLowerCase().replace(/^rsa-/, '').replace(/^sha-(?=\d)/, 'sha').replace(/^sha512\//, 'sha512-').replace(/^(ripemd|rmd160)$/, 'ripemd160');
-  if (NAMES[found] === undefined) throw coded(new Error('Digest method not supported'), 'ERR_OSSL_EVP_UNSUPPORTED');
-  return found;
+  const known = found(name);
+  if (known === undefined) throw new codes.ERR_CRYPTO_INVALID_DIGEST(name);
+  return known;
 };
-const bytes = (data, encoding) => {
+const isBytes = (data) => ArrayBuffer.isView(data) || data instanceof ArrayBuffer || (typeof SharedArrayBuffer === 'function' && data instanceof SharedArrayBuffer);
+const bytes = (data, encoding, name = 'data', kinds = ['string', 'Buffer', 'TypedArray', 'DataView']) => {
   if (typeof data === 'string') return bytes(Buffer.from(data, encoding === 'buffer' ? 'utf8' : encoding));
-  if (data instanceof ArrayBuffer) return data.slice(0);
-  if (ArrayBuffer.isView(data)) return data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength);
-  throw coded(new TypeError('The "data" argument must be of type string or an instance of Buffer, TypedArray, or DataView.'), 'ERR_INVALID_ARG_TYPE');
+  if (!isBytes(data)) throw new codes.ERR_INVALID_ARG_TYPE(name, kinds, data);
+  return ArrayBuffer.isView(data) ? data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength) : data.slice(0);
 };
-const shown = (buffer, encoding) => (encoding === undefined || encoding === 'buffer' ? Buffer.from(buffer) : Buffer.from(buffer).toString(encoding));
+const input = (data, name) => bytes(data, undefined, name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView']);
+const secret = (key, name, encoding) => {
+  if (require('node/util/types').isKeyObject(key)) {
+    if (key.type !== 'secret') throw new codes.ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE(key.type, 'secret');
+    return bytes(key.export());
+  }
+  return bytes(key, encoding, name, ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'string', 'KeyObject', 'CryptoKey']);
+};
+const shown = (buffer, encoding) => (encoding === undefined || encoding === null || encoding === 'buffer' ? Buffer.from(buffer) : Buffer.from(buffer).toString(encoding));
 
 // What both kinds share: parts are kept until `digest` asks for the sum.
-class Sum {
+class Sum extends Transform {
   #parts = [];
   #done = false;
   update(data, encoding) {
-    if (this.#done) throw coded(new Error('Digest already called'), 'ERR_CRYPTO_HASH_FINALIZED');
+    if (this.#done) throw new codes.ERR_CRYPTO_HASH_FINALIZED();
     this.#parts.push(Buffer.from(bytes(data, encoding)));
     return this;
   }
-  take() {
-    if (this.#done) throw coded(new Error('Digest already called'), 'ERR_CRYPTO_HASH_FINALIZED');
-    this.#done = true;
-    return bytes(Buffer.concat(this.#parts));
+  static take(sum, again) {
+    if (sum.#done && again === undefined) throw new codes.ERR_CRYPTO_HASH_FINALIZED();
+    sum.#done = true;
+    return bytes(Buffer.concat(sum.#parts.splice(0)));
   }
-  into(other) {
-    if (this.#done) throw coded(new Error('Digest already called'), 'ERR_CRYPTO_HASH_FINALIZED');
-    other.#parts = [...this.#parts];
+  static into(sum, other) {
+    if (sum.#done) throw new codes.ERR_CRYPTO_HASH_FINALIZED();
+    other.#parts = [...sum.#parts];
     return other;
   }
-}
-class Hash {
-  #name;
-  #sum = new Sum();
-  constructor(name) { this.#name = hashName(name); }
-  update(data, encoding) { this.#sum.update(data, encoding); return this; }
-  digest(encoding) { return shown(digest(NAMES[this.#name], this.#sum.take()), encoding); }
-  copy() {
-    const made = new Hash(this.#name);
-    this.#sum.into(made.#sum);
-    return made;
+  _transform(chunk, encoding, done) {
+    this.update(chunk, encoding);
+    done();
+  }
+  _flush(done) {
+    this.push(this.digest());
+    done();
   }
 }
-class Hmac {
-  #name;
-  #key;
-  #sum = new Sum();
-  constructor(name, key) {
+class HashSum extends Sum {
+  #name; #options; #length;
+  constructor(name, options) {
+    validateString(name, 'algorithm');
+    super(options);
+    this.#name = found(name);
+    if (this.#name === undefined) throw coded(new Error('Digest method not supported'), 'ERR_OSSL_EVP_UNSUPPORTED');
+    this.#options = options;
+    this.#length = options?.outputLength;
+    if (this.#length !== undefined) {
+      validateUint32(this.#length, 'options.outputLength');
+      if (this.#length !== HASHES[this.#name]) throw coded(new Error('Unsupported state or unable to change the length of the digest'), 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH');
+    }
+  }
+  digest(encoding) { return shown(digest(NAMES[this.#name], Sum.take(this)), encoding); }
+  copy(options = this.#options) { return Sum.into(this, new HashSum(this.#name, options)); }
+}
+class HmacSum extends Sum {
+  #name; #key; #done = false;
+  constructor(name, key, options) {
+    validateString(name, 'hmac');
+    super(options);
+    this.#key = secret(key, 'key', options?.encoding);
     this.#name = hashName(name);
-    this.#key = bytes(key);
   }
-  update(data, encoding) { this.#sum.update(data, encoding); return this; }
-  digest(encoding) { return shown(hmac(NAMES[this.#name], this.#key, this.#sum.take()), encoding); }
+  digest(encoding) {
+    const made = this.#done ? new ArrayBuffer(0) : hmac(NAMES[this.#name], this.#key, Sum.take(this));
+    this.#done = true;
+    return shown(made, encoding);
+  }
 }
+// Node's are functions, too.
+const callable = (Kind, name) => {
+  const made = function (...args) { return new.target === undefined ? new Kind(...args) : Reflect.construct(Kind, args, new.target === made ? Kind : new.target); };
+  Object.defineProperty(made, 'name', { value: name });
+  Object.defineProperty(Kind, 'name', { value: name });
+  made.prototype = Kind.prototype;
+  Object.defineProperty(Kind.prototype, 'constructor', { value: made, writable: true, configurable: true });
+  return made;
+};
+const Hash = callable(HashSum, 'Hash');
+const Hmac = callable(HmacSum, 'Hmac');
 
 const fill = (target) => {
   for (let at = 0; at < target.byteLength; at += ENTROPY_BYTES_MAX) target.set(new Uint8Array(entropy(Math.min(ENTROPY_BYTES_MAX, target.byteLength - at))), at);
@@ -74,14 +117,18 @@ const later = (callback, work) => {
   try {
     value = work();
   } catch (error) {
-    queueMicrotask(() => callback(error));
+    setImmediate(() => callback(error));
     return;
   }
-  queueMicrotask(() => callback(null, value));
+  setImmediate(() => callback(null, value));
+};
+const inRange = (value, name, most) => {
+  validateNumber(value, name);
+  if (Number.isNaN(value) || value > most || value < 0) throw new codes.ERR_OUT_OF_RANGE(name, `>= 0 && <= ${most}`, value);
 };
 const randomBytes = (size, callback) => {
-  if (typeof size !== 'number') throw coded(new TypeError(`The "size" argument must be of type number. Received ${typeof size}`), 'ERR_INVALID_ARG_TYPE');
-  if (!(size >= 0 && size <= 0x7fffffff)) throw coded(new RangeError(`The value of "size" is out of range. It must be >= 0 && <= 2147483647. Received ${size}`), 'ERR_OUT_OF_RANGE');
+  inRange(size, 'size', INT_MAX);
+  if (callback !== undefined) validateFunction(callback, 'callback');
   const draw = () => {
     const made = Buffer.alloc(size);
     fill(made);
@@ -89,20 +136,39 @@ const randomBytes = (size, callback) => {
   };
   return callback === undefined ? draw() : later(callback, draw);
 };
-const randomFillSync = (target, offset = 0, size = target.byteLength - offset) => {
-  fill(ArrayBuffer.isView(target) ? new Uint8Array(target.buffer, target.byteOffset + offset, size) : new Uint8Array(target, offset, size));
+const area = (target, offset, size) => {
+  if (!isBytes(target)) throw new codes.ERR_INVALID_ARG_TYPE('buf', ['ArrayBuffer', 'ArrayBufferView'], target);
+  const unit = target.BYTES_PER_ELEMENT ?? 1;
+  const from = offset ?? 0;
+  inRange(from, 'offset', target.byteLength);
+  const length = size === undefined ? target.byteLength - from * unit : size * unit;
+  inRange(size ?? length, 'size', INT_MAX);
+  if (from * unit + length > target.byteLength) throw new codes.ERR_OUT_OF_RANGE('size + offset', `<= ${target.byteLength}`, length + from * unit);
+  return ArrayBuffer.isView(target) ? new Uint8Array(target.buffer, target.byteOffset + from * unit, length) : new Uint8Array(target, from, length);
+};
+const randomFillSync = (target, offset, size) => {
+  fill(area(target, offset, size));
   return target;
 };
 const randomFill = (target, ...rest) => {
-  const callback = rest.pop();
-  later(callback, () => randomFillSync(target, ...rest));
+  if (!isBytes(target)) throw new codes.ERR_INVALID_ARG_TYPE('buf', ['ArrayBuffer', 'ArrayBufferView'], target);
+  const at = rest.findIndex((it) => typeof it === 'function');
+  if (at < 0) validateFunction(rest[2], 'callback');
+  const place = area(target, ...rest.slice(0, at));
+  later(rest[at], () => {
+    fill(place);
+    return target;
+  });
 };
 // Whole 48 bit numbers, those of the last incomplete range drawn again.
 const randomInt = (low, high, callback) => {
   if (high === undefined || typeof high === 'function') [low, high, callback] = [0, low, high];
-  if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high)) throw coded(new TypeError('The "max" argument must be a safe integer.'), 'ERR_INVALID_ARG_TYPE');
+  if (callback !== undefined) validateFunction(callback, 'callback');
+  if (!Number.isSafeInteger(low)) throw new codes.ERR_INVALID_ARG_TYPE('min', 'a safe integer', low);
+  if (!Number.isSafeInteger(high)) throw new codes.ERR_INVALID_ARG_TYPE('max', 'a safe integer', high);
+  if (high <= low) throw new codes.ERR_OUT_OF_RANGE('max', `greater than the value of "min" (${low})`, high);
   const range = high - low;
-  if (!(range > 0 && range <= 2 ** 48 - 1)) throw coded(new RangeError(`The value of "max" is out of range. It must be greater than the value of "min" (${low}). Received ${high}`), 'ERR_OUT_OF_RANGE');
+  if (!(range <= 2 ** 48 - 1)) throw new codes.ERR_OUT_OF_RANGE(low === 0 ? 'max' : 'max - min', `<= ${2 ** 48 - 1}`, range);
   const draw = () => {
     const limit = 2 ** 48 - (2 ** 48 % range);
     for (;;) {
@@ -113,52 +179,109 @@ const randomInt = (low, high, callback) => {
   return callback === undefined ? draw() : later(callback, draw);
 };
 const timingSafeEqual = (left, right) => {
+  for (const [name, value] of [['buf1', left], ['buf2', right]]) if (!isBytes(value)) throw new codes.ERR_INVALID_ARG_TYPE(name, ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
   const [a, b] = [bytes(left), bytes(right)];
   if (a.byteLength !== b.byteLength) throw coded(new RangeError('Input buffers must have the same byte length'), 'ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH');
   return equal(a, b);
 };
-const pbkdf2Sync = (password, salt, iterations, length, name) => {
+const checkedPbkdf2 = (password, salt, iterations, length, name) => {
+  validateString(name, 'digest');
+  const given = [input(password, 'password'), input(salt, 'salt')];
+  validateInteger(iterations, 'iterations', 1, INT_MAX);
+  validateInteger(length, 'keylen', 0, INT_MAX);
   const hash = hashName(name);
-  if (!(Number.isInteger(iterations) && iterations > 0)) throw coded(new RangeError(`The value of "iterations" is out of range. It must be >= 1 && <= 2147483647. Received ${iterations}`), 'ERR_OUT_OF_RANGE');
   if (iterations * Math.max(1, Math.ceil(length / HASHES[hash])) > PBKDF2_ROUNDS_MAX) throw coded(new RangeError(`at most ${PBKDF2_ROUNDS_MAX} rounds in all are supported`), 'ERR_OUT_OF_RANGE');
-  return Buffer.from(pbkdf2(NAMES[hash], bytes(password), bytes(salt), iterations, length));
+  return () => Buffer.from(derivePbkdf2(NAMES[hash], ...given, iterations, length));
 };
-const hkdfSync = (name, key, salt, info, length) => {
-  const made = hkdf(NAMES[hashName(name)], bytes(key), bytes(salt), bytes(info), length);
-  if (made === undefined) throw coded(new RangeError('Invalid key length'), 'ERR_CRYPTO_INVALID_KEYLEN');
-  return made;
+const pbkdf2 = (password, salt, iterations, length, name, callback) => {
+  if (typeof name === 'function') [name, callback] = [undefined, name];
+  const derive = checkedPbkdf2(password, salt, iterations, length, name);
+  validateFunction(callback, 'callback');
+  later(callback, derive);
+};
+const INFO_BYTES_MAX = 1024;
+const checkedHkdf = (name, key, salt, info, length) => {
+  validateString(name, 'digest');
+  const given = [secret(key, 'ikm'), input(salt, 'salt'), input(info, 'info')];
+  validateInteger(length, 'length', 0, INT_MAX);
+  if (given[2].byteLength > INFO_BYTES_MAX) throw coded(new RangeError(`The value of "info" is out of range. It must not contain more than ${INFO_BYTES_MAX} bytes. Received ${given[2].byteLength}`), 'ERR_OUT_OF_RANGE');
+  const hash = hashName(name);
+  const invalid = () => coded(new RangeError('Invalid key length'), 'ERR_CRYPTO_INVALID_KEYLEN');
+  if (length > 255 * HASHES[hash]) throw invalid();
+  return () => {
+    if (length === 0) return new ArrayBuffer(0);
+    const made = deriveHkdf(NAMES[hash], ...given, length);
+    if (made === undefined || made === null) throw invalid();
+    return made;
+  };
+};
+const hkdf = (name, key, salt, info, length, callback) => {
+  const derive = checkedHkdf(name, key, salt, info, length);
+  validateFunction(callback, 'callback');
+  later(callback, derive);
 };
 
 const SCRYPT_MEMORY_MAX = 32 * 1024 * 1024;
-const scryptSync = (password, salt, length, options = {}) => {
-  const { scrypt: derive } = natives.part('ciphers');
-  const [n, r, p] = [options.N ?? options.cost ?? 16384, options.r ?? options.blockSize ?? 8, options.p ?? options.parallelization ?? 1];
-  const most = options.maxmem ?? SCRYPT_MEMORY_MAX;
-  const invalid = () => coded(new RangeError('Invalid scrypt params'), 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS');
+const either = (options, long, short, otherwise) => {
+  if (options[long] !== undefined && options[short] !== undefined) throw new codes.ERR_INCOMPATIBLE_OPTION_PAIR(long, short);
+  const value = options[short] ?? options[long];
+  if (value !== undefined) validateUint32(value, short);
+  return value || otherwise;
+};
+const checkedScrypt = (password, salt, length, options = {}) => {
+  const given = [input(password, 'password'), input(salt, 'salt')];
+  validateInt32(length, 'keylen', 0, INT_MAX);
+  if (options !== undefined) validateObject(options, 'options');
+  const [n, r, p] = [either(options, 'cost', 'N', 16384), either(options, 'blockSize', 'r', 8), either(options, 'parallelization', 'p', 1)];
+  if (options.maxmem !== undefined) validateInteger(options.maxmem, 'maxmem', 0);
+  const most = options.maxmem || SCRYPT_MEMORY_MAX;
+  const invalid = (why = '') => coded(new RangeError(`Invalid scrypt params${why}`), 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS');
   const log = Math.log2(n);
   if (!(n > 1) || !Number.isInteger(log)) throw invalid();
-  if (128 * n * r > most) throw coded(new RangeError('Invalid scrypt params: memory limit exceeded'), 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS');
-  if (!(Number.isInteger(length) && length >= 0)) throw coded(new RangeError(`The value of "keylen" is out of range. It must be >= 0 && <= 2147483647. Received ${length}`), 'ERR_OUT_OF_RANGE');
-  if (length === 0) return Buffer.alloc(0);
-  const made = derive(bytes(password), bytes(salt), log, r, p, length);
-  if (made === undefined || made === null) throw invalid();
-  return Buffer.from(made);
+  if (128 * n * r > most) throw invalid(': memory limit exceeded');
+  return () => {
+    if (length === 0) return Buffer.alloc(0);
+    const made = natives.part('ciphers').scrypt(...given, log, r, p, length);
+    if (made === undefined || made === null) throw invalid();
+    return Buffer.from(made);
+  };
 };
+const scrypt = (password, salt, length, options, callback) => {
+  if (typeof options === 'function') [options, callback] = [undefined, options];
+  const derive = checkedScrypt(password, salt, length, options);
+  validateFunction(callback, 'callback');
+  later(callback, derive);
+};
+const keys = () => require('web/keys');
+const agreement = () => require('web/agreement');
 
 module.exports = {
-  createHash: (name) => new Hash(name),
-  createHmac: (name, key) => new Hmac(name, key),
-  Hash, Hmac, randomBytes, randomFillSync, randomFill, randomInt, timingSafeEqual, pbkdf2Sync, hkdfSync,
-  scryptSync,
-  scrypt: (password, salt, length, options, callback) => (typeof options === 'function' ? later(options, () => scryptSync(password, salt, length)) : later(callback, () => scryptSync(password, salt, length, options))),
-  get createCipheriv() { return require('web/ciphers').createCipheriv; },
-  get createDecipheriv() { return require('web/ciphers').createDecipheriv; },
-  getCiphers: () => require('web/ciphers').NAMES,
-  pbkdf2: (password, salt, iterations, length, name, callback) => later(callback, () => pbkdf2Sync(password, salt, iterations, length, name)),
-  hkdf: (name, key, salt, info, length, callback) => later(callback, () => hkdfSync(name, key, salt, info, length)),
-  randomUUID: () => webcrypto.randomUUID(),
+  createHash: (name, options) => new Hash(name, options), createHmac: (name, key, options) => new Hmac(name, key, options), Hash, Hmac,
+  hash: (name, data, encoding = 'hex') => shown(digest(NAMES[hashName(name)], bytes(data, undefined, 'input')), encoding),
+  randomBytes, pseudoRandomBytes: randomBytes, rng: randomBytes, prng: randomBytes, randomFillSync, randomFill, randomInt, timingSafeEqual,
+  pbkdf2, pbkdf2Sync: (...args) => checkedPbkdf2(...args)(), hkdf, hkdfSync: (...args) => checkedHkdf(...args)(), scrypt, scryptSync: (...args) => checkedScrypt(...args)(),
+  randomUUID: (options) => {
+    if (options !== undefined) validateObject(options, 'options');
+    return webcrypto.randomUUID();
+  },
   getRandomValues: (array) => webcrypto.getRandomValues(array),
-  getHashes: () => Object.keys(HASHES),
+  getHashes: () => Object.keys(HASHES), getCurves: () => Object.values(require('web/asymmetric').CURVES).map((it) => it.node), getFips: () => 0,
+  createSign: (name, options) => new (keys().Sign)(name, options), createVerify: (name, options) => new (keys().Verify)(name, options),
+  publicEncrypt: (key, data) => keys().crypted(key, data, true), privateDecrypt: (key, data) => keys().crypted(key, data, false),
+  createECDH: (curve) => new (agreement().ECDH)(curve), createDiffieHellman: (...args) => new (agreement().DiffieHellman)(...args),
+  getDiffieHellman: (name) => new (agreement().DiffieHellmanGroup)(name), createDiffieHellmanGroup: (name) => new (agreement().DiffieHellmanGroup)(name),
+  getCiphers: () => require('web/ciphers').NAMES,
   webcrypto,
-  get subtle() { return webcrypto.subtle; },
 };
+const made = module.exports;
+for (const [from, names] of Object.entries({
+  'web/keys': ['KeyObject', 'constants', 'createPublicKey', 'createPrivateKey', 'createSecretKey', 'generateKeyPair', 'generateKeyPairSync', 'generateKey', 'generateKeySync', 'Sign', 'Verify', 'sign', 'verify', 'diffieHellman'],
+  'web/agreement': ['ECDH', 'DiffieHellman', 'DiffieHellmanGroup'],
+  'web/ciphers': ['createCipheriv', 'createDecipheriv', 'getCipherInfo', 'Cipheriv', 'Decipheriv'],
+})) {
+  for (const name of names) {
+    Object.defineProperty(made, name, { get: () => load(from)[name], enumerable: true, configurable: true });
+  }
+}
+function load(name) { return name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
+Object.defineProperties(made, { hashName: { value: hashName }, webHash: { value: (name) => NAMES[hashName(name)] }, subtle: { get: () => webcrypto.subtle, enumerable: true, configurable: true } });

@@ -1,1 +1,1 @@
-export { parse, stringify, escape, unescape, decode, encode, unescapeBuffer, default } from 'unenv/node/querystring';
+module.exports = require('lib/querystring');

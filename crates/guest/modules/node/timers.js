@@ -1,18 +1,24 @@
-// The session's timers, and their promises.
-const { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate } = globalThis;
+// The session's timers, and their promises, checked as Node does.
+const { AbortError } = require('web/errors');
+const { validateAbortSignal, validateBoolean, validateObject, validateNumber, kValidateObjectAllowObjects } = require('web/validators');
 
-const aborted = (signal) => {
-  const error = new Error('The operation was aborted');
-  error.name = 'AbortError';
-  error.code = 'ABORT_ERR';
-  error.cause = signal.reason;
-  return error;
+const { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate } = globalThis;
+void kValidateObjectAllowObjects;
+// The signal of the options; throws as Node's timers reject.
+const checked = (options) => {
+  validateObject(options, 'options');
+  const { signal, ref = true } = options;
+  if (signal !== undefined) validateAbortSignal(signal, 'options.signal');
+  validateBoolean(ref, 'options.ref');
+  return signal;
 };
-const waiting = (start, clear) => (value, signal) => new Promise((resolve, reject) => {
-  if (signal?.aborted) return void reject(aborted(signal));
+const stopped = (signal) => new AbortError(undefined, { cause: signal.reason });
+const waiting = (start, clear, value, options = {}) => new Promise((resolve, reject) => {
+  const signal = checked(options);
+  if (signal?.aborted) throw stopped(signal);
   const stop = () => {
     clear(handle);
-    reject(aborted(signal));
+    reject(stopped(signal));
   };
   const handle = start(() => {
     signal?.removeEventListener('abort', stop);
@@ -21,16 +27,33 @@ const waiting = (start, clear) => (value, signal) => new Promise((resolve, rejec
   signal?.addEventListener('abort', stop, { once: true });
 });
 const promises = {
-  setTimeout: (delay, value, { signal } = {}) => waiting((done) => setTimeout(done, delay), clearTimeout)(value, signal),
-  setImmediate: (value, { signal } = {}) => waiting(setImmediate, clearImmediate)(value, signal),
-  async *setInterval(delay, value, { signal } = {}) {
-    for (;;) {
-      await promises.setTimeout(delay, undefined, { signal });
-      yield value;
+  setTimeout: (delay, value, options) => waiting((done) => setTimeout(done, delay), clearTimeout, value, options),
+  setImmediate: (value, options) => waiting(setImmediate, clearImmediate, value, options),
+  async *setInterval(delay, value, options = {}) {
+    const signal = checked(options);
+    if (signal?.aborted) throw stopped(signal);
+    let due = 0;
+    let wake;
+    let failed;
+    const timer = setInterval(() => { due += 1; wake?.(); }, delay);
+    const stop = () => { failed = stopped(signal); wake?.(); };
+    signal?.addEventListener('abort', stop, { once: true });
+    try {
+      for (;;) {
+        if (failed === undefined && due === 0) await new Promise((resolve) => { wake = resolve; });
+        for (; due > 0; due -= 1) yield value;
+        if (failed !== undefined) throw failed;
+      }
+    } finally {
+      clearInterval(timer);
+      signal?.removeEventListener('abort', stop);
     }
   },
   scheduler: {
-    wait: (delay, options) => promises.setTimeout(delay, undefined, options),
+    wait: (delay, options) => {
+      validateNumber(delay, 'delay');
+      return promises.setTimeout(delay, undefined, options);
+    },
     yield: () => promises.setImmediate(),
   },
 };

@@ -1,9 +1,11 @@
-// The package's port of Node's legacy parser; URL and URLSearchParams are the session's own.
-import { Url, parse, resolve, resolveObject, format as formatLegacy, pathToFileURL, fileURLToPath, urlToHttpOptions } from 'unenv/node/url';
-import { URL, URLSearchParams, domainToASCII, domainToUnicode } from 'web/url';
+// Node's own legacy parser; URL and URLSearchParams are the session's own.
+const legacy = require('lib/url');
+const { URL, URLSearchParams, domainToASCII, domainToUnicode } = require('web/url');
+const files = require('web/file-urls');
 
 const format = (value, options) => {
-  if (!(value instanceof URL)) return formatLegacy(value, options);
+  if (!(value instanceof URL)) return legacy.format(value, options);
+  if (options !== undefined) require('web/validators').validateObject(options, 'options');
   const { fragment = true, search = true, auth = true, unicode = false } = options ?? {};
   const copy = new URL(value.href);
   if (!fragment) copy.hash = '';
@@ -14,4 +16,8 @@ const format = (value, options) => {
   }
   return unicode ? copy.href.replace(copy.hostname, domainToUnicode(copy.hostname)) : copy.href;
 };
-export { Url, parse, resolve, resolveObject, format, pathToFileURL, fileURLToPath, urlToHttpOptions, URL, URLSearchParams, domainToASCII, domainToUnicode };
+const checked = (name, work) => (domain) => {
+  if (domain === undefined) throw new (require('web/errors').codes.ERR_MISSING_ARGS)('domain');
+  return work(`${domain}`);
+};
+module.exports = { Url: legacy.Url, parse: legacy.parse, resolve: legacy.resolve, resolveObject: legacy.resolveObject, format, URL, URLSearchParams, domainToASCII: checked('domainToASCII', domainToASCII), domainToUnicode: checked('domainToUnicode', domainToUnicode), ...files };

@@ -3,25 +3,30 @@ const { Buffer } = require('node/buffer');
 const { Transform } = require('node/stream');
 const { aes, aesGcm } = natives.part('ciphers');
 
+const { codes } = require('web/errors');
+const { validateString } = require('web/validators');
+
 const NAMES = ['128', '192', '256'].flatMap((bits) => ['cbc', 'ctr', 'gcm'].map((mode) => `aes-${bits}-${mode}`));
 const TAG_BYTES = 16;
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
-const plain = (data, encoding) => {
+const plain = (data, encoding, name = 'data') => {
   const all = typeof data === 'string' ? Buffer.from(data, encoding) : data instanceof ArrayBuffer ? Buffer.from(data) : data;
-  if (!ArrayBuffer.isView(all)) throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "data" argument must be of type string or an instance of Buffer, TypedArray, or DataView.');
+  if (!ArrayBuffer.isView(all)) throw new codes.ERR_INVALID_ARG_TYPE(name, name === 'key' ? ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'KeyObject', 'CryptoKey'] : ['string', 'Buffer', 'TypedArray', 'DataView'], data);
   return all.buffer.slice(all.byteOffset, all.byteOffset + all.byteLength);
 };
 
 class Cipheriv extends Transform {
   #mode; #key; #iv; #seal; #tag; #tagBytes; #aad = new ArrayBuffer(0); #padding = true; #parts = []; #done = false;
   constructor(seal, name, key, iv, options) {
+    validateString(name, 'cipher');
     super(options);
-    const known = `${name}`.toLowerCase();
-    if (!NAMES.includes(known)) throw coded(Error, 'ERR_CRYPTO_UNKNOWN_CIPHER', `Unknown cipher; there are ${NAMES.join(', ')}`);
+    const known = name.toLowerCase();
+    if (!NAMES.includes(known)) throw coded(Error, 'ERR_CRYPTO_UNKNOWN_CIPHER', 'Unknown cipher');
+    if (iv === undefined || (iv !== null && typeof iv !== 'string' && !ArrayBuffer.isView(iv) && !(iv instanceof ArrayBuffer))) throw new codes.ERR_INVALID_ARG_TYPE('iv', ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], iv);
     const [, bits, mode] = known.split('-');
     this.#mode = mode;
     this.#seal = seal;
-    this.#key = plain(key);
+    this.#key = plain(require('node/util/types').isKeyObject(key) ? key.export() : key, 'utf8', 'key');
     this.#iv = iv === null ? new ArrayBuffer(0) : plain(iv);
     if (this.#key.byteLength !== bits / 8) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
     if (mode === 'gcm' ? ![12, 16].includes(this.#iv.byteLength) : this.#iv.byteLength !== 16) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
@@ -85,8 +90,15 @@ class Cipheriv extends Transform {
     done();
   }
 }
+const getCipherInfo = (name) => {
+  const found = typeof name === 'string' && NAMES.includes(name.toLowerCase()) ? name.toLowerCase() : undefined;
+  if (found === undefined) return undefined;
+  const [, bits, mode] = found.split('-');
+  return { mode, name: mode === 'gcm' ? `id-aes${bits}-GCM` : found, nid: 0, blockSize: mode === 'cbc' ? 16 : undefined, ivLength: mode === 'gcm' ? 12 : 16, keyLength: bits / 8 };
+};
 module.exports = {
-  NAMES,
+  NAMES, getCipherInfo, Cipheriv,
+  Decipheriv: Cipheriv,
   createCipheriv: (name, key, iv, options) => new Cipheriv(true, name, key, iv, options),
   createDecipheriv: (name, key, iv, options) => new Cipheriv(false, name, key, iv, options),
 };

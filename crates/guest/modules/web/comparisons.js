@@ -1,1 +1,1 @@
-module.exports = require('assert/build/internal/util/comparisons.js');
+module.exports = require('lib/internal/util/comparisons');

@@ -1,233 +1,307 @@
-// SubtleCrypto over the engine's natives (RustCrypto). What is not here rejects with NotSupportedError.
-const { digest, hmac, hmacVerify, pbkdf2, hkdf, entropy } = natives;
-const { aes, aesGcm } = natives.part('ciphers');
+// SubtleCrypto over the engine's natives (RustCrypto), with the checks in the standard's order. What is not here rejects with NotSupportedError.
+const { KNOWN, normalize, bytes, fail, unsupported, usagesOf, isPair, pairUsages, keyLength, generateSecret, generatePair, cipher, sign, verify, agree, derive, AES_ALL, RSA_ALL } = require('web/algorithms');
+const keys = () => require('web/asymmetric');
 
-const DIGEST_BYTES = { 'SHA-1': 20, 'SHA-256': 32, 'SHA-384': 48, 'SHA-512': 64 };
-const BLOCK_BYTES = { 'SHA-1': 64, 'SHA-256': 64, 'SHA-384': 128, 'SHA-512': 128 };
-// GCM's common parameters: RustCrypto makes a cipher for each combination of lengths.
-const GCM_IV_BYTES = [12, 16];
-const GCM_TAG_BITS = [96, 104, 112, 120, 128];
-const BLOCK = 16;
-const CIPHERS = ['AES-GCM', 'AES-CBC', 'AES-CTR'];
-const SECRETS = ['HMAC', ...CIPHERS, 'AES-KW'];
-// Deriving a key cannot be interrupted; this many rounds take some seconds.
-const PBKDF2_ROUNDS_MAX = 4_000_000;
 const USAGES = ['encrypt', 'decrypt', 'sign', 'verify', 'deriveKey', 'deriveBits', 'wrapKey', 'unwrapKey'];
-const ALLOWED = {
-  HMAC: ['sign', 'verify'],
-  'AES-GCM': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
-  'AES-CBC': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
-  'AES-CTR': ['encrypt', 'decrypt', 'wrapKey', 'unwrapKey'],
-  'AES-KW': ['wrapKey', 'unwrapKey'],
-  PBKDF2: ['deriveKey', 'deriveBits'],
-  HKDF: ['deriveKey', 'deriveBits'],
-};
-
-const fail = (message, name) => new DOMException(message, name);
-const unsupported = (what) => fail(`${what} is not supported`, 'NotSupportedError');
-const bytes = (value, what = 'data') => {
-  if (value instanceof ArrayBuffer) return value.slice(0);
-  if (ArrayBuffer.isView(value)) return value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
-  throw new TypeError(`${what} must be an ArrayBuffer or a view of one`);
-};
-// An algorithm by its name, in the standard's spelling.
-const named = (value, known) => {
-  const given = typeof value === 'string' ? { name: value } : value;
-  if (typeof given !== 'object' || given === null || given.name === undefined) throw new TypeError('Algorithm: name is required');
-  const wanted = `${given.name}`.toUpperCase();
-  const name = known.find((one) => one.toUpperCase() === wanted);
-  if (name === undefined) throw fail('Unrecognized algorithm name', 'NotSupportedError');
-  return { ...given, name };
-};
-const hashOf = (value) => named(value, Object.keys(DIGEST_BYTES)).name;
-
-const secrets = new WeakMap();
+const FORMATS = ['raw', 'pkcs8', 'spki', 'jwk'];
 const MADE = Symbol('made here');
+// What a key holds, which no script may see: its algorithm and type again, and `secret` or `material`.
+const contents = new WeakMap();
+
 class CryptoKey {
-  #fields;
   constructor(made, fields) {
     if (made !== MADE) throw new TypeError('Illegal constructor');
-    this.#fields = fields;
+    contents.set(this, fields);
   }
-  get type() { return 'secret'; }
-  get extractable() { return this.#fields.extractable; }
-  get algorithm() { return this.#fields.algorithm; }
-  get usages() { return this.#fields.usages; }
-  get [Symbol.toStringTag]() { return 'CryptoKey'; }
+  get type() { return contentOf(this).type; }
+  get extractable() { return contentOf(this).extractable; }
+  get algorithm() { return contentOf(this).algorithm; }
+  get usages() { return contentOf(this).usages; }
 }
-const makeKey = (algorithm, secret, extractable, usages) => {
-  const asked = [...usages];
-  for (const usage of asked) if (!USAGES.includes(usage)) throw new TypeError(`${usage} is not a key usage`);
-  if (asked.some((usage) => !ALLOWED[algorithm.name].includes(usage))) throw fail(`Unsupported key usage for a ${algorithm.name} key`, 'SyntaxError');
-  if (asked.length === 0) throw fail('Usages cannot be empty when creating a key.', 'SyntaxError');
-  const key = new CryptoKey(MADE, { algorithm, extractable: !!extractable, usages: USAGES.filter((usage) => asked.includes(usage)) });
-  secrets.set(key, secret);
-  return key;
+const named = (made, name) => Object.defineProperty(made.prototype, Symbol.toStringTag, { value: name, configurable: true });
+named(CryptoKey, 'CryptoKey');
+for (const name of ['type', 'extractable', 'algorithm', 'usages']) Object.defineProperty(CryptoKey.prototype, name, { enumerable: true });
+const contentOf = (key) => {
+  const content = contents.get(key);
+  if (content === undefined) throw Object.assign(new TypeError('Value of "this" must be of type CryptoKey'), { code: 'ERR_INVALID_THIS' });
+  return content;
 };
-const secretOf = (key, algorithm, usage) => {
-  const secret = secrets.get(key);
-  if (secret === undefined) throw new TypeError('the key must be a CryptoKey');
+const keyOf = (value, what = 'key') => {
+  const content = contents.get(value);
+  if (content === undefined) throw new TypeError(`${what} must be a CryptoKey`);
+  return content;
+};
+const usagesGiven = (usages) => {
+  const asked = [...usages].map((usage) => `${usage}`);
+  for (const usage of asked) if (!USAGES.includes(usage)) throw new TypeError(`${usage} is not a key usage`);
+  return asked;
+};
+const ordered = (usages) => USAGES.filter((usage) => usages.includes(usage));
+const onlyAllowed = (asked, allowed, name) => {
+  if (asked.some((usage) => !allowed.includes(usage))) throw fail(`Unsupported key usage for a ${name} key`, 'SyntaxError');
+};
+const notEmpty = (usages, why = 'creating a key') => {
+  if (usages.length === 0) throw fail(`Usages cannot be empty when ${why}.`, 'SyntaxError');
+};
+const makeKey = (type, algorithm, extractable, usages, more) => new CryptoKey(MADE, { type, algorithm, extractable: !!extractable, usages: ordered(usages), ...more });
+const usable = (key, algorithm, usage) => {
   if (key.algorithm.name !== algorithm.name) throw fail('Key algorithm mismatch', 'InvalidAccessError');
   if (!key.usages.includes(usage)) throw fail(`The key cannot be used to ${usage}`, 'InvalidAccessError');
-  return secret;
+  return key;
+};
+const parsed = (work) => {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof DOMException || error instanceof TypeError) throw error;
+    throw fail(`Invalid keyData: ${error.message}`, 'DataError');
+  }
+};
+const data = (message) => fail(message, 'DataError');
+
+const HASHES = { 'SHA-1': '1', 'SHA-256': '256', 'SHA-384': '384', 'SHA-512': '512' };
+const jwkAlgorithm = ({ name, hash, length }) => {
+  switch (name) {
+    case 'HMAC': return `HS${HASHES[hash.name]}`;
+    case 'RSASSA-PKCS1-v1_5': return `RS${HASHES[hash.name]}`;
+    case 'RSA-PSS': return `PS${HASHES[hash.name]}`;
+    case 'RSA-OAEP': return hash.name === 'SHA-1' ? 'RSA-OAEP' : `RSA-OAEP-${HASHES[hash.name]}`;
+    default: return AES_ALL.includes(name) ? `A${length}${name.slice(4)}` : undefined;
+  }
 };
 const base64url = {
-  encode: (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, ''),
-  decode: (text) => Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0)).buffer,
+  encode: (buffer) => require('node/buffer').Buffer.from(buffer).toString('base64url'),
+  decode: (value) => {
+    if (typeof value !== 'string' || !/^[\w-]*$/.test(value)) throw data('Invalid keyData');
+    const made = require('node/buffer').Buffer.from(value, 'base64url');
+    return made.buffer.slice(made.byteOffset, made.byteOffset + made.byteLength);
+  },
 };
-const randomBytes = (length) => entropy(length);
-
-// The algorithm of a new key, and the bytes it has or needs.
-const keyAlgorithm = (algorithm, secret) => {
-  const bits = secret === undefined ? undefined : secret.byteLength * 8;
-  switch (algorithm.name) {
-    case 'HMAC': {
-      const hash = hashOf(algorithm.hash);
-      const length = bits ?? algorithm.length ?? BLOCK_BYTES[hash] * 8;
-      if (length === 0) throw fail('Zero-length key is not supported', bits === undefined ? 'OperationError' : 'DataError');
-      if (length % 8 !== 0) throw unsupported('a key whose length is no whole number of bytes');
-      return { name: 'HMAC', hash: { name: hash }, length };
-    }
-    case 'AES-GCM': case 'AES-CBC': case 'AES-CTR': case 'AES-KW': {
-      const length = bits ?? algorithm.length;
-      if (length !== 128 && length !== 192 && length !== 256) throw fail('Invalid key length', bits === undefined ? 'OperationError' : 'DataError');
-      return { name: algorithm.name, length };
-    }
-    default: return { name: algorithm.name };
+const SIGNERS = ['HMAC', 'RSASSA-PKCS1-v1_5', 'RSA-PSS', 'ECDSA', 'Ed25519'];
+// What a JWK says of its own use must allow what it is imported for.
+const checkJwk = (jwk, algorithm, usages, extractable) => {
+  if (usages.length > 0 && jwk.use !== undefined) {
+    const wanted = SIGNERS.includes(algorithm.name) ? 'sig' : 'enc';
+    if (jwk.use !== wanted) throw data(`Invalid JWK "use" Parameter`);
+  }
+  if (jwk.key_ops !== undefined) {
+    if (!Array.isArray(jwk.key_ops) || new Set(jwk.key_ops).size !== jwk.key_ops.length || usages.some((usage) => !jwk.key_ops.includes(usage))) throw data('Key operations and usage mismatch');
+  }
+  if (jwk.ext === false && extractable) throw data('JWK "ext" Parameter and extractable mismatch');
+};
+const importSecret = (format, keyData, algorithm, extractable, usages) => {
+  const { name } = algorithm;
+  const derives = name === 'HKDF' || name === 'PBKDF2';
+  if (format !== 'raw' && (format !== 'jwk' || derives)) throw unsupported(`the format ${format} of a ${name} key`);
+  onlyAllowed(usages, usagesOf(name), name);
+  if (derives && extractable) throw fail(`${name} keys are not extractable`, 'SyntaxError');
+  let secret = keyData;
+  if (format === 'jwk') {
+    if (keyData.kty !== 'oct') throw data('Invalid JWK "kty" Parameter');
+    secret = base64url.decode(keyData.k);
+  }
+  const bits = secret.byteLength * 8;
+  let made = { name };
+  if (name === 'HMAC') {
+    if (bits === 0) throw data('Zero-length key is not supported');
+    if (algorithm.length !== undefined && (algorithm.length > bits || algorithm.length <= bits - 8)) throw data('Invalid key length');
+    made = { name, hash: { name: algorithm.hash.name }, length: algorithm.length ?? bits };
+  } else if (AES_ALL.includes(name)) {
+    if (![128, 192, 256].includes(bits)) throw data('Invalid key length');
+    made = { name, length: bits };
+  }
+  if (format === 'jwk') {
+    if (keyData.alg !== undefined && keyData.alg !== jwkAlgorithm(made)) throw data('JWK "alg" does not match the requested algorithm');
+    checkJwk(keyData, algorithm, usages, extractable);
+  }
+  notEmpty(usages, 'importing a secret key');
+  return makeKey('secret', made, extractable, usages, { secret });
+};
+const JWK_KTY = { ECDSA: 'EC', ECDH: 'EC', Ed25519: 'OKP', X25519: 'OKP' };
+const materialOf = (format, keyData, algorithm, type) => {
+  const { CURVES, fromSpki, fromPkcs8, fromJwk, ecPublic, okpPublic } = keys();
+  const { name, namedCurve } = algorithm;
+  const rsa = RSA_ALL.includes(name);
+  if (format === 'raw') return parsed(() => (namedCurve === undefined ? okpPublic(name, keyData) : ecPublic(namedCurve, keyData)));
+  const material = parsed(() => (format === 'spki' ? fromSpki(keyData) : format === 'pkcs8' ? fromPkcs8(keyData) : fromJwk(keyData)));
+  if (rsa ? material.kind !== 'rsa' : namedCurve !== undefined ? material.kind !== 'ec' || material.curve !== namedCurve : material.kind !== name) throw data('The key is of another kind');
+  void CURVES;
+  void type;
+  return material;
+};
+const importPair = (format, keyData, algorithm, extractable, usages) => {
+  const { name, namedCurve } = algorithm;
+  const rsa = RSA_ALL.includes(name);
+  if (format === 'raw' && rsa) throw unsupported(`the format raw of a ${name} key`);
+  const type = format === 'pkcs8' || (format === 'jwk' && keyData.d !== undefined) ? 'private' : 'public';
+  onlyAllowed(usages, usagesOf(name, type), name);
+  if (namedCurve !== undefined && (keys().CURVES[namedCurve] === undefined || namedCurve === 'secp256k1')) throw fail('Unrecognized namedCurve', 'NotSupportedError');
+  let made = { name, ...(namedCurve && { namedCurve }) };
+  if (format === 'jwk') {
+    if (keyData.kty !== (rsa ? 'RSA' : JWK_KTY[name])) throw data('Invalid JWK "kty" Parameter');
+    checkJwk(keyData, algorithm, usages, extractable);
+    if (rsa && keyData.alg !== undefined && keyData.alg !== jwkAlgorithm({ name, hash: algorithm.hash })) throw data('JWK "alg" does not match the requested algorithm');
+    if (namedCurve !== undefined && keyData.crv !== namedCurve) throw data('JWK "crv" does not match the requested algorithm');
+    if (name === 'ECDSA' && keyData.alg !== undefined && keyData.alg !== { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' }[namedCurve]) throw data('JWK "alg" does not match the requested algorithm');
+    if (name === 'Ed25519' && keyData.alg !== undefined && !['EdDSA', 'Ed25519'].includes(keyData.alg)) throw data('JWK "alg" does not match the requested algorithm');
+  }
+  const material = materialOf(format, keyData, algorithm, type);
+  if (rsa) {
+    const [n, e] = material.numbers.map((it) => new Uint8Array(it));
+    made = { name, modulusLength: n.length * 8 - Math.clz32(n[0]) + 24, publicExponent: e, hash: { name: algorithm.hash.name } };
+  }
+  if (type === 'private') notEmpty(usages, 'importing a private key');
+  return makeKey(type, made, extractable, usages, { material });
+};
+const importAny = (format, keyData, algorithm, extractable, usages) => {
+  if (!FORMATS.includes(format)) throw new TypeError(`${format} is not a key format`);
+  return (isPair(algorithm.name) ? importPair : importSecret)(format, keyData, algorithm, extractable, usages);
+};
+const exportAny = (format, key) => {
+  const { name } = key.algorithm;
+  if (!FORMATS.includes(format)) throw new TypeError(`${format} is not a key format`);
+  if (KNOWN.importKey[name] === undefined || ['HKDF', 'PBKDF2'].includes(name)) throw unsupported(`the export of a ${name} key`);
+  if (!key.extractable) throw fail('key is not extractable', 'InvalidAccessError');
+  const about = { key_ops: [...key.usages], ext: key.extractable };
+  if (key.secret !== undefined) {
+    if (format === 'raw') return key.secret.slice(0);
+    if (format !== 'jwk') throw unsupported(`the format ${format} of a ${name} key`);
+    return { ...about, kty: 'oct', k: base64url.encode(key.secret), alg: jwkAlgorithm(key.algorithm) };
+  }
+  const { toSpki, toPkcs8, toJwk, plain } = keys();
+  if (format === 'jwk') {
+    const alg = name === 'Ed25519' ? name : jwkAlgorithm(key.algorithm);
+    return { ...about, ...toJwk(key.material), ...(alg === undefined ? undefined : { alg }) };
+  }
+  if ((format === 'pkcs8') !== (key.type === 'private')) throw fail('The key has another type', 'InvalidAccessError');
+  if (format === 'raw') {
+    if (RSA_ALL.includes(name)) throw unsupported(`the format raw of a ${name} key`);
+    return key.material.point.slice(0);
+  }
+  return plain(format === 'spki' ? toSpki(key.material) : toPkcs8(key.material));
+};
+const either = (operation, fallback, algorithm) => {
+  try {
+    return normalize(operation, algorithm);
+  } catch (error) {
+    if (error?.name !== 'NotSupportedError') throw error;
+    return normalize(fallback, algorithm);
   }
 };
-const NO_BYTES = new ArrayBuffer(0);
-const wrong = () => fail('The operation failed for an operation-specific reason', 'OperationError');
-const gcm = (algorithm, secret, data, seal) => {
-  const iv = bytes(algorithm.iv, 'algorithm.iv');
-  const tag = algorithm.tagLength ?? 128;
-  if (![32, 64, ...GCM_TAG_BITS].includes(tag)) throw fail(`${tag} is not a valid AES-GCM tag length`, 'OperationError');
-  if (!GCM_TAG_BITS.includes(tag)) throw unsupported(`a tag of ${tag} bits`);
-  if (!GCM_IV_BYTES.includes(iv.byteLength) || (iv.byteLength === BLOCK && tag !== 128)) throw unsupported(`an iv of ${iv.byteLength} bytes with a tag of ${tag} bits`);
-  if (!seal && data.byteLength < tag / 8) throw fail('The provided data is too small.', 'OperationError');
-  const more = algorithm.additionalData === undefined ? NO_BYTES : bytes(algorithm.additionalData, 'algorithm.additionalData');
-  return aesGcm(seal, tag / 8, secret, iv, more, data);
+const bitsOf = (algorithm, key, usage, length) => {
+  usable(key, algorithm, usage);
+  if (algorithm.name !== 'ECDH' && algorithm.name !== 'X25519') return derive(algorithm, key.secret, length);
+  const other = keyOf(algorithm.public, 'algorithm.public');
+  if (key.type !== 'private') throw fail('The key has another type', 'InvalidAccessError');
+  if (other.type !== 'public') throw fail('algorithm.public must be a public key', 'InvalidAccessError');
+  if (other.algorithm.name !== algorithm.name || other.algorithm.namedCurve !== key.algorithm.namedCurve) throw fail('The keys are of other kinds', 'InvalidAccessError');
+  return agree(algorithm, key, other, length);
 };
-// One block that counts `length` bits at its end: a counter that comes around goes on from zero, which the widths of RustCrypto's do for themselves.
-const ctr = (algorithm, secret, data) => {
-  const counter = bytes(algorithm.counter, 'algorithm.counter');
-  if (counter.byteLength !== BLOCK) throw fail('algorithm.counter must contain exactly 16 bytes', 'OperationError');
-  const { length } = algorithm;
-  if (!(length > 0 && length <= 128)) throw fail('AES-CTR algorithm.length must be between 1 and 128', 'OperationError');
-  const blocks = BigInt(Math.ceil(data.byteLength / BLOCK));
-  const room = 1n << BigInt(length);
-  if (blocks > room) throw fail('The data is too long for the counter', 'OperationError');
-  const view = new DataView(counter);
-  const value = (view.getBigUint64(0) << 64n) | view.getBigUint64(8);
-  const left = room - (value % room);
-  if (blocks <= left) return aes('ctr128', true, secret, counter, data);
-  const begin = value - (value % room);
-  const again = new ArrayBuffer(BLOCK);
-  new DataView(again).setBigUint64(0, begin >> 64n);
-  new DataView(again).setBigUint64(8, BigInt.asUintN(64, begin));
-  const split = Number(left) * BLOCK;
-  const made = new Uint8Array(data.byteLength);
-  made.set(new Uint8Array(aes('ctr128', true, secret, counter, data.slice(0, split))));
-  made.set(new Uint8Array(aes('ctr128', true, secret, again, data.slice(split))), split);
-  return made.buffer;
-};
-const cbc = (algorithm, secret, data, seal) => {
-  const iv = bytes(algorithm.iv, 'algorithm.iv');
-  if (iv.byteLength !== BLOCK) throw fail('algorithm.iv must contain exactly 16 bytes', 'OperationError');
-  return aes('cbc', seal, secret, iv, data);
-};
-const ciphered = (algorithm, secret, data, seal) => {
-  const made = algorithm.name === 'AES-GCM' ? gcm(algorithm, secret, data, seal)
-    : algorithm.name === 'AES-CTR' ? ctr(algorithm, secret, data)
-    : algorithm.name === 'AES-CBC' ? cbc(algorithm, secret, data, seal)
-    : data.byteLength % 8 === 0 ? aes('kw', seal, secret, NO_BYTES, data) : undefined;
-  if (made === undefined || made === null) throw wrong();
-  return made;
-};
-const derive = (algorithm, secret, length) => {
-  if (length === null || length === undefined || length % 8 !== 0) throw fail('length must be a multiple of 8', 'OperationError');
-  const hash = hashOf(algorithm.hash);
-  const salt = bytes(algorithm.salt, 'algorithm.salt');
-  if (algorithm.name === 'HKDF') {
-    const derived = hkdf(hash, secret, salt, bytes(algorithm.info, 'algorithm.info'), length / 8);
-    if (derived === undefined) throw fail('The length is too large', 'OperationError');
-    return derived;
-  }
-  const rounds = Math.trunc(Number(algorithm.iterations));
-  if (!(rounds > 0)) throw fail('iterations cannot be zero', 'OperationError');
-  if (rounds * Math.max(1, Math.ceil(length / 8 / DIGEST_BYTES[hash])) > PBKDF2_ROUNDS_MAX) throw unsupported(`PBKDF2 of more than ${PBKDF2_ROUNDS_MAX} rounds in all`);
-  return pbkdf2(hash, secret, salt, rounds, length / 8);
+const needs = (given, count, name) => {
+  if (given < count) throw Object.assign(new TypeError(`Failed to execute '${name}' on 'SubtleCrypto': ${count} arguments required, but only ${given} present.`), { code: 'ERR_MISSING_ARGS' });
 };
 
 class SubtleCrypto {
   constructor(made) {
-    if (made !== MADE) throw new TypeError('Illegal constructor');
+    if (made !== MADE) throw Object.assign(new TypeError('Illegal constructor'), { code: 'ERR_ILLEGAL_CONSTRUCTOR' });
   }
-  async digest(algorithm, data) {
-    return digest(hashOf(algorithm), bytes(data));
+  async digest(algorithm, value) {
+    needs(arguments.length, 2, 'digest');
+    const given = bytes(value);
+    return natives.digest(normalize('digest', algorithm).name, given);
   }
-  async generateKey(algorithm, extractable, usages) {
-    const made = keyAlgorithm(named(algorithm, SECRETS));
-    return makeKey(made, randomBytes(made.length / 8), extractable, usages);
+  async generateKey(algorithm, extractable, keyUsages) {
+    needs(arguments.length, 3, 'generateKey');
+    const usages = usagesGiven(keyUsages);
+    const wanted = normalize('generateKey', algorithm);
+    const { name } = wanted;
+    if (!isPair(name)) {
+      onlyAllowed(usages, usagesOf(name), name);
+      const made = generateSecret(wanted);
+      notEmpty(usages);
+      return makeKey('secret', made.algorithm, extractable, usages, { secret: made.secret });
+    }
+    const [forPublic, forPrivate] = pairUsages[name];
+    onlyAllowed(usages, [...forPublic, ...forPrivate], name);
+    const { CURVES, publicOf } = keys();
+    if (wanted.namedCurve !== undefined && (CURVES[wanted.namedCurve] === undefined || wanted.namedCurve === 'secp256k1')) throw fail('Unrecognized namedCurve', 'NotSupportedError');
+    const privateUsages = usages.filter((usage) => forPrivate.includes(usage));
+    // Before the work of making them.
+    if (wanted.hash === undefined) notEmpty(privateUsages);
+    const made = generatePair(wanted);
+    notEmpty(privateUsages);
+    return {
+      publicKey: makeKey('public', made.algorithm, true, usages.filter((usage) => forPublic.includes(usage)), { material: publicOf(made.material) }),
+      privateKey: makeKey('private', made.algorithm, extractable, privateUsages, { material: made.material }),
+    };
   }
-  async importKey(format, data, algorithm, extractable, usages) {
-    const wanted = named(algorithm, [...SECRETS, 'PBKDF2', 'HKDF']);
-    const derives = wanted.name === 'PBKDF2' || wanted.name === 'HKDF';
-    if (derives && extractable) throw fail(`${wanted.name} keys are not extractable`, 'SyntaxError');
-    if (format !== 'raw' && (format !== 'jwk' || derives)) throw unsupported(`Unable to import a ${wanted.name} key of the format ${format}; it`);
-    if (format === 'jwk' && (data?.kty !== 'oct' || typeof data.k !== 'string')) throw fail('Invalid keyData', 'DataError');
-    const secret = format === 'jwk' ? base64url.decode(data.k) : bytes(data, 'keyData');
-    return makeKey(keyAlgorithm(wanted, secret), secret, extractable, usages);
+  async importKey(format, keyData, algorithm, extractable, keyUsages) {
+    needs(arguments.length, 5, 'importKey');
+    const usages = usagesGiven(keyUsages);
+    const wanted = normalize('importKey', algorithm);
+    if (format === 'jwk') {
+      if (typeof keyData !== 'object' || keyData === null || keyData instanceof ArrayBuffer || ArrayBuffer.isView(keyData)) throw new TypeError('keyData must be a JsonWebKey');
+      return importAny(format, keyData, wanted, extractable, usages);
+    }
+    return importAny(format, bytes(keyData, 'keyData'), wanted, extractable, usages);
   }
   async exportKey(format, key) {
-    const secret = secrets.get(key);
-    if (secret === undefined) throw new TypeError('the key must be a CryptoKey');
-    if (!key.extractable) throw fail('key is not extractable', 'InvalidAccessError');
-    if (format === 'raw') return secret.slice(0);
-    if (format !== 'jwk') throw unsupported(`the format ${format}`);
-    const { name, hash, length } = key.algorithm;
-    return { key_ops: [...key.usages], ext: true, kty: 'oct', k: base64url.encode(secret), alg: name !== 'HMAC' ? `A${length}${name.slice(4)}` : hash.name === 'SHA-1' ? 'HS1' : `HS${hash.name.slice(4)}` };
+    needs(arguments.length, 2, 'exportKey');
+    return exportAny(format, keyOf(key));
   }
-  async sign(algorithm, key, data) {
-    const wanted = named(algorithm, ['HMAC']);
-    return hmac(key?.algorithm?.hash?.name, secretOf(key, wanted, 'sign'), bytes(data));
+  async sign(algorithm, key, value) {
+    needs(arguments.length, 3, 'sign');
+    const [given, wanted] = [bytes(value), normalize('sign', algorithm)];
+    return sign(wanted, usable(keyOf(key), wanted, 'sign'), given);
   }
-  async verify(algorithm, key, signature, data) {
-    const wanted = named(algorithm, ['HMAC']);
-    return hmacVerify(key?.algorithm?.hash?.name, secretOf(key, wanted, 'verify'), bytes(signature, 'signature'), bytes(data));
+  async verify(algorithm, key, signature, value) {
+    needs(arguments.length, 4, 'verify');
+    const [given, told, wanted] = [bytes(value), bytes(signature, 'signature'), normalize('verify', algorithm)];
+    return verify(wanted, usable(keyOf(key), wanted, 'verify'), told, given);
   }
-  async encrypt(algorithm, key, data) {
-    const wanted = named(algorithm, CIPHERS);
-    const secret = secretOf(key, wanted, 'encrypt');
-    return ciphered(wanted, secret, bytes(data), true);
+  async encrypt(algorithm, key, value) {
+    needs(arguments.length, 3, 'encrypt');
+    const [given, wanted] = [bytes(value), normalize('encrypt', algorithm)];
+    return cipher(wanted, usable(keyOf(key), wanted, 'encrypt'), given, true);
   }
-  async decrypt(algorithm, key, data) {
-    const wanted = named(algorithm, CIPHERS);
-    const secret = secretOf(key, wanted, 'decrypt');
-    return ciphered(wanted, secret, bytes(data), false);
+  async decrypt(algorithm, key, value) {
+    needs(arguments.length, 3, 'decrypt');
+    const [given, wanted] = [bytes(value), normalize('decrypt', algorithm)];
+    return cipher(wanted, usable(keyOf(key), wanted, 'decrypt'), given, false);
   }
-  async deriveBits(algorithm, key, length) {
-    const wanted = named(algorithm, ['PBKDF2', 'HKDF']);
-    return derive(wanted, secretOf(key, wanted, 'deriveBits'), length);
+  async deriveBits(algorithm, key, length = null) {
+    needs(arguments.length, 2, 'deriveBits');
+    return bitsOf(normalize('deriveBits', algorithm), keyOf(key), 'deriveBits', length);
   }
-  async deriveKey(algorithm, key, derivedKey, extractable, usages) {
-    const wanted = named(algorithm, ['PBKDF2', 'HKDF']);
-    const made = keyAlgorithm(named(derivedKey, SECRETS));
-    const secret = derive(wanted, secretOf(key, wanted, 'deriveKey'), made.length);
-    return makeKey(made, secret, extractable, usages);
+  async deriveKey(algorithm, key, derivedKey, extractable, keyUsages) {
+    needs(arguments.length, 5, 'deriveKey');
+    const usages = usagesGiven(keyUsages);
+    const wanted = normalize('deriveBits', algorithm);
+    const target = normalize('importKey', derivedKey);
+    const length = keyLength(normalize('get key length', derivedKey));
+    const secret = bitsOf(wanted, keyOf(key), 'deriveKey', length);
+    return importAny('raw', secret, target, extractable, usages);
   }
   async wrapKey(format, key, wrappingKey, algorithm) {
-    const wanted = named(algorithm, [...CIPHERS, 'AES-KW']);
-    const secret = secretOf(wrappingKey, wanted, 'wrapKey');
-    const exported = await this.exportKey(format, key);
-    return ciphered(wanted, secret, format === 'jwk' ? new TextEncoder().encode(JSON.stringify(exported)).buffer : exported, true);
+    needs(arguments.length, 4, 'wrapKey');
+    const wanted = either('wrapKey', 'encrypt', algorithm);
+    const wrapping = usable(keyOf(wrappingKey, 'wrappingKey'), wanted, 'wrapKey');
+    const exported = exportAny(format, keyOf(key));
+    return cipher(wanted, wrapping, format === 'jwk' ? new TextEncoder().encode(JSON.stringify(exported)).buffer : exported, true);
   }
-  async unwrapKey(format, wrapped, unwrappingKey, algorithm, keyAlgorithm, extractable, usages) {
-    const wanted = named(algorithm, [...CIPHERS, 'AES-KW']);
-    const opened = ciphered(wanted, secretOf(unwrappingKey, wanted, 'unwrapKey'), bytes(wrapped, 'wrappedKey'), false);
-    return this.importKey(format, format === 'jwk' ? JSON.parse(new TextDecoder().decode(opened)) : opened, keyAlgorithm, extractable, usages);
+  async unwrapKey(format, wrapped, unwrappingKey, algorithm, keyAlgorithm, extractable, keyUsages) {
+    needs(arguments.length, 7, 'unwrapKey');
+    const usages = usagesGiven(keyUsages);
+    const given = bytes(wrapped, 'wrappedKey');
+    const wanted = either('unwrapKey', 'decrypt', algorithm);
+    const target = normalize('importKey', keyAlgorithm);
+    const opened = cipher(wanted, usable(keyOf(unwrappingKey, 'unwrappingKey'), wanted, 'unwrapKey'), given, false);
+    return importAny(format, format === 'jwk' ? parsed(() => JSON.parse(new TextDecoder().decode(opened))) : opened, target, extractable, usages);
   }
-  get [Symbol.toStringTag]() { return 'SubtleCrypto'; }
 }
+named(SubtleCrypto, 'SubtleCrypto');
+for (const name of Object.getOwnPropertyNames(SubtleCrypto.prototype)) if (name !== 'constructor') Object.defineProperty(SubtleCrypto.prototype, name, { enumerable: true });
 
 module.exports = { subtle: new SubtleCrypto(MADE), SubtleCrypto, CryptoKey };
+// For Node's own forms of keys.
+Object.defineProperty(module.exports, 'inner', { value: { contents, makeKey, importAny, normalize }, enumerable: false });

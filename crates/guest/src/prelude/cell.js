@@ -99,7 +99,11 @@ const unhandled = (reason, inPromise) => {
 
 return {
   boot() { timeOrigin = native.now(); },
-  begin(cell) { runningCell = cell; final = undefined; },
+  begin(cell) {
+    native.setContext(undefined);
+    runningCell = cell;
+    final = undefined;
+  },
   finish,
   fail,
   deliver,

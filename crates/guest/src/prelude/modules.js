@@ -6,6 +6,23 @@ const inside = { __proto__: null, inspect, formatLine, kindOf, typedTag };
 for (const name in native.forModules) inside[name] = native.forModules[name];
 inside.classId = native.classId;
 inside.entropy = native.entropy;
+inside.getContext = native.getContext;
+inside.setContext = native.setContext;
+inside.promiseState = native.promiseState;
+inside.promiseResult = native.promiseResult;
+inside.proxyTarget = native.proxyTarget;
+inside.proxyHandler = native.proxyHandler;
+inside.iteratorEntries = (iterator) => {
+  const { rest, both } = iteratorRest(iterator);
+  return { __proto__: null, entries: rest, keyed: both };
+};
+// What a module comes to, without keeping it.
+inside.evaluate = (id) => {
+  const module = { __proto__: null, exports: {} };
+  apply(native.module(id), undefined, [module.exports, loadModule, module, inside]);
+  return module.exports;
+};
+inside.isLoaded = (id) => mapHas(modules, id);
 inside.webcrypto = cryptoObject;
 inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
@@ -155,9 +172,11 @@ const GLOBALS = {
   'web/blob': ['Blob', 'File'],
   'web/form': ['FormData'],
   'web/compression': ['CompressionStream', 'DecompressionStream'],
-  'web/globals': ['process', 'module', 'exports', '__filename', '__dirname'],
+  'web/globals': ['process', 'module', 'exports', '__filename', '__dirname', '$importMeta'],
   'web/performance': ['Performance', 'PerformanceEntry', 'PerformanceMark', 'PerformanceMeasure', 'PerformanceObserver', 'PerformanceObserverEntryList'],
   'web/headers': ['Headers'],
+  'web/helpers': ['babelHelpers'],
+  'web/intl': ['Intl'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
   'web/references': ['refs'],
@@ -170,6 +189,17 @@ const GLOBALS = {
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
 expose('global', global);
+// What the language says in a locale comes with the module that knows locales: a function each that has no more than its name.
+const inLocale = (prototype, names) => {
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    method(prototype, name, { [name](...given) { return loadModule('web/localized')[name](this, given); } }[name]);
+  }
+};
+inLocale(NumberCtor.prototype, ['toLocaleString']);
+inLocale(BigInt.prototype, ['toLocaleString']);
+inLocale(DateCtor.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']);
+inLocale(StringCtor.prototype, ['localeCompare', 'toLocaleLowerCase', 'toLocaleUpperCase']);
 const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization'];
 for (let i = 0; i < TIMELINE.length; i++) later(performanceObject, TIMELINE[i], 'web/performance');
 later(hostObject, 'subLM', 'web/models');

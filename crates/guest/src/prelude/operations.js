@@ -2,6 +2,9 @@
 const OPERATION = 0;
 const DELAY_MS_MAX = 1e13;
 const pending = new MapCtor();
+// A timer costs its bytes only, so as many may wait for each call that may.
+const TIMERS_FOR_ONE = 16;
+let timersPending = 0;
 let operations = 0;
 // The file name of the cell whose code runs: what a cell leaves behind runs in its name.
 let runningCell = '';
@@ -12,8 +15,12 @@ const delayOf = (value) => {
   return delay > 0 ? trunc(min(delay, DELAY_MS_MAX)) : 0;
 };
 const issue = (kindOfOperation, waiting) => {
-  if (waiting !== undefined && mapSize(pending) >= native.pendingMax()) {
-    throw errorOf('PendingOperationsExceeded', `at most ${native.pendingMax()} timers, tool calls and fetches may wait at once; await some first`);
+  const isTimer = kindOfOperation.type === 'timer';
+  if (waiting !== undefined) {
+    const most = native.pendingMax() * (isTimer ? TIMERS_FOR_ONE : 1);
+    if ((isTimer ? timersPending : mapSize(pending) - timersPending) >= most) {
+      throw errorOf('PendingOperationsExceeded', `at most ${most} ${isTimer ? 'timers' : 'tool calls and fetches'} may wait at once; await some first`);
+    }
   }
   const id = operations + 1;
   if (native.emit(OPERATION, jsonText({ __proto__: null, id, kind: kindOfOperation })) !== 0) {
@@ -22,6 +29,7 @@ const issue = (kindOfOperation, waiting) => {
   operations = id;
   if (waiting !== undefined) {
     mapSet(pending, id, waiting);
+    if (isTimer) timersPending += 1;
   }
   return id;
 };
@@ -37,8 +45,9 @@ class Timeout {
   #operation = 0;
   #number = 0;
   #isRef = true;
-  // In whose name it runs.
+  // In whose name it runs, and in which context.
   #cell = runningCell;
+  #context = native.getContext();
   constructor(callback, delay, args, repeats) {
     if (typeof callback !== 'function') {
       const error = new TypeErrorCtor(`The "callback" argument must be of type function. Received ${received(callback)}`);
@@ -57,11 +66,12 @@ class Timeout {
     const id = this.#operation;
     if (id === 0) return;
     this.#operation = 0;
-    mapDelete(pending, id);
+    if (mapDelete(pending, id)) timersPending -= 1;
     issue({ __proto__: null, type: 'cancelTimer', id });
   }
   static fire(timer) {
     runningCell = timer.#cell;
+    native.setContext(timer.#context);
     timer.#operation = 0;
     if (timer.#repeats) timer.#begin();
     else mapDelete(timersByNumber, timer.#number);
@@ -107,7 +117,7 @@ const setInterval = (callback, delay, ...args) => new Timeout(callback, max(dela
 const clearTimeout = (handle) => stopTimer(handle);
 
 const sleep = (delay) => new PromiseCtor((resolve, reject) => {
-  issue(timerOperation(delayOf(delay)), { __proto__: null, cell: runningCell, resolve, reject });
+  issue(timerOperation(delayOf(delay)), { __proto__: null, isTimer: true, cell: runningCell, resolve, reject });
 });
 
 const callTool = (name, args, options) => {
@@ -151,6 +161,7 @@ const giveUp = (id, kindOfOperation) => {
 
 const SERVE = 3;
 const deliver = (id, status, answer) => {
+  native.setContext(undefined);
   if (status === SERVE) {
     serve(answer);
     return;
@@ -158,6 +169,7 @@ const deliver = (id, status, answer) => {
   const waiting = mapGet(pending, id);
   if (waiting === undefined) return;
   mapDelete(pending, id);
+  if (Timeout.is(waiting) || waiting.isTimer) timersPending -= 1;
   if (Timeout.is(waiting)) {
     if (status === 2) Timeout.fire(waiting);
     return;

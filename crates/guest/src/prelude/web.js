@@ -126,56 +126,7 @@ class TextDecoder {
 expose('TextEncoder', TextEncoder);
 expose('TextDecoder', TextDecoder);
 
-const cannotClone = (value) => errorOf('DataCloneError', `${typeof value === 'object' ? typeName(value) : primitiveText(value)} could not be cloned`);
-const cloneProperties = (from, to, seen) => {
-  const keys = ownKeys(from);
-  for (let i = 0; i < keys.length; i++) {
-    if (typeof keys[i] !== 'string' || !isEnumerable(from, keys[i])) continue;
-    defineProperty(to, keys[i], { __proto__: null, value: cloneValue(from[keys[i]], seen), writable: true, enumerable: true, configurable: true });
-  }
-  return to;
-};
-const cloneError = (error, seen) => {
-  const name = dataProperty(error, 'name');
-  const message = dataProperty(error, 'message');
-  const copy = new (Errors[name] ?? ErrorCtor)(typeof message === 'string' ? message : '');
-  mapSet(seen, error, copy);
-  const cause = getOwnPropertyDescriptor(error, 'cause');
-  if (cause !== undefined && hasOwn(cause, 'value')) method(copy, 'cause', cloneValue(cause.value, seen));
-  return copy;
-};
-const cloneValue = (value, seen) => {
-  if (typeof value === 'function' || typeof value === 'symbol') throw cannotClone(value);
-  if (typeof value !== 'object' || value === null) return value;
-  if (mapHas(seen, value)) return mapGet(seen, value);
-  const remember = (copy) => { mapSet(seen, value, copy); return copy; };
-  switch (kindOf(value)) {
-    case 'array': {
-      const copy = remember([]);
-      copy.length = value.length;
-      return cloneProperties(value, copy, seen);
-    }
-    case 'object': return cloneProperties(value, remember({}), seen);
-    case 'map': {
-      const copy = remember(new MapCtor());
-      mapForEach(value, (item, key) => { mapSet(copy, cloneValue(key, seen), cloneValue(item, seen)); });
-      return copy;
-    }
-    case 'set': {
-      const copy = remember(new SetCtor());
-      setForEach(value, (item) => { setAdd(copy, cloneValue(item, seen)); });
-      return copy;
-    }
-    case 'date': return remember(new DateCtor(dateGetTime(value)));
-    case 'regexp': return remember(new RegExpCtor(regexSource(value), regexFlags(value)));
-    case 'error': return cloneError(value, seen);
-    case 'number': return remember(new NumberCtor(numberValue(value)));
-    case 'string': return remember(new StringCtor(stringValue(value)));
-    case 'boolean': return remember(ObjectCtor(booleanValue(value)));
-    case 'buffer': return remember(bufferSlice(value, 0));
-    case 'typed': return remember(new TypedArrays[typedTag(value)](cloneValue(typedBuffer(value), seen), typedByteOffset(value), typedLength(value)));
-    case 'view': return remember(new DataViewCtor(cloneValue(viewBuffer(value), seen), viewOffset(value), viewLength(value)));
-    default: throw cannotClone(value);
-  }
-};
-expose('structuredClone', function structuredClone(value) { return cloneValue(value, new MapCtor()); });
+expose('structuredClone', function structuredClone(value, options) {
+  if (arguments.length === 0) throw new TypeErrorCtor("The \"value\" argument must be specified");
+  return loadModule('web/clone').structuredClone(value, options);
+});

@@ -246,7 +246,7 @@ impl Process {
                     must(!again, "what a head names is there", || format!("{:?} lacks a segment", head.version()))?;
                     return self.read_head(out, owned.etag.clone());
                 };
-                self.lay(out, head, &segments)?
+                self.apply(out, head, &segments)?
             }
         };
         Checks::is_restored(&mut out.cells, &heap)?;
@@ -261,7 +261,7 @@ impl Process {
         Ok(End::Goes)
     }
 
-    fn lay(&self, out: &Outside, head: &Head, segments: &[Bytes]) -> Result<Heap, Violation> {
+    fn apply(&self, out: &Outside, head: &Head, segments: &[Bytes]) -> Result<Heap, Violation> {
         let mut head = head.clone();
         if out.is(Mutant::RestoreIgnoresInline) {
             head.inline = Bytes::new();

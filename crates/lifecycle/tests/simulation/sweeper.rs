@@ -100,7 +100,7 @@ impl Eraser {
                 Some((head, _)) if head.tombstone => Self::Lists,
                 found => Self::Buries(found.map(Box::new)),
             },
-            Self::Buries(found) => bury(out, found.map(|found| *found))?,
+            Self::Buries(found) => put_tombstone(out, found.map(|found| *found))?,
             Self::Lists => Self::Deletes(order(out)),
             Self::Deletes(mut keys) => match keys.pop() {
                 Some(key) => {
@@ -126,7 +126,7 @@ impl Eraser {
     }
 }
 
-fn bury(out: &mut Outside, found: Option<(Head, String)>) -> Result<Eraser, Violation> {
+fn put_tombstone(out: &mut Outside, found: Option<(Head, String)>) -> Result<Eraser, Violation> {
     let (bytes, condition) = match found {
         Some((head, etag)) => (sweep::tombstone(&head), Condition::Matches(etag)),
         None => (sweep::tombstone_of(&session()), Condition::Absent),

@@ -50,6 +50,8 @@ pub struct KeyRecord {
 /// What a key's holder may do, as far as it says something of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
+    /// The key's name.
+    pub name: String,
     /// The only namespace.
     pub namespace: String,
     /// The only verbs.
@@ -130,7 +132,7 @@ impl Authenticator for Keys {
         let record = found.filter(|record| !is_over(&record.about, self.clock)).ok_or(AuthError::Unauthenticated)?;
         let ApiKey { name, namespace, verbs, label_selector, .. } = record.about.clone();
         let user = format!("dormouse:key:{namespace}:{name}");
-        let grant = Grant { namespace, verbs, selector: label_selector.unwrap_or_default() };
+        let grant = Grant { name, namespace, verbs, selector: label_selector.unwrap_or_default() };
         Ok(Caller { user, grant: Some(grant), ..Caller::default() })
     }
 
@@ -141,6 +143,7 @@ impl Authenticator for Keys {
             (Part::Eval, _) => Some(KeyVerb::Eval),
             (Part::Approvals, _) => Some(KeyVerb::Approve),
             (Part::Broker, _) => Some(KeyVerb::Use),
+            (Part::Jobs, _) => Some(KeyVerb::Run),
             (Part::Session, verb) => verb_of(verb),
         };
         let may = grant.namespace == access.namespace && wanted.is_some_and(|wanted| grant.verbs.contains(&wanted));
@@ -179,6 +182,7 @@ pub fn access_of(verb: KeyVerb, namespace: &str) -> Access {
         KeyVerb::Eval => (Verb::Create, Part::Eval),
         KeyVerb::Approve => (Verb::Update, Part::Approvals),
         KeyVerb::Use => (Verb::Use, Part::Broker),
+        KeyVerb::Run => (Verb::Update, Part::Jobs),
     };
     Access { namespace: namespace.to_owned(), name: None, verb, part }
 }

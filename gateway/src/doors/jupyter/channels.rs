@@ -111,9 +111,11 @@ impl Kernel {
             "history_request" => json!({ "status": "ok", "history": [] }),
             "interrupt_request" => done(self.desk.interrupt(&self.key).await),
             "shutdown_request" => {
-                let mut slept = done(self.desk.hibernate(&self.key).await.map(drop));
-                slept["restart"] = json!(request.flag("restart"));
-                slept
+                let restart = request.flag("restart");
+                let done_with = if restart { self.desk.reset(&self.key).await } else { self.desk.hibernate(&self.key).await };
+                let mut reply = done(done_with.map(drop));
+                reply["restart"] = json!(restart);
+                reply
             }
             other => failed(&ApiError::new(ErrorCode::NotSupported, format!("this kernel does not know `{other}`"))),
         };

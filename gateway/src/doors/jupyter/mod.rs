@@ -145,8 +145,8 @@ pub(crate) async fn interrupt(desk: Desk, Path(id): Path<String>) -> Result<Stat
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `POST /api/kernels/{id}/restart`.
-pub(crate) async fn restart(_caller: Caller) -> Problem {
-    let message = "a session cannot be emptied yet: shut the kernel down and start another one, or restore a checkpoint";
-    Problem(ApiError::new(ErrorCode::NotSupported, message))
+/// `POST /api/kernels/{id}/restart`: empties the session.
+pub(crate) async fn restart(desk: Desk, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let session = desk.reset(&find(&desk, &id)?).await?;
+    Ok(Json(kernel(&desk, &session)))
 }

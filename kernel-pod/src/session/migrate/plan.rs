@@ -27,7 +27,7 @@ pub(super) struct Plan {
 /// The cells that are still part of the session, in order: going back to a checkpoint takes those behind it out.
 pub(super) fn plan(entries: &[JournalEntry]) -> Plan {
     let mut plan = Plan::default();
-    let mut marks: Vec<(&str, usize)> = Vec::new();
+    let mut marks: Vec<(&str, Vec<Recorded>)> = Vec::new();
     if entries.first().is_some_and(|first| first.seq > 1) {
         plan.notes.push("the journal does not go back to the session's beginning: its first cells are not replayed".to_owned());
     }
@@ -46,13 +46,14 @@ pub(super) fn plan(entries: &[JournalEntry]) -> Plan {
                     known.came_to = Some((*ok, digest.clone()));
                 }
             }
-            JournalBody::Checkpoint { id, .. } => marks.push((id, plan.cells.len())),
+            JournalBody::Checkpoint { id, .. } => marks.push((id, plan.cells.clone())),
             JournalBody::Restored { checkpoint } => match marks.iter().rev().find(|(id, _)| id == checkpoint) {
-                Some((_, cells)) => plan.cells.truncate(*cells),
+                Some((_, cells)) => plan.cells.clone_from(cells),
                 None => plan.notes.push(format!(
                     "the session went back to checkpoint {checkpoint}, which the journal does not place: cells that were left behind there are replayed, too"
                 )),
             },
+            JournalBody::Reset { .. } => plan.cells.clear(),
             JournalBody::Forked { parent, .. } => {
                 plan.notes.push(format!("the session began as a fork of {parent}: what was made there is not replayed"));
             }
@@ -93,6 +94,16 @@ mod tests {
         let plan = plan(&entries(vec![cell(1), ended, cell(2), mark, cell(3), back, cell(4)]));
         assert_eq!((cells(&plan), plan.notes.len()), (vec![1, 2, 4], 0));
         assert_eq!(plan.cells[0].came_to, Some((true, "d".to_owned())));
+    }
+
+    #[test]
+    fn what_was_before_a_reset_is_not_replayed_unless_the_session_went_back_to_it() {
+        let mark = |id: &str| JournalBody::Checkpoint { id: id.to_owned(), label: None };
+        let reset = || JournalBody::Reset { before: Some("2".to_owned()) };
+        assert_eq!(cells(&plan(&entries(vec![cell(1), mark("2"), reset(), cell(2)]))), [2]);
+        let back = JournalBody::Restored { checkpoint: "2".to_owned() };
+        let plan = plan(&entries(vec![cell(1), mark("2"), reset(), cell(2), back]));
+        assert_eq!((cells(&plan), plan.notes.len()), (vec![1], 0));
     }
 
     #[test]

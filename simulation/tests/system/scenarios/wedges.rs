@@ -29,7 +29,7 @@ fn calls_that_do_not_fit_a_commit_end_their_cell_and_not_their_session() {
 fn a_bootstrap_that_never_ends_can_be_left() {
     scenario(|world| async move {
         let mut spec = spec();
-        spec.bootstrap = Some(Bootstrap { code: "await sleep(1e12)".to_owned() });
+        spec.bootstrap = Some(Bootstrap { code: "await sleep(1e12)".to_owned(), ..Bootstrap::default() });
         let Stage { world, client, gateway, .. } = stage(world, &spec).await;
         let refused = client.try_eval(&gateway, "s", "k1", "1").await;
         assert!(!refused.is_ok(), "{refused:?}");

@@ -1,1 +1,1 @@
-module.exports = require('node/path');
+module.exports = require('node/path').posix;

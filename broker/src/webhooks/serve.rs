@@ -1,0 +1,37 @@
+//! The routes of messages.
+
+use axum::{Json, Router, extract::State, routing::post};
+use dormouse_protocol::{
+    broker::{DeliveriesCall, Notice, RedeliverCall},
+    webhook::{Delivery, DeliveryList},
+};
+use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
+
+use crate::broker::Served;
+
+/// Of kernel pods.
+pub(crate) fn notices() -> Router<Served> {
+    Router::new().route("/v1/notices", post(notice))
+}
+
+/// Of gateways.
+pub(crate) fn orders() -> Router<Served> {
+    Router::new().route("/v1/deliveries", post(deliveries)).route("/v1/redeliver", post(redeliver))
+}
+
+async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(notice): ApiJson<Notice>) -> ApiResult<Json<()>> {
+    served.admit(&peer)?;
+    served.admit_session(&notice.namespace)?;
+    served.broker.take_notice(notice).await?;
+    Ok(Json(()))
+}
+
+async fn deliveries(State(served): State<Served>, ApiJson(call): ApiJson<DeliveriesCall>) -> ApiResult<Json<DeliveryList>> {
+    served.admit_session(&call.namespace)?;
+    Ok(Json(served.broker.deliveries(&call).await?))
+}
+
+async fn redeliver(State(served): State<Served>, ApiJson(call): ApiJson<RedeliverCall>) -> ApiResult<Json<Delivery>> {
+    served.admit_session(&call.namespace)?;
+    Ok(Json(served.broker.redeliver(&call).await?))
+}

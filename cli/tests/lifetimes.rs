@@ -1,0 +1,118 @@
+//! How sessions begin, end and are counted: the real binary, over the real store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::Dev;
+
+/// How long anything may take on a machine that is busy with everything else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn usage(dev: &Dev) -> Value {
+    let said = dev.command(&["usage", "-o", "json"], "");
+    assert!(said.status.success(), "{}", said.err);
+    serde_json::from_str(&said.out).unwrap()
+}
+
+/// Asks until it is so: each question is a process of its own, which is pause enough.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+    }
+}
+
+#[test]
+fn what_was_used_is_counted_once_over_kills_and_deletions() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let key = dev.command(&["keys", "create", "app"], "");
+    assert!(key.status.success(), "{}", key.err);
+    dev.eval("let n = 1; n");
+    let with_key = dev.command(&["--token", key.out.trim(), "eval", "--session", "s", "n"], "");
+    assert!(with_key.status.success(), "{}", with_key.err);
+    let used = usage(&dev);
+    assert_eq!((&used["total"]["evals"], &used["items"][0]["keys"]["app"]["evals"]), (&2.into(), &1.into()), "{used}");
+    dev.kill();
+
+    let dev = Dev::start(data.path(), &[]);
+    dev.eval("n");
+    until("what the killed process committed is counted", || usage(&dev)["total"]["evals"] == 3);
+    assert!(dev.command(&["sessions", "delete", "s"], "").status.success());
+    until("the session is gone", || !dev.command(&["sessions", "get", "s"], "").status.success());
+    assert_eq!(usage(&dev)["total"]["evals"], 3, "a deleted session has used what it used");
+    assert!(dev.terminate().success());
+
+    let dev = Dev::start(data.path(), &[]);
+    dev.eval("1");
+    let used = usage(&dev);
+    assert_eq!(used["total"]["evals"], 4, "{used}");
+    let by_key = dev.command(&["usage", "--by", "key"], "");
+    assert!(by_key.out.contains("app"), "{}", by_key.out);
+}
+
+const MANIFEST: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: boot}
+data: {main.ts: 'globalThis.greet = (name: string) => `hello ${name}`'}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelSession
+metadata: {name: s}
+spec: {bootstrap: {configMapRef: {name: boot, key: main.ts}}}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelSession
+metadata: {name: lost}
+spec: {bootstrap: {configMapRef: {name: nothing, key: main.ts}}}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelSession
+metadata: {name: mortal}
+spec: {ttl: {activeSeconds: 2, retainedSeconds: 10}}
+---
+apiVersion: dormouse.dev/v1alpha1
+kind: KernelQuota
+metadata: {name: team}
+spec: {sessions: 4, evalsPerSecond: 1000}
+";
+
+#[test]
+fn sessions_begin_with_code_of_a_config_map_expire_and_are_counted_against_a_quota() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("manifest.yaml");
+    std::fs::write(&file, MANIFEST).unwrap();
+    let dev = Dev::start(data.path(), &["--session", file.to_str().unwrap()]);
+    let eval = |session: &str, code: &str| dev.command(&["eval", "--session", session, code], "");
+    assert_eq!(dev.eval("greet('you')"), "'hello you'");
+    assert!(dev.command(&["reset", "s"], "").status.success());
+    assert_eq!(dev.eval("greet('you')"), "'hello you'", "it begins as a new one does");
+    let lost = eval("lost", "1");
+    assert!(!lost.status.success() && lost.err.contains("no ConfigMap `nothing`"), "{}", lost.err);
+
+    assert!(eval("mortal", "let n = 1").status.success());
+    until("it goes to sleep", || {
+        let shown = dev.command(&["sessions", "get", "mortal", "-o", "json"], "");
+        !shown.status.success() || shown.out.contains("\"state\":\"Hibernated\"")
+    });
+    let expired = eval("mortal", "n");
+    assert!(expired.err.contains("SessionExpired") || expired.err.contains("SessionNotFound"), "{}{}", expired.out, expired.err);
+    until("it is deleted", || !dev.command(&["sessions", "get", "mortal"], "").status.success());
+
+    assert!(dev.command(&["sessions", "create", "third"], "").status.success());
+    assert!(dev.command(&["sessions", "create", "fourth"], "").status.success());
+    let fifth = dev.command(&["sessions", "create", "fifth"], "");
+    assert!(!fifth.status.success() && fifth.err.contains("QuotaExceeded"), "{}", fifth.err);
+    assert!(dev.command(&["sessions", "create", "third"], "").status.success(), "one that exists is answered");
+}
+
+#[test]
+fn a_shell_is_told_what_can_be_completed() {
+    let said = std::process::Command::new(env!("CARGO_BIN_EXE_dormouse")).args(["completions", "bash"]).output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(said.status.success() && text.contains("checkpoints") && text.contains("completions"));
+}

@@ -1,0 +1,172 @@
+//! Who is told of runs and approvals: against a real `dormouse dev`, a real receiver, and kills in between.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    routing::post,
+};
+use serde_json::{Value, json};
+use support::Dev;
+
+const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
+const SESSION: &str = "/v1/namespaces/default/sessions/agent";
+
+#[derive(Clone, Default)]
+struct Receiver {
+    got: Arc<Mutex<Vec<(String, Value)>>>,
+    broken: Arc<Mutex<bool>>,
+}
+
+impl Receiver {
+    async fn start(&self, address: SocketAddr) -> SocketAddr {
+        let take = async |State(this): State<Self>, headers: HeaderMap, body: Bytes| {
+            standardwebhooks::Webhook::new(SECRET).unwrap().verify(&body, &headers).unwrap();
+            if *this.broken.lock().unwrap() {
+                return StatusCode::GONE;
+            }
+            let id = headers["webhook-id"].to_str().unwrap().to_owned();
+            this.got.lock().unwrap().push((id, serde_json::from_slice(&body).unwrap()));
+            StatusCode::NO_CONTENT
+        };
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = Router::new().route("/events", post(take)).route("/own", post(take)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        address
+    }
+
+    fn got(&self) -> Vec<(String, Value)> {
+        self.got.lock().unwrap().clone()
+    }
+
+    /// Waits for a message of which this holds.
+    async fn told(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        eventually(what, async || self.got().iter().any(|(_, body)| holds(body))).await;
+        self.got().into_iter().find(|(_, body)| holds(body)).unwrap().1
+    }
+}
+
+fn manifest(folder: &Path, receiver: SocketAddr) -> PathBuf {
+    let path = folder.join("events.yaml");
+    let text = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: events}}\nstringData: {{secret: {SECRET}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: bank}}\nspec:\n  \
+         services: [{{name: bank, baseUrl: 'http://{receiver}', allowedMethods: [POST], direct: {{approval: Always}}}}]\n  \
+         egress: {{allow: [{{host: '127.0.0.1:{port}', methods: [POST], private: true}}]}}\n  webhooks:\n    \
+         - {{url: 'http://{receiver}/events', events: [completed, failed, approval_required], secretRef: {{name: events, key: secret}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: bank}}\n",
+        port = receiver.port()
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn start(data: &Path, manifest: &Path) -> Dev {
+    let manifest = manifest.to_str().unwrap();
+    Dev::start(data, &["--broker", manifest, "--session", manifest])
+}
+
+fn client() -> reqwest::Client {
+    dormouse_service::telemetry::install_tls_provider();
+    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
+}
+
+async fn get(dev: &Dev, path: &str) -> Value {
+    client().get(format!("{}{path}", dev.server)).send().await.unwrap().json().await.unwrap()
+}
+
+async fn begin(dev: &Dev, body: Value) -> Value {
+    let request = client().post(format!("{}{SESSION}/eval", dev.server)).header("prefer", "respond-async");
+    request.json(&body).send().await.unwrap().json().await.unwrap()
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waited = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), waited).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_named_is_told_of_runs_and_of_calls_that_wait() {
+    let data = tempfile::tempdir().unwrap();
+    let receiver = Receiver::default();
+    let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
+    let dev = start(data.path(), &manifest(data.path(), address));
+    let own = json!({ "url": format!("http://{address}/own"), "secretRef": { "name": "events", "key": "secret" } });
+    let run = begin(&dev, json!({ "code": "6 * 7", "idempotencyKey": "good", "webhook": own })).await;
+    let done = receiver.told("the end of the run", |it| it["type"] == "completed" && it["data"]["run"] == run["run"]).await;
+    assert_eq!((&done["data"]["preview"], &done["data"]["session"]), (&json!("42"), &json!("agent")), "{done}");
+    eventually("both are told", async || receiver.got().iter().filter(|(_, body)| body["data"]["run"] == run["run"]).count() == 2).await;
+    begin(&dev, json!({ "code": "throw new RangeError('no')", "idempotencyKey": "bad" })).await;
+    let failed = receiver.told("the failure", |it| it["type"] == "failed").await;
+    assert_eq!(failed["data"]["error"], json!({ "code": "UncaughtException", "name": "RangeError", "message": "no" }));
+    begin(&dev, json!({ "code": "await callService('bank', { method: 'POST', path: '/pay' })", "idempotencyKey": "waits" })).await;
+    let waits = receiver.told("the call that waits", |it| it["type"] == "approval_required").await;
+    assert_eq!(waits["data"]["toolName"], json!("callService"), "{waits}");
+    let id = waits["data"]["approvalId"].as_str().unwrap();
+    let decided = dev.command(&["approvals", "--session", "agent", "deny", id], "");
+    assert!(decided.status.success(), "{}{}", decided.out, decided.err);
+    receiver
+        .told("the denial's end", |it| it["data"]["error"]["name"] == "ApprovalDenied" || it["data"]["error"]["code"] == "ApprovalDenied")
+        .await;
+    // An eval that nobody accepts: no ToolBroker would deliver it.
+    let other =
+        client().post(format!("{}/v1/namespaces/default/sessions", dev.server)).json(&json!({ "name": "alone" })).send().await.unwrap();
+    assert!(other.status().is_success());
+    let refused = client().post(format!("{}/v1/namespaces/default/sessions/alone/eval", dev.server));
+    assert_eq!(refused.json(&json!({ "code": "1", "webhook": own })).send().await.unwrap().status().as_u16(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_delivered_after_a_kill_and_again_on_request() {
+    let data = tempfile::tempdir().unwrap();
+    let receiver = Receiver::default();
+    *receiver.broken.lock().unwrap() = true;
+    let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
+    let manifest = manifest(data.path(), address);
+    let dev = start(data.path(), &manifest);
+    for n in 0..5 {
+        begin(&dev, json!({ "code": format!("{n}"), "idempotencyKey": format!("run-{n}") })).await;
+    }
+    // What was accepted is all that is needed.
+    dev.kill();
+    let dev = start(data.path(), &manifest);
+    let deliveries = "/v1/namespaces/default/webhooks/deliveries";
+    let failed = async || {
+        let list = get(&dev, deliveries).await;
+        let items = list["items"].as_array().unwrap().clone();
+        items.into_iter().filter(|it| it["state"] == "Failed" && it["attempts"][0]["status"] == 410).collect::<Vec<_>>()
+    };
+    eventually("the far side is gone", async || failed().await.len() == 5).await;
+    assert!(receiver.got().is_empty());
+    *receiver.broken.lock().unwrap() = false;
+    for item in failed().await {
+        let id = item["id"].as_str().unwrap();
+        let again = client().post(format!("{}{deliveries}/{id}/redeliver", dev.server)).send().await.unwrap();
+        assert_eq!(again.status().as_u16(), 202);
+        eventually("it is delivered", async || receiver.got().iter().any(|(got, _)| got == id)).await;
+    }
+    let mut previews: Vec<Value> = receiver.got().into_iter().map(|(_, body)| body["data"]["preview"].clone()).collect();
+    previews.sort_by_key(Value::to_string);
+    assert_eq!(previews, ["0", "1", "2", "3", "4"]);
+    eventually("the history says so", async || {
+        let list = get(&dev, &format!("{deliveries}?session=agent&broker=bank")).await;
+        list["items"].as_array().unwrap().iter().all(|it| it["state"] == "Delivered" && it["attempts"].as_array().unwrap().len() == 2)
+    })
+    .await;
+}

@@ -1,0 +1,23 @@
+// Sorting and grouping.
+const show = (name, value) => console.log(name, JSON.stringify(value));
+const people = [{ name: 'Zoë', age: 31 }, { name: 'adam', age: 25 }, { name: 'Ángel', age: 31 }, { name: 'Bob', age: 19 }, { name: 'ädel', age: 40 }];
+show(1, people.map((p) => p.name).sort());
+show(2, people.map((p) => p.name).sort((a, b) => a.localeCompare(b)));
+show(3, people.map((p) => p.name).sort((a, b) => a.localeCompare(b, 'sv')));
+show(4, ['item10', 'item9', 'Item1'].sort(new Intl.Collator('en', { numeric: true }).compare));
+show(5, ['resume', 'résumé', 'Resume', 'Résumé'].sort(new Intl.Collator('en').compare));
+show(6, 'a'.localeCompare('B') + ',' + 'a'.localeCompare('A') + ',' + 'a'.localeCompare('á', 'en', { sensitivity: 'base' }));
+show(7, ['ä', 'a', 'z'].sort(new Intl.Collator('de').compare));
+show(8, ['ä', 'a', 'z'].sort(new Intl.Collator('sv').compare));
+show(9, ['co-op', 'coop', 'CO-OP', 'co op'].sort(new Intl.Collator('en').compare));
+show(10, people.toSorted((a, b) => b.age - a.age || a.name.localeCompare(b.name)).map((p) => p.name));
+show(11, [...people.reduce((groups, p) => groups.set(p.age > 30, [...(groups.get(p.age > 30) ?? []), p.name]), new Map())].map(([k, v]) => [k, v.length]));
+show(12, [10, 9, 1].sort());
+show(13, [3, 1, 2].toSorted((a, b) => a - b));
+show(14, ['b', undefined, 'a'].sort());
+show(15, [...new Set([3, 1, 3, 2])].sort((a, b) => b - a));
+show(16, ['ñ', 'n', 'o'].sort(new Intl.Collator('es').compare));
+show(17, ['ch', 'c', 'd', 'h', 'i'].sort(new Intl.Collator('cs').compare));
+show(18, ['_a', '-a', 'a', '1', '10', '2', ' ', 'A', '!'].sort(new Intl.Collator('en').compare));
+show(19, [true, false, null, 0].sort());
+show(20, Array.from({ length: 5 }, (_, i) => i ** 2).filter((n) => n % 2).reduce((a, b) => a + b, 0));

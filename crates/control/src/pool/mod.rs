@@ -1,0 +1,4 @@
+//! A pool of kernel pods.
+
+pub mod demand;
+pub mod scale;

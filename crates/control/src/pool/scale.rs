@@ -1,0 +1,103 @@
+//! How many pods a pool has: pure.
+
+/// Of a pod's slots, how many are planned to be used, in percent: the rest lets a session wake without waiting for a new pod.
+const FILL_PERCENT: u64 = 80;
+/// A pool shrinks only when its sessions would fill the smaller one to no more than this, so that it does not swing.
+const SHRINK_FILL_PERCENT: u64 = 50;
+
+/// How large a pool is and may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Pods that there are to be now.
+    pub current: u32,
+    /// `spec.warmPods`
+    pub warm: u32,
+    /// `spec.maxPods`
+    pub max: u32,
+    /// `spec.slotsPerPod`
+    pub slots: u32,
+}
+
+/// What the number of pods depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// The pool.
+    pub size: Size,
+    /// Sessions that hold a slot or wait for one.
+    pub live: u32,
+    /// Sessions of the pool, asleep or not: while there is one, a pod must be there to wake it.
+    pub sessions: u32,
+    /// Whether every pod has told of its sessions; else `live` may be too low.
+    pub certain: bool,
+}
+
+/// How many pods there should be.
+#[must_use]
+pub fn replicas(demand: Demand) -> u32 {
+    let Demand { size, live, sessions, certain } = demand;
+    let least = size.warm.max(u32::from(sessions > 0)).min(size.max);
+    let wanted = pods_for(live, size.slots, FILL_PERCENT).clamp(least, size.max);
+    if wanted >= size.current {
+        return wanted;
+    }
+    if !certain {
+        return size.current.min(size.max);
+    }
+    pods_for(live, size.slots, SHRINK_FILL_PERCENT).clamp(wanted, size.current.min(size.max)).max(least)
+}
+
+fn pods_for(live: u32, slots: u32, fill_percent: u64) -> u32 {
+    let usable = (u64::from(slots) * fill_percent / 100).max(1);
+    u32::try_from(u64::from(live).div_ceil(usable)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(current: u32, live: u32) -> Demand {
+        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, sessions: live, certain: true }
+    }
+
+    #[test]
+    fn a_pool_grows_before_it_is_full_and_never_above_its_maximum() {
+        for (live, pods) in [(0, 1), (8, 1), (9, 2), (16, 2), (17, 3), (1000, 4)] {
+            assert_eq!(replicas(demand(1, live)), pods, "{live} live");
+        }
+    }
+
+    #[test]
+    fn a_pool_shrinks_only_when_there_is_room_to_spare() {
+        assert_eq!(replicas(demand(3, 15)), 3, "15 of 20 slots: too full for two");
+        assert_eq!(replicas(demand(3, 10)), 2, "10 of 20 slots");
+        assert_eq!(replicas(demand(3, 0)), 1);
+    }
+
+    #[test]
+    fn a_pool_does_not_shrink_before_every_pod_has_told() {
+        assert_eq!(replicas(Demand { certain: false, ..demand(3, 0) }), 3);
+        assert_eq!(replicas(Demand { certain: false, ..demand(1, 9) }), 2, "but it grows");
+    }
+
+    #[test]
+    fn no_warm_pods_still_means_one_while_there_are_sessions() {
+        let size = Size { current: 0, warm: 0, max: 4, slots: 10 };
+        let cold = Demand { size, live: 0, sessions: 0, certain: true };
+        assert_eq!(replicas(cold), 0);
+        assert_eq!(replicas(Demand { sessions: 1, ..cold }), 1);
+        assert_eq!(replicas(Demand { size: Size { current: 2, ..size }, ..cold }), 0);
+    }
+
+    #[test]
+    fn a_lowered_maximum_counts_at_once() {
+        let (full, empty) = (demand(4, 39), demand(1, 0));
+        assert_eq!(replicas(Demand { size: Size { max: 2, ..full.size }, ..full }), 2);
+        assert_eq!(replicas(Demand { size: Size { warm: 9, ..empty.size }, ..empty }), 4, "warm is bounded by the maximum");
+    }
+
+    #[test]
+    fn one_slot_per_pod_is_the_dedicated_class() {
+        let three = demand(1, 3);
+        assert_eq!(replicas(Demand { size: Size { slots: 1, ..three.size }, ..three }), 3);
+    }
+}

@@ -1,0 +1,29 @@
+//! A report as tests of sessions begin with it.
+
+use dormouse_crds::session::SnapshotStatus;
+use dormouse_protocol::{kernel::SessionReport, session::State};
+
+/// A stored state of this sequence.
+pub(super) fn snapshot(sequence: u64) -> SnapshotStatus {
+    SnapshotStatus { epoch: 1, encrypted: false, sequence, bytes: 10, engine_digest: "e".to_owned(), time: "t".to_owned() }
+}
+
+/// What a pod says of a session that it has.
+pub(super) fn report(state: State) -> SessionReport {
+    SessionReport {
+        namespace: "team".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        epoch: 1,
+        state,
+        failure: None,
+        generation: 4,
+        heap_bytes: 1_500_000,
+        snapshot: Some(snapshot(7)),
+        last_active_time: Some("2026-01-01T00:00:00Z".to_owned()),
+        next_wake_time: None,
+        cells: 3,
+        tool_calls: 1,
+        approvals: 0,
+    }
+}

@@ -1,0 +1,248 @@
+//! A session's status out of what is known, and what it says.
+
+use dormouse_crds::{
+    condition::{HIBERNATED, READY},
+    session::{KernelSessionStatus, SnapshotStatus},
+};
+use dormouse_protocol::{
+    ErrorCode,
+    kernel::{SessionReport, StoredStatus},
+    session::State,
+};
+use jiff::Timestamp;
+
+use crate::{
+    condition::{ConditionUpdate, condition, find, is_true},
+    reason::{HibernatedReason, PoolReason, SessionReason},
+};
+
+/// Reasons that stay when the process is gone: the next one would meet the same.
+const LASTING: [ErrorCode; 2] = [ErrorCode::SnapshotCorrupt, ErrorCode::EngineMismatch];
+
+/// What is known of the process that status names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Process {
+    /// Status names none, or one that is gone for certain.
+    None,
+    /// It lives and has told everything.
+    Alive,
+    /// It may live: nothing can be concluded from silence.
+    Unknown,
+}
+
+/// All that a status depends on.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The object's generation.
+    pub generation: Option<i64>,
+    /// The status that the object has.
+    pub previous: &'a KernelSessionStatus,
+    /// What is known of the process that `previous` names.
+    pub process: Process,
+    /// That process's newest report under the epoch that `previous` names.
+    pub report: Option<&'a SessionReport>,
+    /// What the process has stored, read after its end.
+    pub stored: Option<&'a StoredStatus>,
+    /// Why the pool cannot run the session, if it cannot.
+    pub pool_trouble: Option<(PoolReason, &'a str)>,
+    /// The clock.
+    pub now: Timestamp,
+}
+
+/// What the conditions will say.
+struct Verdict {
+    ready: bool,
+    reason: SessionReason,
+    message: String,
+    hibernated: bool,
+}
+
+/// The status that is written: all but `placement` and `lastEpoch`, which are the gateway's. `None`: nothing new is known.
+#[must_use]
+pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
+    let previous = facts.previous;
+    if facts.process == Process::Unknown && facts.report.is_none() && previous.conditions.len() == 2 {
+        return None;
+    }
+    let stored = facts.stored.filter(|stored| is_news(stored, previous));
+    let told = facts.report.and_then(|report| report.snapshot.as_ref()).or(stored.and_then(|stored| stored.snapshot.as_ref()));
+    let snapshot = newest(told, previous.snapshot.as_ref());
+    let verdict = match facts.report {
+        Some(report) => reported(report),
+        None => unreported(facts, snapshot.is_some()),
+    };
+    let generation = generation(facts, verdict.hibernated);
+    let mut status = KernelSessionStatus {
+        observed_generation: generation,
+        conditions: verdict.updates().map(|update| condition(update, generation, &previous.conditions, facts.now)).into(),
+        snapshot,
+        placement: None,
+        last_epoch: None,
+        ..previous.clone()
+    };
+    if let Some(stored) = stored {
+        status.next_wake_time.clone_from(&stored.next_wake_time);
+        status.last_active_time = stored.last_active_time.clone().or(status.last_active_time);
+    }
+    if let Some(report) = facts.report {
+        status.heap = Some(human(report.heap_bytes));
+        status.last_active_time = report.last_active_time.clone().or(status.last_active_time);
+        status.next_wake_time.clone_from(&report.next_wake_time);
+        status.cells = Some(report.cells);
+        status.tool_calls = Some(report.tool_calls);
+        status.pending_approvals = (report.approvals > 0).then_some(report.approvals);
+    }
+    Some(status)
+}
+
+/// The status of a session that is being deleted and cannot be yet. `None`: it says so already.
+#[must_use]
+pub fn deletion_blocked(
+    previous: &KernelSessionStatus,
+    generation: Option<i64>,
+    reason: SessionReason,
+    message: &str,
+    now: Timestamp,
+) -> Option<KernelSessionStatus> {
+    let hibernated = is_true(&previous.conditions, HIBERNATED);
+    let verdict = Verdict { ready: false, reason, message: message.to_owned(), hibernated };
+    let conditions = verdict.updates().map(|update| condition(update, generation, &previous.conditions, now)).into();
+    let said = find(&previous.conditions, READY).map(|ready| (ready.reason.clone(), ready.message.clone()));
+    let news = said != Some((reason.to_string(), message.to_owned()));
+    news.then(|| KernelSessionStatus { conditions, observed_generation: generation, placement: None, last_epoch: None, ..previous.clone() })
+}
+
+/// The generation that is in force: that of a live session's process, which may be behind; else the object's, since no process has another.
+fn generation(facts: &Facts<'_>, hibernated: bool) -> Option<i64> {
+    match (facts.report, facts.generation) {
+        (Some(report), Some(generation)) if !hibernated => Some(report.generation.min(generation)),
+        (_, generation) => generation,
+    }
+}
+
+impl Verdict {
+    fn updates(&self) -> [ConditionUpdate; 2] {
+        let (reason, message) = if self.hibernated {
+            (HibernatedReason::Hibernated, "The session holds no slot; its last commit is in storage.")
+        } else {
+            (HibernatedReason::Awake, "The session is not asleep.")
+        };
+        [
+            ConditionUpdate { type_: READY, status: self.ready, reason: self.reason.to_string(), message: self.message.clone() },
+            ConditionUpdate { type_: HIBERNATED, status: self.hibernated, reason: reason.to_string(), message: message.to_owned() },
+        ]
+    }
+}
+
+fn reported(report: &SessionReport) -> Verdict {
+    let failure = report.failure.as_ref();
+    match report.state {
+        State::Failed => Verdict {
+            ready: false,
+            reason: SessionReason::Failed(failure.map_or(ErrorCode::Internal, |failure| failure.code)),
+            message: failure.map_or_else(|| "The kernel pod gave no reason; see its log.".to_owned(), |failure| failure.message.clone()),
+            hibernated: false,
+        },
+        state => Verdict {
+            ready: state != State::Waking,
+            reason: SessionReason::State(state),
+            message: sentence(state).to_owned(),
+            hibernated: state == State::Hibernated,
+        },
+    }
+}
+
+fn sentence(state: State) -> &'static str {
+    match state {
+        State::Running => "A cell is running.",
+        State::Idle => "Live; nothing to do.",
+        State::WaitingForTool => "A cell waits for a tool.",
+        State::WaitingForApproval => "A cell waits for a person.",
+        State::Hibernated => "Asleep; a request wakes it.",
+        State::Waking => "The session is on its way back.",
+        State::Failed => "The session cannot run.",
+    }
+}
+
+fn waking(message: &str) -> Verdict {
+    Verdict { ready: false, reason: SessionReason::State(State::Waking), message: message.to_owned(), hibernated: false }
+}
+
+fn asleep() -> Verdict {
+    let state = State::Hibernated;
+    Verdict { ready: true, reason: SessionReason::State(state), message: sentence(state).to_owned(), hibernated: true }
+}
+
+fn unreported(facts: &Facts<'_>, has_snapshot: bool) -> Verdict {
+    let before = find(&facts.previous.conditions, READY);
+    let lasting = before.filter(|ready| ready.status == "False").and_then(|ready| {
+        let code = LASTING.into_iter().find(|code| ready.reason == code.to_string())?;
+        Some(Verdict { ready: false, reason: SessionReason::Failed(code), message: ready.message.clone(), hibernated: false })
+    });
+    if let Some(lasting) = lasting {
+        return lasting;
+    }
+    let slept = is_true(&facts.previous.conditions, HIBERNATED);
+    match (facts.process, has_snapshot, facts.pool_trouble) {
+        (Process::None, true, _) => asleep(),
+        // Placed for a wake, or dropped from the pod's memory: until the pod tells more, it is in storage only.
+        (_, true, _) if slept => asleep(),
+        (_, _, Some((reason, message))) => {
+            Verdict { ready: false, reason: SessionReason::Pool(reason), message: message.to_owned(), hibernated: false }
+        }
+        (Process::None, false, None) => waking("The session has not run yet."),
+        (_, _, None) => waking("The kernel pod has the session but has not told of it yet."),
+    }
+}
+
+/// Whether what is stored is not older than what is known to be.
+fn is_news(stored: &StoredStatus, previous: &KernelSessionStatus) -> bool {
+    let version = |snapshot: &SnapshotStatus| (snapshot.epoch, snapshot.sequence);
+    let Some(snapshot) = &stored.snapshot else { return false };
+    previous.snapshot.as_ref().is_none_or(|known| version(known) <= version(snapshot))
+}
+
+/// Of two snapshots the later one: a report that is under way may be older than what is written.
+fn newest(reported: Option<&SnapshotStatus>, written: Option<&SnapshotStatus>) -> Option<SnapshotStatus> {
+    match (reported, written) {
+        (Some(reported), Some(written)) if (reported.epoch, reported.sequence) < (written.epoch, written.sequence) => Some(written.clone()),
+        (reported, written) => reported.or(written).cloned(),
+    }
+}
+
+/// Bytes as people read them.
+#[must_use]
+pub fn human(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| bytes >= *size) else { return bytes.to_string() };
+    let tenths = bytes.saturating_mul(10) / size;
+    format!("{}.{}{unit}", tenths / 10, tenths % 10)
+}
+
+/// What the session is doing, as far as its status says.
+#[must_use]
+pub fn state_of(status: &KernelSessionStatus) -> State {
+    let Some(ready) = find(&status.conditions, READY) else { return State::Waking };
+    match SessionReason::state(&ready.reason, ready.status == "True") {
+        State::Running | State::Idle | State::WaitingForTool | State::WaitingForApproval if status.placement.is_none() => State::Waking,
+        state => state,
+    }
+}
+
+/// Whether the session was never started: no process was named for it and nothing is stored.
+#[must_use]
+pub fn never_started(status: &KernelSessionStatus) -> bool {
+    status.placement.is_none() && status.snapshot.is_none()
+}
+
+/// Whether a process holds the session's heap in a slot, as far as the status says.
+#[must_use]
+pub fn is_live(status: &KernelSessionStatus) -> bool {
+    status.placement.is_some()
+        && !is_true(&status.conditions, HIBERNATED)
+        && matches!(state_of(status), State::Running | State::Idle | State::WaitingForTool | State::WaitingForApproval)
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! What a session needs although no client asked.
+
+use std::time::Duration;
+
+use dormouse_crds::session::OperatingMode;
+use dormouse_lifecycle::lifetime::Lifetime;
+use dormouse_protocol::session::State;
+use jiff::Timestamp;
+
+use crate::{
+    lifetime::by_status,
+    session::{Record, is_live, state_of},
+};
+
+/// Why a session is woken although no client asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It never ran.
+    FirstStart,
+    /// `spec.operatingMode: Running`.
+    Mode,
+    /// A timer that is due.
+    Timer,
+    /// Its spec changed.
+    Spec,
+}
+
+/// An order for a kernel pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Be live, with the spec as it is now.
+    Wake(Cause),
+    /// Be asleep.
+    Hibernate,
+    /// Be deleted, unless it was used after all.
+    End,
+}
+
+/// What a session needs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing until something changes.
+    Nothing,
+    /// Nothing before this time.
+    At(Timestamp),
+    /// This, now.
+    Now(Order),
+}
+
+/// What `record` needs at `now`. `in_force` is the generation that its pod is known to have been given, if any is known.
+#[must_use]
+pub fn decide(record: &Record, in_force: Option<i64>, now: Timestamp) -> Need {
+    if record.deleting || !record.finalizer {
+        return Need::Nothing;
+    }
+    let at = |until_ms: Option<i64>| until_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    match by_status(record, now) {
+        Lifetime::Active { until_ms } => match (active(record, in_force, now), at(until_ms)) {
+            (Need::Nothing, Some(until)) => Need::At(until),
+            (Need::At(time), Some(until)) => Need::At(time.min(until)),
+            (need, _) => need,
+        },
+        // A live one goes to sleep by itself when it is so.
+        Lifetime::Expired { until_ms } => at(until_ms).map_or(Need::Nothing, Need::At),
+        Lifetime::Over => Need::Now(Order::End),
+    }
+}
+
+/// The same of a session that has not expired.
+fn active(record: &Record, in_force: Option<i64>, now: Timestamp) -> Need {
+    let status = &record.status;
+    let live = is_live(status);
+    if record.spec.operating_mode == OperatingMode::Hibernated {
+        let loading = status.placement.is_some() && state_of(status) == State::Waking && status.snapshot.is_none();
+        return if live || loading { Need::Now(Order::Hibernate) } else { Need::Nothing };
+    }
+    if live {
+        let stale = in_force.is_some_and(|in_force| in_force < record.generation);
+        return if stale { Need::Now(Order::Wake(Cause::Spec)) } else { Need::Nothing };
+    }
+    // Also after a first start that failed, or whose process was lost before it stored anything.
+    if status.snapshot.is_none() {
+        return Need::Now(Order::Wake(Cause::FirstStart));
+    }
+    if record.spec.operating_mode == OperatingMode::Running {
+        return Need::Now(Order::Wake(Cause::Mode));
+    }
+    match status.next_wake_time.as_deref().map(str::parse::<Timestamp>) {
+        Some(Ok(due)) if due <= now => Need::Now(Order::Wake(Cause::Timer)),
+        Some(Ok(due)) => Need::At(due),
+        Some(Err(_)) | None => Need::Nothing,
+    }
+}
+
+/// Least pause after an order, whatever came of it: status follows with a delay.
+pub const PAUSE_MIN: Duration = Duration::from_secs(2);
+/// Longest pause after an order that failed.
+pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// The pause after `failures` orders in a row that failed.
+#[must_use]
+pub fn pause(failures: u32) -> Duration {
+    PAUSE_MIN.saturating_mul(1 << failures.min(8)).min(PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use dormouse_crds::session::{KernelSessionSpec, KernelSessionStatus, Placement, SnapshotStatus, Ttl};
+    use dormouse_protocol::kernel::SessionReport;
+
+    use super::*;
+    use crate::session::Key;
+
+    fn fresh(mode: OperatingMode) -> Record {
+        Record {
+            key: Key::new("default", "a"),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            labels: Default::default(),
+            created_at: String::new(),
+            spec: KernelSessionSpec { operating_mode: mode, ..Default::default() },
+            status: KernelSessionStatus::default(),
+            finalizer: true,
+            deleting: false,
+        }
+    }
+
+    fn ran(mode: OperatingMode, state: State, next_wake_time: Option<&str>) -> Record {
+        let mut record = fresh(mode);
+        record.status.placement = Some(Placement { pod: "p".into(), pod_uid: "pu".into(), boot: "b".into(), epoch: 1 });
+        let report = SessionReport {
+            namespace: "default".into(),
+            name: "a".into(),
+            uid: "u".into(),
+            epoch: 1,
+            state,
+            failure: None,
+            generation: 1,
+            heap_bytes: 1,
+            snapshot: Some(SnapshotStatus {
+                epoch: 1,
+                encrypted: false,
+                sequence: 1,
+                bytes: 1,
+                engine_digest: "e".into(),
+                time: "t".into(),
+            }),
+            last_active_time: None,
+            next_wake_time: next_wake_time.map(str::to_owned),
+            cells: 1,
+            tool_calls: 0,
+            approvals: 0,
+        };
+        record.reported(&report, at(0));
+        record
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_session_starts_once_it_may_be_placed() {
+        let mut record = fresh(OperatingMode::Auto);
+        assert_eq!(decide(&record, None, at(0)), Need::Now(Order::Wake(Cause::FirstStart)));
+        record.finalizer = false;
+        assert_eq!(decide(&record, None, at(0)), Need::Nothing);
+        assert_eq!(decide(&fresh(OperatingMode::Hibernated), None, at(0)), Need::Nothing);
+    }
+
+    #[test]
+    fn the_mode_rules_over_sleep() {
+        assert_eq!(decide(&ran(OperatingMode::Running, State::Hibernated, None), None, at(0)), Need::Now(Order::Wake(Cause::Mode)));
+        assert_eq!(decide(&ran(OperatingMode::Running, State::Idle, None), None, at(0)), Need::Nothing);
+        assert_eq!(decide(&ran(OperatingMode::Hibernated, State::Idle, None), None, at(0)), Need::Now(Order::Hibernate));
+        assert_eq!(decide(&ran(OperatingMode::Hibernated, State::Hibernated, None), None, at(0)), Need::Nothing);
+        assert_eq!(decide(&ran(OperatingMode::Auto, State::Hibernated, None), None, at(0)), Need::Nothing);
+    }
+
+    #[test]
+    fn a_timer_wakes_when_it_is_due_and_not_before() {
+        let record = ran(OperatingMode::Auto, State::Hibernated, Some("1970-01-01T00:00:10Z"));
+        assert_eq!(decide(&record, None, at(9)), Need::At(at(10)));
+        assert_eq!(decide(&record, None, at(10)), Need::Now(Order::Wake(Cause::Timer)));
+        assert_eq!(decide(&ran(OperatingMode::Auto, State::Idle, Some("1970-01-01T00:00:10Z")), None, at(11)), Need::Nothing);
+    }
+
+    #[test]
+    fn an_unused_session_is_not_woken_once_it_has_expired_and_ends_when_it_is_retained_no_longer() {
+        let mut record = ran(OperatingMode::Running, State::Hibernated, Some("1970-01-01T00:00:30Z"));
+        record.created_at = "1970-01-01T00:00:00Z".into();
+        record.spec.ttl = Ttl { active_seconds: 20, retained_seconds: 20 };
+        assert_eq!(decide(&record, None, at(19)), Need::Now(Order::Wake(Cause::Mode)));
+        assert_eq!(decide(&record, None, at(31)), Need::At(at(40)));
+        assert_eq!(decide(&record, None, at(40)), Need::Now(Order::End));
+        record.status.last_active_time = Some("1970-01-01T00:00:10Z".into());
+        assert_eq!(decide(&record, None, at(40)), Need::At(at(50)), "what counts is its last use");
+        record.spec.operating_mode = OperatingMode::Auto;
+        assert_eq!(decide(&record, None, at(10)), Need::At(at(30)), "a timer, or its expiry");
+    }
+
+    #[test]
+    fn a_live_session_gets_its_new_spec_once() {
+        let mut record = ran(OperatingMode::Auto, State::Idle, None);
+        record.generation = 2;
+        assert_eq!(decide(&record, Some(1), at(0)), Need::Now(Order::Wake(Cause::Spec)));
+        assert_eq!(decide(&record, Some(2), at(0)), Need::Nothing);
+        assert_eq!(decide(&record, None, at(0)), Need::Nothing);
+    }
+
+    #[test]
+    fn pauses_after_failures_are_bounded() {
+        assert_eq!(pause(0), PAUSE_MIN);
+        assert_eq!(pause(100), PAUSE_MAX);
+    }
+}

@@ -1,0 +1,1 @@
+module.exports = require('web/http-client').clientOf('https:');

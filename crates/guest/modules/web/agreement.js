@@ -1,0 +1,138 @@
+// Node's older objects of key agreement: ECDH, and Diffie and Hellman over a prime.
+const { Buffer } = require('node/buffer');
+const { codes } = require('web/errors');
+const { validateString } = require('web/validators');
+const { CURVES, plain, rsa, curves, generateEc } = require('web/asymmetric');
+const { bytesOf, curveNamed } = require('web/keys');
+const { entropy } = natives;
+
+const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
+const shown = (bytes, encoding) => (encoding === undefined || encoding === 'buffer' ? Buffer.from(bytes) : Buffer.from(bytes).toString(encoding));
+const pointOf = (curve, point, format = 'uncompressed') => {
+  if (!['compressed', 'uncompressed', 'hybrid'].includes(format)) throw new codes.ERR_CRYPTO_ECDH_INVALID_FORMAT(format);
+  const made = curves.ecPoint(curve, point, format === 'compressed');
+  if (made === undefined || made === null) throw coded(Error, 'ERR_CRYPTO_ECDH_INVALID_PUBLIC_KEY', 'Public key is not valid for specified curve');
+  if (format === 'hybrid') {
+    const bytes = new Uint8Array(made);
+    bytes[0] = 6 + (bytes[bytes.length - 1] & 1);
+  }
+  return made;
+};
+class ECDH {
+  #curve; #secret; #point;
+  constructor(curve) {
+    validateString(curve, 'curve');
+    this.#curve = curveNamed(curve);
+  }
+  static convertKey(key, curve, inputEncoding, outputEncoding, format) {
+    validateString(curve, 'curve');
+    return shown(pointOf(curveNamed(curve), plain(bytesOf(key, inputEncoding)), format), outputEncoding);
+  }
+  generateKeys(encoding, format) {
+    const made = generateEc(this.#curve);
+    [this.#secret, this.#point] = [made.secret, made.point];
+    return this.getPublicKey(encoding, format);
+  }
+  computeSecret(other, inputEncoding, outputEncoding) {
+    const point = pointOf(this.#curve, plain(bytesOf(other, inputEncoding, 'otherPublicKey')));
+    if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_ECDH_INVALID_KEY_PAIR', 'Invalid key pair');
+    return shown(curves.ecAgree(this.#curve, this.#secret, point), outputEncoding);
+  }
+  getPublicKey(encoding, format) {
+    if (this.#point === undefined) throw coded(Error, 'ERR_CRYPTO_ECDH_NO_PUBLIC_KEY', 'Failed to get ECDH public key');
+    return shown(pointOf(this.#curve, this.#point, format), encoding);
+  }
+  getPrivateKey(encoding) {
+    if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_ECDH_NO_PRIVATE_KEY', 'Failed to get ECDH private key');
+    return shown(this.#secret, encoding);
+  }
+  setPrivateKey(key, encoding) {
+    const secret = new Uint8Array(CURVES[this.#curve].bytes);
+    const given = bytesOf(key, encoding);
+    if (given.length <= secret.length) secret.set(given, secret.length - given.length);
+    const point = given.length <= secret.length ? curves.ecPublic(this.#curve, secret.buffer) : undefined;
+    if (point === undefined || point === null) throw coded(Error, 'ERR_CRYPTO_INVALID_KEYTYPE', 'Private key is not valid for specified curve.');
+    [this.#secret, this.#point] = [secret.buffer, point];
+    return this;
+  }
+  setPublicKey(key, encoding) {
+    this.#point = pointOf(this.#curve, plain(bytesOf(key, encoding)));
+    return this;
+  }
+}
+
+// The groups of RFC 2409 and RFC 3526: 2^n - 2^(n-64) - 1 + 2^64 * (floor(2^(n-130) * pi) + c).
+const GROUPS = { modp1: [768, 149686], modp2: [1024, 129093], modp5: [1536, 741804], modp14: [2048, 124476], modp15: [3072, 1690314], modp16: [4096, 240904], modp17: [6144, 929484], modp18: [8192, 4743158] };
+// floor(2^bits * pi), by Machin's formula.
+const scaledPi = (bits) => {
+  const guard = 64n;
+  const one = 1n << (BigInt(bits) + guard);
+  const arctan = (inverse) => {
+    let term = one / inverse;
+    let sum = term;
+    for (let n = 3n, sign = -1n; term > 0n; n += 2n, sign = -sign) {
+      term /= inverse * inverse;
+      sum += sign * (term / n);
+    }
+    return sum;
+  };
+  return (4n * (4n * arctan(5n) - arctan(239n))) >> guard;
+};
+const bytesOfBig = (value) => {
+  const hex = value.toString(16);
+  return Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, 'hex');
+};
+const primeOf = (name) => {
+  const [bits, c] = GROUPS[name];
+  const n = BigInt(bits);
+  return bytesOfBig((1n << n) - (1n << (n - 64n)) - 1n + (1n << 64n) * (scaledPi(bits - 130) + BigInt(c)));
+};
+const EXPONENT_BYTES_MAX = 64;
+class DiffieHellman {
+  #prime; #generator; #secret; #public;
+  constructor(prime, primeEncoding, generator, generatorEncoding) {
+    if (typeof prime === 'number') throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "a session draws no primes of its own: use getDiffieHellman('modp14') or give the prime");
+    if (typeof prime !== 'string' && !ArrayBuffer.isView(prime) && !(prime instanceof ArrayBuffer)) throw new codes.ERR_INVALID_ARG_TYPE('sizeOrKey', ['number', 'string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], prime);
+    if (primeEncoding !== undefined && typeof primeEncoding !== 'string') [generator, primeEncoding] = [primeEncoding, undefined];
+    this.#prime = bytesOf(prime, primeEncoding);
+    this.#generator = generator === undefined ? Buffer.from([2]) : typeof generator === 'number' ? bytesOfBig(BigInt(generator)) : bytesOf(generator, generatorEncoding);
+    this.verifyError = 0;
+  }
+  #power(base, exponent) {
+    const made = rsa.modPow(plain(base), plain(exponent), plain(this.#prime));
+    if (made === undefined || made === null) throw coded(Error, 'ERR_OSSL_DH_BAD_GENERATOR', 'error:02800065:Diffie-Hellman routines::bad generator');
+    return Buffer.from(made);
+  }
+  generateKeys(encoding) {
+    this.#secret ??= Buffer.from(entropy(Math.min(this.#prime.length, EXPONENT_BYTES_MAX)));
+    this.#public = this.#power(this.#generator, this.#secret);
+    return this.getPublicKey(encoding);
+  }
+  computeSecret(other, inputEncoding, outputEncoding) {
+    if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'No private key');
+    const key = bytesOf(other, inputEncoding, 'otherPublicKey');
+    const shared = this.#power(key, this.#secret);
+    return shown(Buffer.concat([Buffer.alloc(this.#prime.length - shared.length), shared]), outputEncoding);
+  }
+  getPrime(encoding) { return shown(this.#prime, encoding); }
+  getGenerator(encoding) { return shown(this.#generator, encoding); }
+  getPublicKey(encoding) {
+    if (this.#public === undefined) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'No public key - did you forget to generate one?');
+    return shown(this.#public, encoding);
+  }
+  getPrivateKey(encoding) {
+    if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'No private key - did you forget to generate one?');
+    return shown(this.#secret, encoding);
+  }
+  setPublicKey(key, encoding) { this.#public = bytesOf(key, encoding); }
+  setPrivateKey(key, encoding) { this.#secret = bytesOf(key, encoding); }
+}
+class DiffieHellmanGroup extends DiffieHellman {
+  constructor(name) {
+    if (!Object.hasOwn(GROUPS, name)) throw coded(Error, 'ERR_CRYPTO_UNKNOWN_DH_GROUP', 'Unknown DH group');
+    super(primeOf(name), undefined, 2);
+  }
+}
+for (const name of ['setPublicKey', 'setPrivateKey']) Object.defineProperty(DiffieHellmanGroup.prototype, name, { value: undefined });
+const called = (Kind) => new Proxy(Kind, { apply: (target, self, args) => new target(...args) });
+module.exports = { ECDH: called(ECDH), DiffieHellman: called(DiffieHellman), DiffieHellmanGroup: called(DiffieHellmanGroup) };

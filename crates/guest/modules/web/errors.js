@@ -1,0 +1,2 @@
+// Node's errors by their codes.
+module.exports = require('lib/internal/errors');

@@ -1,0 +1,2 @@
+// What Node's own files share.
+module.exports = require('lib/internal/util');

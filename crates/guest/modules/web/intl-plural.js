@@ -1,0 +1,6 @@
+import { PluralRules } from '@formatjs/intl-pluralrules';
+import { registerPlurals } from 'web/locale-data';
+
+registerPlurals(PluralRules);
+PluralRules.getDefaultLocale = () => 'en-US';
+export { PluralRules };

@@ -1,0 +1,7 @@
+// What Node's own files ask of an EventTarget.
+const { EventTarget } = require('web/events');
+
+const kEvents = Symbol('kEvents');
+const NONE = new Map();
+Object.defineProperty(EventTarget.prototype, kEvents, { get: () => NONE, configurable: true });
+module.exports = { isEventTarget: (value) => value instanceof EventTarget, kEvents, kResistStopPropagation: Symbol('kResistStopPropagation') };

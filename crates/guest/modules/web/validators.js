@@ -1,0 +1,2 @@
+// How Node checks arguments.
+module.exports = require('lib/internal/validators');

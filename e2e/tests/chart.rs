@@ -1,0 +1,147 @@
+//! The chart, rendered by the real helm, is taken by a real API server that warns of nothing, in a namespace for restricted pods.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use dormouse_testkit::{apiserver::ApiServer, tools};
+
+const SYSTEM: &str = "dormouse-system";
+
+/// Everything that is off by default.
+const ALL: &str = "
+commonLabels: {team: platform}
+commonAnnotations: {owner: platform}
+image: {digests: {gateway: 'sha256:0000000000000000000000000000000000000000000000000000000000000001'}}
+gateway:
+  tls: {names: [dormouse.example]}
+  podAnnotations: {scrape: 'no'}
+  ingress: {enabled: true, className: nginx, hosts: [dormouse.example], tlsSecret: ingress-tls}
+  httpRoute: {enabled: true, parentRefs: [{name: gateway}], hostnames: [dormouse.example]}
+  autoscaling: {enabled: true}
+monitoring:
+  from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
+  labels: {release: prometheus}
+  podMonitors: {enabled: true}
+  alerts: {enabled: true}
+  dashboard: {enabled: true}
+kernel: {resources: {requests: {cpu: 1, memory: 1Gi}}}
+";
+
+/// Kinds of others' CRDs, which a bare API server does not have.
+const FOREIGN: [&str; 3] = ["HTTPRoute", "PodMonitor", "PrometheusRule"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn helm(args: &[&str]) -> String {
+    let output = Command::new(tools::path("helm").unwrap()).current_dir(root()).args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "helm {args:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The documents that the chart renders to with these values.
+fn rendered(values: &str) -> Vec<String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), values).unwrap();
+    let text = helm(&["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM, "--values", file.path().to_str().unwrap()]);
+    text.split("\n---\n").map(str::to_owned).filter(|document| document.lines().any(|line| line.starts_with("kind: "))).collect()
+}
+
+fn kind(document: &str) -> &str {
+    document.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap()
+}
+
+/// The documents of this kind and name.
+fn one<'a>(documents: &'a [String], wanted: &str, name: &str) -> &'a str {
+    let named = |document: &&String| kind(document) == wanted && document.contains(&format!("\n  name: {name}\n"));
+    documents.iter().find(named).unwrap_or_else(|| panic!("no {wanted} {name}"))
+}
+
+/// What the API server says to a dry run; a warning is a failure.
+fn accepts(server: &ApiServer, documents: &[String]) {
+    let own: Vec<&str> = documents.iter().map(String::as_str).filter(|document| !FOREIGN.contains(&kind(document))).collect();
+    let mut kubectl = Command::new(tools::path("kubectl").unwrap())
+        .arg("--kubeconfig")
+        .arg(server.kubeconfig())
+        .args(["apply", "--dry-run=server", "--warnings-as-errors", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut kubectl.stdin.take().unwrap(), own.join("\n---\n").as_bytes()).unwrap();
+    let output = kubectl.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let taken = String::from_utf8_lossy(&output.stdout).lines().count();
+    assert_eq!(taken, own.len(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[tokio::test]
+async fn an_api_server_takes_all_of_it_without_a_warning() {
+    let server = ApiServer::start().await.unwrap();
+    server.kubectl(&["create", "namespace", SYSTEM]).unwrap();
+    for mode in ["enforce", "warn"] {
+        server.kubectl(&["label", "namespace", SYSTEM, &format!("pod-security.kubernetes.io/{mode}=restricted")]).unwrap();
+    }
+    for values in ["{}", ALL, "gateway: {tls: {source: none}}", "gateway: {tls: {source: secret, secret: mine}}"] {
+        accepts(&server, &rendered(values));
+    }
+}
+
+#[test]
+fn the_values_do_what_they_say() {
+    helm(&["lint", "--strict", "charts/dormouse", "--namespace", SYSTEM]);
+    let plain = rendered("{}");
+    let all = rendered(ALL);
+    let kinds: BTreeSet<&str> = all.iter().map(|document| kind(document)).collect();
+    for wanted in ["Ingress", "HTTPRoute", "HorizontalPodAutoscaler", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"] {
+        assert!(kinds.contains(wanted), "no {wanted}");
+    }
+    let gateway = one(&all, "Deployment", "dormouse-gateway");
+    assert!(gateway.contains("dormouse-gateway@sha256:0000"), "a digest counts instead of a tag");
+    assert!(!gateway.contains("\n  replicas:"), "whoever scales says how many");
+    assert!(gateway.contains("scrape: \"no\"") && gateway.contains("owner: platform") && gateway.contains("team: platform"));
+    let operator = one(&all, "Deployment", "dormouse-operator");
+    assert!(operator.contains("dormouse-gateway.dormouse-system.svc") && operator.contains("dormouse.example"), "names of the certificate");
+    let port = |documents: &[String]| one(documents, "Service", "dormouse-gateway").contains("port: 443");
+    assert!(port(&plain) && !port(&rendered("gateway: {tls: {source: none}}")));
+    for crd in plain.iter().filter(|document| kind(document) == "CustomResourceDefinition") {
+        assert!(crd.contains("helm.sh/resource-policy: keep"), "every session would go with it");
+    }
+    assert_eq!(rendered("crds: {install: false}").iter().filter(|document| kind(document) == "CustomResourceDefinition").count(), 0);
+}
+
+#[test]
+fn every_alert_has_a_runbook_and_the_dashboard_is_one() {
+    let alerts = std::fs::read_to_string(root().join("charts/dormouse/files/alerts.yaml")).unwrap();
+    let runbooks = std::fs::read_to_string(root().join("docs/runbooks.md")).unwrap();
+    let names: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        assert!(runbooks.contains(&format!("\n## {name}\n")), "no runbook for {name}");
+        assert!(alerts.contains(&format!("RUNBOOKS#{}", name.to_lowercase())), "{name} does not name its runbook");
+    }
+    let text = std::fs::read_to_string(root().join("charts/dormouse/files/dashboard.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() >= 10);
+    // What is looked at is counted somewhere.
+    let sources = ["operator/src/context.rs", "gateway/src/metrics.rs", "kernel-pod/src/metrics.rs", "broker/src/meters.rs"]
+        .map(|file| std::fs::read_to_string(root().join(file)).unwrap())
+        .concat();
+    let looked_at = format!("{alerts}{text}");
+    let metrics = looked_at.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').filter_map(|word| word.strip_prefix("dormouse_"));
+    for metric in metrics {
+        let name = metric.trim_end_matches("_bucket");
+        assert!(sources.contains(&format!("\"{name}\"")), "nobody counts {name}");
+    }
+}

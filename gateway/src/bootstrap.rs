@@ -1,0 +1,48 @@
+//! Bootstrap code that is in a ConfigMap: read when a session first starts, and handed to its pod with the assignment.
+
+use dormouse_control::session::state_of;
+use dormouse_crds::{KeyRef, session::BOOTSTRAP_BYTES_MAX};
+use dormouse_protocol::{ApiError, ErrorCode, session::State};
+
+use crate::{
+    directory::Record,
+    journey::Journey,
+    problem::of_directory,
+    router::{Route, Router},
+};
+
+/// The ConfigMap with the code of a session that may still have to run it. After its first cell the pod has it, if it is needed at all.
+fn wanted<'a>(record: &'a Record, journey: &Journey) -> Option<&'a KeyRef> {
+    let reference = record.spec.bootstrap.as_ref()?.config_map_ref.as_ref()?;
+    let fresh = record.status.cells.unwrap_or(0) == 0 || state_of(&record.status) == State::Failed;
+    (fresh || journey.anew).then_some(reference)
+}
+
+impl Router {
+    /// Reads the code that a session begins with, if its spec names a ConfigMap.
+    pub(crate) async fn find_bootstrap(&self, route: &mut Route, journey: &Journey) -> Result<(), ApiError> {
+        let Some(reference) = wanted(&route.record, journey) else { return Ok(()) };
+        let (key, namespace) = (reference.key.as_deref().unwrap_or_default(), &route.record.key.namespace);
+        let found = self.directory().config(namespace, &reference.name, key).await;
+        let refuse = |message: String| ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", "spec.bootstrap.configMapRef");
+        match found.map_err(|error| of_directory(error, &route.record.key))? {
+            Some(code) if code.len() > BOOTSTRAP_BYTES_MAX => Err(refuse(format!(
+                "spec.bootstrap.configMapRef: `{key}` of ConfigMap `{}` has {} bytes, and {BOOTSTRAP_BYTES_MAX} are allowed: import what is large",
+                reference.name,
+                code.len()
+            ))),
+            Some(code) if code.trim().is_empty() => Err(refuse(format!(
+                "spec.bootstrap.configMapRef: `{key}` of ConfigMap `{}` is empty: write the code there, or leave bootstrap out",
+                reference.name
+            ))),
+            Some(code) => {
+                route.bootstrap = Some(code);
+                Ok(())
+            }
+            None => Err(refuse(format!(
+                "spec.bootstrap.configMapRef: there is no ConfigMap `{}` with a key `{key}` in namespace `{namespace}`: make it, and the session starts",
+                reference.name
+            ))),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Sessions that nobody has used for as long as their spec says: cells are refused, and in the end they are deleted.
+//!
+//! Status may be behind a session that is used right now, so it only raises the question. The session's process, or the store, answers it.
+
+use dormouse_control::{
+    lifetime::{by_status, judged},
+    session::is_live,
+};
+use dormouse_lifecycle::lifetime::Lifetime;
+use dormouse_protocol::{ApiError, ErrorCode};
+use jiff::Timestamp;
+
+use crate::{
+    directory::{Key, Record},
+    history::ask,
+    kernels::stored,
+    problem::of_directory,
+    router::Router,
+    service::hibernate_once,
+};
+
+/// Refuses to use a session that has expired.
+pub(crate) async fn refuse_expired(router: &Router, key: &Key) -> Result<(), ApiError> {
+    let record = router.find(key).await?;
+    if matches!(by_status(&record, router.clock().now()), Lifetime::Active { .. }) {
+        return Ok(());
+    }
+    // A live one knows best, and refuses by itself.
+    if router.placed(&record, 0).is_some() && is_live(&record.status) {
+        return Ok(());
+    }
+    let until_ms = match as_stored(router, &record).await? {
+        Lifetime::Active { .. } => return Ok(()),
+        Lifetime::Expired { until_ms } => until_ms,
+        Lifetime::Over => None,
+    };
+    let message = format!(
+        "session `{}` was not used for {} s and has expired: it can still be read. Raise spec.ttl.activeSeconds to go on with it",
+        key.name, record.spec.ttl.active_seconds
+    );
+    let error = ApiError::new(ErrorCode::SessionExpired, message);
+    let deleted_at = until_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    Err(match deleted_at {
+        Some(deleted_at) => error.with_detail("deletedAt", deleted_at.to_string()),
+        None => error,
+    })
+}
+
+/// What a session is by what is stored of it.
+async fn as_stored(router: &Router, record: &std::sync::Arc<Record>) -> Result<Lifetime, ApiError> {
+    let now = router.clock().now();
+    if record.status.snapshot.is_none() {
+        return Ok(by_status(record, now));
+    }
+    let call = stored(record);
+    let told = ask(router, record, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_status(&pod, call).await }
+    });
+    let told = told.await?;
+    let last_active = told.last_active_time.or_else(|| record.status.last_active_time.clone());
+    Ok(judged(record, last_active.as_deref(), now))
+}
+
+/// Deletes a session that was not used for so long, unless it was: its process puts it to sleep first, and the store has the last word.
+pub(crate) async fn end(router: &Router, key: &Key) -> Result<(), ApiError> {
+    let record = router.directory().read(key).await.map_err(|error| of_directory(error, key))?;
+    if record.deleting || by_status(&record, router.clock().now()) != Lifetime::Over {
+        return Ok(());
+    }
+    let (record, _) = hibernate_once(router, key).await?;
+    if as_stored(router, &record).await? != Lifetime::Over {
+        return Ok(());
+    }
+    tracing::info!(session = %key, "the session was not used for as long as its ttl says; it is deleted");
+    router.directory().delete(key).await.map_err(|error| of_directory(error, key))
+}

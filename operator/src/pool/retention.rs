@@ -1,0 +1,124 @@
+//! How long a pool stays: as long as sessions are stored where it says. Whoever deletes them has to know where that is, and with which credentials.
+
+use std::{sync::PoisonError, time::Duration};
+
+use dormouse_control::reason::PoolReason;
+use dormouse_crds::{
+    labels::SESSIONS_FINALIZER,
+    pool::{KernelPool, Storage},
+    session::KernelSession,
+};
+use dormouse_erasure::clusters::TenantPrefix;
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams},
+    runtime::controller::Action,
+};
+use serde_json::json;
+
+use super::{Health, write_status};
+use crate::{context::Context, controller::Outcome, error::ReconcileError, storage::StorageError};
+
+/// How soon a pool that is to go is looked at again while sessions are stored there.
+const REMAINING_AGAIN: Duration = Duration::from_secs(5);
+/// Sessions in one answer of the API server.
+const SESSIONS_PAGE: u32 = 500;
+
+pub(super) fn is_held(pool: &KernelPool) -> bool {
+    pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER)
+}
+
+/// Makes sure that a pool with sessions stays until they are gone.
+pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<(), ReconcileError> {
+    if !is_used(pool, context) || is_held(pool) {
+        return Ok(());
+    }
+    let mut finalizers = pool.finalizers().to_vec();
+    finalizers.push(SESSIONS_FINALIZER.to_owned());
+    patch_finalizers(pool, finalizers, context).await
+}
+
+fn is_used(pool: &KernelPool, context: &Context) -> bool {
+    let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
+    index.count(&pool.namespace().unwrap_or_default(), &pool.name_any()) > 0
+}
+
+/// Lets a deleted pool go once nothing is stored where it says.
+pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
+    if !is_held(pool) {
+        // Everything it has is owned by it and goes with it.
+        return Ok(Action::await_change());
+    }
+    let (sessions, others) = remaining(pool, context).await?;
+    if sessions > 0 {
+        let message =
+            format!("It is being deleted, and stays until the {sessions} sessions are gone that are stored where it says: delete them.");
+        let health = Health { ready: false, reason: PoolReason::SessionsRemain, message, pods: 0 };
+        write_status(pool, context, &health).await?;
+        return Ok(Action::requeue(REMAINING_AGAIN));
+    }
+    if others == 0 {
+        leave_store(pool, context).await;
+    }
+    forget_credentials(pool, context).await?;
+    let finalizers = pool.finalizers().iter().filter(|name| *name != SESSIONS_FINALIZER).cloned().collect();
+    patch_finalizers(pool, finalizers, context).await?;
+    Ok(Action::await_change())
+}
+
+/// Sessions that are, or whose calls may be, stored where the pool says; and all others of the namespace. As etcd has them now.
+async fn remaining(pool: &KernelPool, context: &Context) -> Result<(usize, usize), kube::Error> {
+    let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
+    let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
+    let brokers = context.caches.brokers.state();
+    let journals_here = |broker: &str| {
+        let found = brokers.iter().find(|it| it.namespace().as_deref() == Some(&namespace) && it.name_any() == broker);
+        // Of a broker that is gone nobody knows where its journal was.
+        found.is_none_or(|broker| broker.spec.journal.pool == name)
+    };
+    let mut params = ListParams::default().limit(SESSIONS_PAGE);
+    let (mut mine, mut others) = (0, 0);
+    loop {
+        let page = api.list(&params).await?;
+        for session in &page.items {
+            let here = session.spec.pool == name || session.spec.tool_broker_ref.as_ref().is_some_and(|broker| journals_here(&broker.name));
+            if here { mine += 1 } else { others += 1 }
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok((mine, others)),
+        }
+    }
+}
+
+/// Takes the name of this cluster from where nothing of it is stored any more. A store that does not answer keeps a name that nobody misses.
+async fn leave_store(pool: &KernelPool, context: &Context) {
+    let (tenant, own) = (pool.namespace().unwrap_or_default(), &context.config.storage);
+    let Ok(opened) = context.stores.open(&context.client, own, &tenant, pool.spec.storage.as_ref()).await else { return };
+    let place = TenantPrefix { store_prefix: opened.prefix.clone(), tenant };
+    if let Err(error) = place.leave(&*opened.store, own.cluster.as_deref().unwrap_or_default()).await {
+        tracing::warn!(namespace = place.tenant, %error, "the name of this cluster stays in a store");
+    }
+}
+
+/// Forgets the credentials of the pool's store, unless another pool of the namespace has the same.
+async fn forget_credentials(pool: &KernelPool, context: &Context) -> Result<(), StorageError> {
+    let secret = |spec: Option<&Storage>| spec.and_then(|spec| spec.credentials_secret_ref.clone());
+    let Some(name) = secret(pool.spec.storage.as_ref()) else { return Ok(()) };
+    let shares = |other: &KernelPool| {
+        other.namespace() == pool.namespace() && other.uid() != pool.uid() && secret(other.spec.storage.as_ref()).as_ref() == Some(&name)
+    };
+    if context.caches.pools.state().iter().any(|other| shares(other)) {
+        return Ok(());
+    }
+    context.stores.forget(&context.client, &pool.namespace().unwrap_or_default(), &name.name).await
+}
+
+async fn patch_finalizers(pool: &KernelPool, finalizers: Vec<String>, context: &Context) -> Result<(), ReconcileError> {
+    let api: Api<KernelPool> = Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
+    let body = json!({ "metadata": { "uid": pool.uid(), "resourceVersion": pool.resource_version(), "finalizers": finalizers } });
+    match api.patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(&body)).await {
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        other => Ok(other.map(|_| ())?),
+    }
+}

@@ -1,0 +1,337 @@
+//! What all pods have reported. It decides nothing.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use dormouse_crds::session::KernelSession;
+use dormouse_protocol::{
+    ApiError,
+    kernel::{PodInfo, ReportLine, SessionReport},
+    session::State,
+};
+use kube::runtime::reflector::ObjectRef;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes of lines that are kept of one pod. What it says of more sessions is not taken in.
+pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
+/// How long it is believed that a session waits for a slot: it is told again every second.
+pub const WAITING_BELIEVED: Duration = Duration::from_secs(5);
+/// Sessions of a pool that are known to wait. More pods than for so many are not made at once.
+const WAITING_KEPT_MAX: usize = 4_096;
+
+/// What one pod reported.
+#[derive(Debug)]
+pub(super) struct PodView {
+    pub(super) namespace: String,
+    pub(super) pool: String,
+    pub(super) open: bool,
+    /// Whether it has told of all that it has.
+    pub(super) complete: bool,
+    /// While a picture is on its way: what was there before and has not been named yet.
+    unnamed: HashSet<String>,
+    pub(super) info: Option<PodInfo>,
+    pub(super) sessions: HashMap<String, SessionReport>,
+    /// Bytes of those, about.
+    pub(super) bytes: usize,
+    pub(super) stop: CancellationToken,
+}
+
+/// What the pods of a pool come to.
+#[derive(Debug, Default)]
+struct PoolLoad {
+    /// Sessions that hold a slot, by uid: in how many pods.
+    live: HashMap<String, u32>,
+    /// Sessions that cannot run.
+    failed: HashMap<String, u32>,
+    /// Sessions that wait for a slot, and until when that is believed.
+    waiting: HashMap<String, Instant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    pub(super) pods: HashMap<String, PodView>,
+    pools: HashMap<(String, String), PoolLoad>,
+}
+
+/// What all pods reported.
+#[derive(Debug)]
+pub struct Hub {
+    views: Mutex<Views>,
+    pub(super) sessions: mpsc::Sender<ObjectRef<KernelSession>>,
+}
+
+/// A pod as a session's reconciler sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodReport {
+    /// The process that the stream is from.
+    pub boot: String,
+    /// Whether the stream is open; else this is the last that was heard.
+    pub open: bool,
+    /// Whether silence about a session means that the pod does not have it.
+    pub complete: bool,
+    /// The session's newest report.
+    pub report: Option<SessionReport>,
+}
+
+/// What a line changes for the pod's pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    None,
+    /// Who holds or wants a slot.
+    Load,
+    /// The pod has told everything, or is another process.
+    Picture,
+}
+
+impl PodView {
+    pub(super) fn new(namespace: String, pool: String, stop: CancellationToken) -> Self {
+        Self {
+            namespace,
+            pool,
+            open: false,
+            complete: false,
+            unnamed: HashSet::new(),
+            info: None,
+            sessions: HashMap::new(),
+            bytes: 0,
+            stop,
+        }
+    }
+}
+
+impl Views {
+    fn load(&mut self, pod_uid: &str) -> Option<(&mut PodView, &mut PoolLoad)> {
+        let view = self.pods.get_mut(pod_uid)?;
+        let load = self.pools.entry((view.namespace.clone(), view.pool.clone())).or_default();
+        Some((view, load))
+    }
+
+    /// Keeps a session's newest report. The answer is whether its slot's use has changed; `None` when the pod has said so much that this is not taken in.
+    fn take(&mut self, pod_uid: &str, report: SessionReport) -> Option<bool> {
+        let (view, load) = self.load(pod_uid)?;
+        let before = view.sessions.get(&report.uid);
+        let bytes = view.bytes - before.map_or(0, weight) + weight(&report);
+        view.unnamed.remove(&report.uid);
+        if bytes > KEPT_BYTES_MAX {
+            tracing::warn!(namespace = view.namespace, pool = view.pool, "a kernel pod reports more than is kept");
+            return None;
+        }
+        view.bytes = bytes;
+        let held = before.is_some_and(holds_slot);
+        if let Some(before) = before {
+            load.leave(before);
+        }
+        load.enter(&report);
+        let holds = holds_slot(&report);
+        view.sessions.insert(report.uid.clone(), report);
+        Some(held != holds)
+    }
+
+    /// Drops what the pod told of a session. Answers its name.
+    fn drop_session(&mut self, pod_uid: &str, uid: &str, epoch: u64) -> Option<String> {
+        let (view, load) = self.load(pod_uid)?;
+        view.sessions.get(uid).filter(|report| report.epoch <= epoch)?;
+        let report = view.sessions.remove(uid)?;
+        view.bytes = view.bytes.saturating_sub(weight(&report));
+        load.leave(&report);
+        Some(report.name)
+    }
+
+    pub(super) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
+        let (view, load) = self.load(pod_uid)?;
+        view.sessions.values().for_each(|report| load.leave(report));
+        let view = self.pods.remove(pod_uid)?;
+        if !self.pods.values().any(|other| (&other.namespace, &other.pool) == (&view.namespace, &view.pool)) {
+            self.pools.remove(&(view.namespace.clone(), view.pool.clone()));
+        }
+        Some(view)
+    }
+
+    fn opened(&mut self, pod_uid: &str, info: PodInfo) -> bool {
+        let Some((view, load)) = self.load(pod_uid) else { return false };
+        let another = view.info.as_ref().is_none_or(|old| old.boot != info.boot);
+        if another {
+            view.sessions.values().for_each(|report| load.leave(report));
+            view.sessions.clear();
+            view.unnamed.clear();
+            view.bytes = 0;
+        }
+        let news = another || !view.open || view.info.as_ref().is_some_and(|old| old.draining != info.draining);
+        view.open = true;
+        view.info = Some(info);
+        news
+    }
+}
+
+impl PoolLoad {
+    fn enter(&mut self, report: &SessionReport) {
+        if let Some(count) = self.counts(report) {
+            *count.entry(report.uid.clone()).or_default() += 1;
+        }
+        if holds_slot(report) {
+            self.waiting.remove(&report.uid);
+        }
+    }
+
+    fn leave(&mut self, report: &SessionReport) {
+        let Some(counts) = self.counts(report) else { return };
+        if let Some(count) = counts.get_mut(&report.uid) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&report.uid);
+            }
+        }
+    }
+
+    fn counts(&mut self, report: &SessionReport) -> Option<&mut HashMap<String, u32>> {
+        match report.state {
+            State::Failed => Some(&mut self.failed),
+            _ if holds_slot(report) => Some(&mut self.live),
+            _ => None,
+        }
+    }
+}
+
+/// About how many bytes a report holds; the same whenever it is asked.
+fn weight(report: &SessionReport) -> usize {
+    const FIELDS_BYTES: usize = 1_024;
+    let details = |error: &ApiError| error.details.as_ref().map_or(0, |details| details.to_string().len());
+    let failure = report.failure.as_ref().map_or(0, |error| error.message.len() + details(error));
+    let texts = [&report.last_active_time, &report.next_wake_time].into_iter().flatten().map(String::len).sum::<usize>();
+    let snapshot = report.snapshot.as_ref().map_or(0, |snapshot| snapshot.engine_digest.len() + snapshot.time.len());
+    FIELDS_BYTES + report.name.len() + report.uid.len() + failure + texts + snapshot
+}
+
+/// Whether the session takes up one of its pod's slots.
+fn holds_slot(report: &SessionReport) -> bool {
+    !matches!(report.state, State::Hibernated | State::Failed)
+}
+
+impl Hub {
+    /// An empty hub that tells `sessions` of changes.
+    #[must_use]
+    pub fn new(sessions: mpsc::Sender<ObjectRef<KernelSession>>) -> Self {
+        Self { views: Mutex::default(), sessions }
+    }
+
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut Views) -> T) -> T {
+        f(&mut self.views.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the process that the pod of this uid runs, or ran last, told of a session.
+    #[must_use]
+    pub fn report_of(&self, pod_uid: &str, session_uid: &str) -> Option<PodReport> {
+        self.with(|views| {
+            let view = views.pods.get(pod_uid)?;
+            let report = view.sessions.get(session_uid).cloned();
+            Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete: view.open && view.complete, report })
+        })
+    }
+
+    /// Whether a pod has told everything.
+    #[must_use]
+    pub fn is_complete(&self, pod_uid: &str) -> bool {
+        self.with(|views| views.pods.get(pod_uid).is_some_and(|view| view.open && view.complete))
+    }
+
+    /// Live sessions of a pool: those that hold a slot.
+    #[must_use]
+    pub fn live(&self, namespace: &str, pool: &str) -> u32 {
+        let key = (namespace.to_owned(), pool.to_owned());
+        let live = self.with(|views| views.pools.get(&key).map_or(0, |load| load.live.len()));
+        u32::try_from(live).unwrap_or(u32::MAX)
+    }
+
+    /// How many sessions of a pool want a slot and have none: `count` is given those that wait, and whether a process has one or has failed to run it.
+    pub fn waiting(&self, namespace: &str, pool: &str, count: impl FnOnce(Vec<String>, &dyn Fn(&str) -> bool) -> u32) -> u32 {
+        let key = (namespace.to_owned(), pool.to_owned());
+        self.with(|views| match views.pools.get_mut(&key) {
+            None => count(Vec::new(), &|_| false),
+            Some(load) => {
+                let now = Instant::now();
+                load.waiting.retain(|_, until| *until > now);
+                let waiting = load.waiting.keys().cloned().collect();
+                count(waiting, &|uid| load.live.contains_key(uid) || load.failed.contains_key(uid))
+            }
+        })
+    }
+
+    /// Whether anybody is known to wait: then that is to be looked at again soon.
+    #[must_use]
+    pub fn anybody_waits(&self, namespace: &str, pool: &str) -> bool {
+        let key = (namespace.to_owned(), pool.to_owned());
+        self.with(|views| views.pools.get(&key).is_some_and(|load| !load.waiting.is_empty()))
+    }
+
+    pub(super) fn closed(&self, pod_uid: &str) {
+        self.with(|views| {
+            if let Some(view) = views.pods.get_mut(pod_uid) {
+                (view.open, view.complete) = (false, false);
+            }
+        });
+    }
+
+    /// Has a session looked at.
+    pub async fn tell(&self, namespace: &str, name: &str) {
+        let _ = self.sessions.send(ObjectRef::new(name).within(namespace)).await;
+    }
+
+    /// Takes in a line.
+    pub(super) async fn take(&self, pod_uid: &str, namespace: &str, line: ReportLine) -> Effect {
+        match line {
+            ReportLine::Alive | ReportLine::Other => Effect::None,
+            ReportLine::Picture => {
+                self.with(|views| {
+                    let Some(view) = views.pods.get_mut(pod_uid) else { return };
+                    view.complete = false;
+                    view.unnamed = view.sessions.keys().cloned().collect();
+                });
+                Effect::None
+            }
+            ReportLine::Complete => {
+                let gone = self.with(|views| {
+                    let unnamed = views.pods.get_mut(pod_uid).map(|view| {
+                        view.complete = true;
+                        std::mem::take(&mut view.unnamed)
+                    });
+                    unnamed.into_iter().flatten().filter_map(|uid| views.drop_session(pod_uid, &uid, u64::MAX)).collect::<Vec<_>>()
+                });
+                for name in gone {
+                    self.tell(namespace, &name).await;
+                }
+                Effect::Picture
+            }
+            ReportLine::Pod(info) => self.with(|views| if views.opened(pod_uid, info) { Effect::Picture } else { Effect::None }),
+            // A pod reports for its own namespace only: what it says of others is not believed.
+            ReportLine::Session(report) if report.namespace != namespace => Effect::None,
+            ReportLine::Session(report) => {
+                let name = report.name.clone();
+                let Some(changed) = self.with(|views| views.take(pod_uid, *report)) else { return Effect::None };
+                self.tell(namespace, &name).await;
+                if changed { Effect::Load } else { Effect::None }
+            }
+            ReportLine::Forgotten { uid, epoch } => {
+                let Some(name) = self.with(|views| views.drop_session(pod_uid, &uid, epoch)) else { return Effect::None };
+                self.tell(namespace, &name).await;
+                Effect::Load
+            }
+            ReportLine::Waiting { uid } => self.with(|views| {
+                let Some((_, load)) = views.load(pod_uid) else { return Effect::None };
+                if load.waiting.len() >= WAITING_KEPT_MAX && !load.waiting.contains_key(&uid) {
+                    return Effect::None;
+                }
+                let new = load.waiting.insert(uid, Instant::now() + WAITING_BELIEVED).is_none();
+                if new { Effect::Load } else { Effect::None }
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+use super::*;
+
+fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
+    ReportLine::Session(Box::new(SessionReport {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        epoch,
+        state,
+        failure: None,
+        generation: 1,
+        heap_bytes: 0,
+        snapshot: None,
+        last_active_time: None,
+        next_wake_time: None,
+        cells: 0,
+        tool_calls: 0,
+        approvals: 0,
+    }))
+}
+
+fn pod(boot: &str) -> ReportLine {
+    ReportLine::Pod(PodInfo {
+        pod: "p".to_owned(),
+        namespace: "team".to_owned(),
+        boot: boot.to_owned(),
+        slots: 10,
+        used: 0,
+        engine_digest: String::new(),
+        draining: false,
+    })
+}
+
+fn hub() -> (Hub, mpsc::Receiver<ObjectRef<KernelSession>>) {
+    let (tx, rx) = mpsc::channel(16);
+    let hub = Hub::new(tx);
+    let view = PodView::new("team".to_owned(), "default".to_owned(), CancellationToken::new());
+    hub.with(|views| views.pods.insert("pod-uid".to_owned(), view));
+    (hub, rx)
+}
+
+#[tokio::test]
+async fn the_newest_report_counts_while_the_process_lives() {
+    let (hub, mut told) = hub();
+    assert_eq!(hub.report_of("pod-uid", "uid-a"), None, "no stream yet");
+    hub.take("pod-uid", "team", pod("one")).await;
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Idle)).await;
+    hub.take("pod-uid", "team", report("team", "b", 1, State::Hibernated)).await;
+    assert_eq!(told.recv().await.map(|r| r.name), Some("a".to_owned()));
+    let seen = hub.report_of("pod-uid", "uid-a").unwrap();
+    assert_eq!((seen.boot.as_str(), seen.report.unwrap().state), ("one", State::Idle));
+    assert_eq!(hub.live("team", "default"), 1, "a sleeping session holds no slot");
+    assert_eq!(hub.live("other", "default"), 0);
+
+    hub.take("pod-uid", "team", pod("two")).await;
+    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None, "another process knows nothing of it");
+    assert!(hub.report_of("pod-uid", "uid-a").unwrap().open);
+    hub.closed("pod-uid");
+    assert!(!hub.report_of("pod-uid", "uid-a").unwrap().open, "what was heard last is kept, and said to be that");
+}
+
+#[tokio::test]
+async fn a_pool_is_looked_at_when_a_slot_is_taken_or_freed() {
+    let (hub, _told) = hub();
+    hub.take("pod-uid", "team", pod("one")).await;
+    for (state, effect) in
+        [(State::Running, Effect::Load), (State::Idle, Effect::None), (State::Hibernated, Effect::Load), (State::Hibernated, Effect::None)]
+    {
+        assert_eq!(hub.take("pod-uid", "team", report("team", "a", 1, state)).await, effect, "{state}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_is_believed_for_its_own_namespace_only() {
+    let (hub, _told) = hub();
+    hub.take("pod-uid", "team", pod("one")).await;
+    hub.take("pod-uid", "team", report("victim", "a", 1, State::Idle)).await;
+    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None);
+}
+
+#[tokio::test]
+async fn forgetting_an_older_epoch_keeps_the_newer_report() {
+    let (hub, _told) = hub();
+    hub.take("pod-uid", "team", pod("one")).await;
+    hub.take("pod-uid", "team", report("team", "a", 3, State::Idle)).await;
+    hub.take("pod-uid", "team", ReportLine::Forgotten { uid: "uid-a".to_owned(), epoch: 2 }).await;
+    assert!(hub.report_of("pod-uid", "uid-a").unwrap().report.is_some());
+    hub.take("pod-uid", "team", ReportLine::Forgotten { uid: "uid-a".to_owned(), epoch: 3 }).await;
+    assert!(hub.report_of("pod-uid", "uid-a").unwrap().report.is_none());
+}
+
+const LARGE_BYTES: usize = 64 << 10;
+
+#[tokio::test]
+async fn what_is_kept_of_one_pod_is_bounded() {
+    let (tx, mut told) = mpsc::channel(1 << 20);
+    let (mut hub, _none) = hub();
+    hub.sessions = tx;
+    hub.take("pod-uid", "team", pod("one")).await;
+    let large = |name: String| match report("team", &name, 1, State::Failed) {
+        ReportLine::Session(mut report) => {
+            report.failure = Some(ApiError::new(dormouse_protocol::ErrorCode::Internal, "x".repeat(LARGE_BYTES)));
+            ReportLine::Session(report)
+        }
+        other => other,
+    };
+    for number in 0..2_000 {
+        hub.take("pod-uid", "team", large(format!("s{number}"))).await;
+    }
+    let (sessions, bytes) = hub.with(|views| (views.pods["pod-uid"].sessions.len(), views.pods["pod-uid"].bytes));
+    assert!(bytes <= KEPT_BYTES_MAX && sessions > 400 && sessions < 600, "{sessions} sessions, {bytes} bytes");
+    let mut heard = 0;
+    while told.try_recv().is_ok() {
+        heard += 1;
+    }
+    assert_eq!(heard, sessions);
+    for number in 0..2_000 {
+        hub.take("pod-uid", "team", ReportLine::Forgotten { uid: format!("uid-s{number}"), epoch: 1 }).await;
+    }
+    assert_eq!(hub.with(|views| (views.pods["pod-uid"].sessions.len(), views.pods["pod-uid"].bytes)), (0, 0));
+}
+
+#[tokio::test]
+async fn silence_means_something_once_the_picture_is_complete_and_what_it_does_not_name_is_gone() {
+    let (hub, mut told) = hub();
+    hub.take("pod-uid", "team", ReportLine::Picture).await;
+    hub.take("pod-uid", "team", pod("one")).await;
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Idle)).await;
+    hub.take("pod-uid", "team", report("team", "b", 1, State::Idle)).await;
+    assert!(!hub.is_complete("pod-uid"));
+    assert_eq!(hub.take("pod-uid", "team", ReportLine::Complete).await, Effect::Picture);
+    assert!(hub.is_complete("pod-uid"));
+    while told.try_recv().is_ok() {}
+    // The pod's reader fell behind, and begins anew.
+    hub.take("pod-uid", "team", ReportLine::Picture).await;
+    assert!(!hub.is_complete("pod-uid"));
+    hub.take("pod-uid", "team", report("team", "b", 1, State::Idle)).await;
+    hub.take("pod-uid", "team", ReportLine::Complete).await;
+    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None);
+    assert_eq!(hub.live("team", "default"), 1);
+    let heard: Vec<String> = std::iter::from_fn(|| told.try_recv().ok()).map(|session| session.name).collect();
+    assert_eq!(heard, ["b", "a"], "somebody looks at what is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_counted_until_it_has_a_slot_or_is_not_told_of_any_more() {
+    let (hub, _told) = hub();
+    let waiting = || {
+        hub.waiting("team", "default", |mut uids, served| {
+            uids.sort();
+            uids.retain(|uid| !served(uid));
+            u32::try_from(uids.len()).unwrap()
+        })
+    };
+    let wait = |name: &str| ReportLine::Waiting { uid: format!("uid-{name}") };
+    hub.take("pod-uid", "team", pod("one")).await;
+    assert_eq!(hub.take("pod-uid", "team", wait("a")).await, Effect::Load);
+    assert_eq!(hub.take("pod-uid", "team", wait("a")).await, Effect::None);
+    hub.take("pod-uid", "team", wait("b")).await;
+    assert_eq!(waiting(), 2);
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Waking)).await;
+    assert_eq!((waiting(), hub.live("team", "default")), (1, 1));
+    tokio::time::advance(WAITING_BELIEVED).await;
+    assert_eq!((waiting(), hub.anybody_waits("team", "default")), (0, false));
+    hub.with(|views| views.remove("pod-uid"));
+    assert_eq!(hub.live("team", "default"), 0);
+}

@@ -1,0 +1,100 @@
+//! Sessions, pools and their credentials go in any order, with the store up, down or gone: nothing is left behind, and what stays says why.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use bytes::Bytes;
+use dormouse_erasure::clusters::TenantPrefix;
+use dormouse_lifecycle::SessionKey;
+use dormouse_store::{Condition, S3, SnapshotStore as _};
+use serde_json::json;
+use support::{Cluster, SYSTEM, apply};
+
+/// A pool of the namespace `team` with a bucket and credentials of its own.
+fn pool(cluster: &Cluster, name: &str, endpoint: &str) {
+    let credentials = cluster.minio.credentials();
+    let (id, key) = (credentials.access_key_id, credentials.secret_access_key);
+    apply(
+        &cluster.server,
+        &format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: s3-{name}, namespace: team}}\n\
+             stringData: {{accessKeyId: {id}, secretAccessKey: {key}}}\n---\n\
+             apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {{name: {name}, namespace: team}}\n\
+             spec: {{storage: {{bucket: theirs, endpoint: \"{endpoint}\", credentialsSecretRef: {{name: s3-{name}}}}}}}\n"
+        ),
+    );
+}
+
+/// A session that has stored something, as its status says.
+async fn stored(cluster: &Cluster, bucket: Option<&S3>, name: &str, pool: &str) {
+    let uid = cluster.session(name, &format!("pool: {pool}"));
+    let finalizers = || cluster.get(&["kernelsession", name], "{.metadata.finalizers}");
+    cluster.until("the operator knows it", async || finalizers().contains("dormouse.dev/storage")).await;
+    let snapshot = json!({ "epoch": 1, "sequence": 1, "bytes": 1, "engineDigest": "e", "time": "2026-01-01T00:00:00Z" });
+    let patch = json!({ "status": { "snapshot": snapshot } }).to_string();
+    let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
+    cluster.server.kubectl(&args).unwrap();
+    let Some(bucket) = bucket else { return };
+    let key = SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), uid, name: String::new() };
+    for key in [key.head(), key.segment(1, 1, "ab"), key.calls()] {
+        bucket.put(&key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    }
+}
+
+fn delete(cluster: &Cluster, kind: &str, name: &str) {
+    cluster.server.kubectl(&["delete", kind, name, "-n", "team", "--wait=false"]).unwrap();
+}
+
+fn ready(cluster: &Cluster, kind: &str, name: &str) -> String {
+    cluster.get(&[kind, name], "{.status.conditions[?(@.type==\"Ready\")].reason}")
+}
+
+fn kept(cluster: &Cluster) -> usize {
+    let names = cluster.server.kubectl(&["get", "secrets", "-n", SYSTEM, "-o", "jsonpath={.items[*].metadata.name}"]).unwrap();
+    names.split(' ').filter(|name| name.starts_with("dormouse-kept-")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_goes_first_with_its_secret_and_its_store_down_leaves_nothing_in_the_end() {
+    let mut cluster = Cluster::start(&["--orphan-sweep-interval-seconds=0"]).await;
+    let theirs = cluster.minio.create_bucket("theirs").await.unwrap();
+    pool(&cluster, "own", &cluster.minio.endpoint());
+    stored(&cluster, Some(&theirs), "a", "own").await;
+    stored(&cluster, Some(&theirs), "b", "own").await;
+    // What their pods do before they write anything.
+    let name = cluster.server.kubectl(&["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]).unwrap();
+    let place = TenantPrefix { store_prefix: String::new(), tenant: "team".to_owned() };
+    place.join(&theirs, &name).await.unwrap();
+    cluster.until("the credentials are kept", async || kept(&cluster) == 1).await;
+
+    cluster.minio.kill();
+    delete(&cluster, "kernelpool", "own");
+    delete(&cluster, "secret", "s3-own");
+    delete(&cluster, "kernelsession", "a");
+    cluster.until("the session says why it stays", async || ready(&cluster, "kernelsession", "a") == "StorageUnavailable").await;
+    cluster.until("the pool says why it stays", async || ready(&cluster, "kernelpool", "own") == "SessionsRemain").await;
+
+    cluster.minio.restart().await.unwrap();
+    let there = |kind: &str, name: &str| !cluster.get(&[kind, name], "{.metadata.uid}").is_empty();
+    cluster.until("it goes once the store is back", async || !there("kernelsession", "a")).await;
+    assert!(there("kernelpool", "own"), "the other session is stored there");
+    delete(&cluster, "kernelsession", "b");
+    cluster.until("the pool goes with its last session", async || !there("kernelpool", "own")).await;
+    assert_eq!(theirs.list("t/").await.unwrap(), [""; 0], "{}", cluster.operator.output());
+    assert_eq!(kept(&cluster), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_store_is_gone_for_good_goes_when_somebody_says_so() {
+    let cluster = Cluster::start(&["--orphan-sweep-interval-seconds=0"]).await;
+    pool(&cluster, "gone", "http://127.0.0.1:1");
+    stored(&cluster, None, "a", "gone").await;
+    delete(&cluster, "kernelsession", "a");
+    cluster.until("it says why it stays", async || ready(&cluster, "kernelsession", "a") == "StorageUnavailable").await;
+    let message = cluster.get(&["kernelsession", "a"], "{.status.conditions[?(@.type==\"Ready\")].message}");
+    assert!(message.contains("dormouse.dev/abandon-storage=true"), "{message}");
+    cluster.server.kubectl(&["annotate", "kernelsession", "a", "-n", "team", "dormouse.dev/abandon-storage=true"]).unwrap();
+    delete(&cluster, "kernelpool", "gone");
+    let left = || cluster.get(&["kernelsession", "a"], "{.metadata.uid}") + &cluster.get(&["kernelpool", "gone"], "{.metadata.uid}");
+    cluster.until("both go", async || left().is_empty()).await;
+}

@@ -1,0 +1,147 @@
+//! What the operator costs the API server, and how it sizes pools.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use dormouse_protocol::session::State;
+use support::{Cluster, FakePod, apply};
+
+/// No sweep in between.
+const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
+
+/// Makes sessions that sleep on `pod`, and whose status says so.
+async fn asleep(cluster: &Cluster, pod: &FakePod, count: usize) -> Vec<(String, String)> {
+    let names: Vec<String> = (0..count).map(|number| format!("s{number}")).collect();
+    let sessions: Vec<(String, String)> = names.iter().map(|name| (name.clone(), cluster.session(name, ""))).collect();
+    for (name, uid) in &sessions {
+        cluster.place(name, pod, 1);
+        pod.report(name, uid, |report| report.state = State::Hibernated);
+    }
+    for (name, _) in &sessions {
+        cluster.server.kubectl(&["wait", "--for=condition=Hibernated", "kernelsession", name, "-n", "team", "--timeout=120s"]).unwrap();
+    }
+    sessions
+}
+
+/// Until the operator has seen all that `pod` reported before.
+async fn seen(cluster: &Cluster, pod: &FakePod, (name, uid): &(String, String), due: &str) {
+    pod.report(name, uid, |report| report.next_wake_time = Some(due.to_owned()));
+    cluster.until("a timer is in status", async || cluster.get(&["kernelsession", name], "{.status.nextWakeTime}") == due).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_costs_the_operator_no_write_and_an_idle_cluster_nothing_but_leases() {
+    const SLEEPERS: usize = 31;
+    const MOVED: usize = 10;
+    let cluster = Cluster::start(&FLAGS).await;
+    let (one, two) = (cluster.pod(1, 100).await, cluster.pod(2, 100).await);
+    let mut sessions = asleep(&cluster, &one, SLEEPERS).await;
+    let marker = sessions.pop().unwrap();
+    seen(&cluster, &one, &marker, "2030-01-01T00:00:00Z").await;
+    cluster.leases(2).await;
+
+    let before = cluster.writes();
+    for (name, uid) in &sessions {
+        for state in [State::Waking, State::Running, State::Idle, State::Hibernated] {
+            one.report(name, uid, |report| {
+                report.state = state;
+                report.cells += 1;
+                report.snapshot.as_mut().unwrap().sequence += 1;
+            });
+        }
+    }
+    seen(&cluster, &one, &marker, "2030-01-02T00:00:00Z").await;
+    cluster.leases(1).await;
+    let written = cluster.written(before);
+    assert_eq!(written.len(), 1, "the marker's own, and none of {} wakes in place: {written:#?}", sessions.len());
+
+    let before = cluster.writes();
+    for (name, uid) in sessions.iter().take(MOVED) {
+        cluster.place(name, &two, 2);
+        two.report(name, uid, |report| (report.epoch, report.cells) = (2, 5));
+    }
+    seen(&cluster, &one, &marker, "2030-01-03T00:00:00Z").await;
+    cluster.leases(1).await;
+    let written = cluster.written(before);
+    assert_eq!(written.len(), 1, "a move is the gateway's one write: {written:#?}");
+
+    let before = cluster.writes();
+    cluster.leases(4).await;
+    assert_eq!(cluster.written(before), [], "an idle cluster");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_waits_for_is_told_at_once_and_what_is_merely_busy_after_the_interval() {
+    let flags = [FLAGS[0], "--status-interval-ms=3000"];
+    let cluster = Cluster::start(&flags).await;
+    let pod = cluster.pod(1, 10).await;
+    let (name, uid) = asleep(&cluster, &pod, 1).await.pop().unwrap();
+    pod.report(&name, &uid, |report| (report.state, report.cells) = (State::Running, 7));
+    let cells = || cluster.get(&["kernelsession", &name], "{.status.cells} {.status.conditions[?(@.type==\"Ready\")].reason}");
+    cluster.until("status follows a session that stays busy", async || cells() == "7 Running").await;
+    let since = std::time::Instant::now();
+    pod.report(&name, &uid, |report| report.state = State::Hibernated);
+    let waited = ["wait", "--for=condition=Hibernated", "kernelsession", &name, "-n", "team", "--timeout=60s"];
+    cluster.server.kubectl(&waited).unwrap();
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_has_a_pod_for_everybody_who_wants_a_slot() {
+    let cluster = Cluster::start(&FLAGS).await;
+    let pool = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {name: default, namespace: team}";
+    apply(&cluster.server, &format!("{pool}\nspec: {{slotsPerPod: 1, maxPods: 50}}\n"));
+    let pod = cluster.pod(1, 1).await;
+    let replicas = || cluster.get(&["deployment", "dormouse-kernel-default"], "{.spec.replicas}");
+    let sessions: Vec<(String, String)> =
+        (0..12).map(|number| format!("s{number}")).map(|name| (name.clone(), cluster.session(&name, ""))).collect();
+    cluster.until("a pod for each session that has to start", async || replicas() == "12").await;
+    // All are placed on the one pod, which has room for one.
+    for (name, _) in &sessions {
+        cluster.place(name, &pod, 1);
+    }
+    let (name, uid) = &sessions[0];
+    pod.report(name, uid, |_| ());
+    cluster.until("the live one is seen", async || cluster.get(&["kernelsession", name], "{.status.cells}") == "0").await;
+    assert_eq!(replicas(), "12", "those that were refused still wait");
+    for (name, uid) in &sessions[1..] {
+        pod.report(name, uid, |report| report.state = State::Hibernated);
+    }
+    cluster.until("who sleeps needs no pod", async || replicas() == "1").await;
+    let told = async || {
+        sessions[1..4].iter().for_each(|(_, uid)| pod.waits(uid));
+        replicas() == "4"
+    };
+    cluster.until("one more for each that wants to wake and finds no slot", told).await;
+    cluster.until("until nobody tells of them any more", async || replicas() == "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_deletes_or_changes_of_a_pool_is_put_back_at_once() {
+    let cluster = Cluster::start(&FLAGS).await;
+    let name = "dormouse-kernel-default";
+    cluster.session("a", "");
+    cluster.until("the pool is made", async || !cluster.get(&["deployment", name], "{.metadata.uid}").is_empty()).await;
+    // From now on the pool is looked at every minute.
+    let ready = r#"{"status":{"replicas":1,"readyReplicas":1,"availableReplicas":1}}"#;
+    cluster.server.kubectl(&["patch", "deployment", name, "-n", "team", "--subresource=status", "--type=merge", "-p", ready]).unwrap();
+    let is_ready = || cluster.get(&["kernelpool", "default"], "{.status.conditions[0].reason}");
+    cluster.until("the pool is ready", async || is_ready() == "PodsReady").await;
+    let since = std::time::Instant::now();
+    for kind in ["networkpolicy", "poddisruptionbudget"] {
+        let uid = cluster.get(&[kind, name], "{.metadata.uid}");
+        cluster.server.kubectl(&["delete", kind, name, "-n", "team"]).unwrap();
+        let another = async || {
+            let now = cluster.get(&[kind, name], "{.metadata.uid}");
+            !now.is_empty() && now != uid
+        };
+        cluster.until(kind, another).await;
+    }
+    let open = r#"{"spec":{"policyTypes":["Ingress"]}}"#;
+    cluster.server.kubectl(&["patch", "networkpolicy", name, "-n", "team", "--type=merge", "-p", open]).unwrap();
+    let shut = || cluster.get(&["networkpolicy", name], "{.spec.policyTypes}").contains("Egress");
+    cluster.until("the policy is shut again", async || shut()).await;
+    assert!(since.elapsed() < Duration::from_secs(40), "{:?}: by itself it is looked at every minute", since.elapsed());
+}

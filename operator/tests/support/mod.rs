@@ -1,0 +1,297 @@
+//! The real operator, with the rights that its chart gives it, on a real API server and a real MinIO; and kernel pods that report what they are told to.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    http::StatusCode,
+    routing::{get, post},
+};
+use dormouse_crds::session::{Placement, SnapshotStatus};
+use dormouse_protocol::{
+    kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
+    session::State as SessionState,
+};
+use dormouse_service::{
+    ca::{Ca, LEAF_VALIDITY},
+    tls::{Identity, Process as Peer, Server, TlsFiles, require},
+};
+use dormouse_store::S3;
+use dormouse_testkit::{
+    apiserver::{ApiServer, Write},
+    minio::Minio,
+    process::{Process, free_port},
+};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use serde_json::json;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take on a machine that is busy with everything else.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(50);
+/// Kinds of the chart that say what the operator may do.
+const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+/// The operator's own namespace.
+pub const SYSTEM: &str = "dormouse-system";
+/// Who the operator is to the API server.
+pub const OPERATOR: &str = "system:serviceaccount:dormouse-system:dormouse-operator";
+
+pub fn apply(server: &ApiServer, yaml: &str) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), yaml).unwrap();
+    server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
+}
+
+/// The kubeconfig of the operator's ServiceAccount, with what the chart lets it do.
+pub fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    server.kubectl(&["apply", "-f", root.join("crds/yaml").to_str().unwrap()]).unwrap();
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
+    server.kubectl(&["create", "namespace", SYSTEM]).unwrap();
+    let manifest = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
+    let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
+    apply(server, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
+    let token = server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM]).unwrap();
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap().replace(server.admin_token(), token.trim());
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+pub fn start_operator(kubeconfig: &Path, minio: &Minio, folder: &Path, flags: &[&str]) -> (Process, String) {
+    let (credentials, admin) = (minio.credentials(), format!("127.0.0.1:{}", free_port().unwrap()));
+    std::fs::write(folder.join("accessKeyId"), credentials.access_key_id).unwrap();
+    std::fs::write(folder.join("secretAccessKey"), credentials.secret_access_key).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-operator"));
+    command
+        .env("KUBECONFIG", kubeconfig)
+        .args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--s3-bucket=sessions"])
+        .args(flags)
+        .arg(format!("--s3-endpoint={}", minio.endpoint()))
+        .arg(format!("--s3-credentials-dir={}", folder.display()))
+        .arg(format!("--admin-listen={admin}"));
+    (Process::start(command, &folder.join("operator.log")).unwrap(), admin)
+}
+
+static CLUSTERS: AtomicU8 = AtomicU8::new(64);
+
+/// A cluster without nodes.
+pub struct Cluster {
+    pub server: ApiServer,
+    pub client: kube::Client,
+    pub bucket: S3,
+    pub minio: Minio,
+    pub operator: Process,
+    /// Which of this process' clusters it is: its pods have addresses of their own.
+    number: u8,
+    _folder: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// With the namespace `team`.
+    pub async fn start(flags: &[&str]) -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+        let bucket = minio.create_bucket("sessions").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = account(&server, folder.path());
+        server.kubectl(&["create", "namespace", "team"]).unwrap();
+        let (operator, _) = start_operator(&kubeconfig, &minio, folder.path(), flags);
+        let admin = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(admin, &Default::default()).await.unwrap();
+        let client = kube::Client::try_from(config).unwrap();
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        Self { server, client, bucket, minio, operator, number, _folder: folder }
+    }
+
+    pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let wait = async {
+            while !holds().await {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "{what}: never\n{}", self.operator.output());
+    }
+
+    /// What the operator has written since the first `since` writes, leases aside.
+    pub fn written(&self, since: usize) -> Vec<Write> {
+        let all = self.server.writes().unwrap();
+        all.into_iter().skip(since).filter(|write| write.user == OPERATOR && write.resource != "leases").collect()
+    }
+
+    pub fn writes(&self) -> usize {
+        self.server.writes().unwrap().len()
+    }
+
+    /// Until the operator has renewed its lease so many times.
+    pub async fn leases(&self, times: usize) {
+        let from = self.writes();
+        let renewed = async || {
+            let all = self.server.writes().unwrap();
+            all.iter().skip(from).filter(|write| write.user == OPERATOR && write.resource == "leases").count() >= times
+        };
+        self.until("the operator renews its lease", renewed).await;
+    }
+
+    /// Makes a session. Answers its uid.
+    pub fn session(&self, name: &str, spec: &str) -> String {
+        let object = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession";
+        apply(&self.server, &format!("{object}\nmetadata: {{name: {name}, namespace: team}}\nspec: {{{spec}}}\n"));
+        self.get(&["kernelsession", name], "{.metadata.uid}")
+    }
+
+    /// A field of an object of the namespace `team`; empty when there is none.
+    pub fn get(&self, object: &[&str], path: &str) -> String {
+        let path = format!("jsonpath={path}");
+        let args = [&["get"], object, &["-n", "team", "--ignore-not-found", "-o", &path]].concat();
+        self.server.kubectl(&args).unwrap()
+    }
+
+    /// What a gateway does to place a session.
+    pub fn place(&self, name: &str, pod: &FakePod, epoch: u64) {
+        let placement = Placement { pod: pod.name.clone(), pod_uid: pod.uid.clone(), boot: pod.boot.clone(), epoch };
+        let patch = json!({ "status": { "placement": placement, "lastEpoch": epoch } }).to_string();
+        let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
+        self.server.kubectl(&args).unwrap();
+    }
+
+    /// A kernel pod of the pool `default`, which listens on an address of its own.
+    pub async fn pod(&self, number: u8, slots: u32) -> Arc<FakePod> {
+        let name = format!("k{number}");
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), SYSTEM);
+        self.until("the operator has an authority", async || secrets.get_opt("dormouse-ca").await.unwrap().is_some()).await;
+        let secret = secrets.get("dormouse-ca").await.unwrap().data.unwrap();
+        let text = |key: &str| String::from_utf8(secret[key].0.clone()).unwrap();
+        let ca = Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap();
+        let address = IpAddr::V4(Ipv4Addr::new(127, self.number, std::process::id().to_le_bytes()[0], number));
+        let listener = tokio::net::TcpListener::bind((address, KERNEL_PORT)).await.unwrap();
+        apply(
+            &self.server,
+            &format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: team, \
+                 labels: {{dormouse.dev/component: kernel, dormouse.dev/pool: default}}}}\n\
+                 spec: {{containers: [{{name: kernel, image: k}}]}}\n"
+            ),
+        );
+        let uid = self.get(&["pod", &name], "{.metadata.uid}");
+        let pod = Arc::new(FakePod {
+            boot: format!("boot-{name}"),
+            uid,
+            slots,
+            sessions: Mutex::default(),
+            stored: Mutex::default(),
+            lines: broadcast::Sender::new(4_096),
+            name,
+        });
+        let routes = Router::new()
+            .route("/v1/report", get(report))
+            .route("/v1/info", get(info))
+            .route("/v1/forget", post(async || StatusCode::NO_CONTENT))
+            .route("/v1/stored/status", post(stored_status))
+            .with_state(Arc::clone(&pod));
+        let identity = Identity::new(Peer::Kernel, "team", pod.name.clone()).dns_name();
+        let files = TlsFiles::from_pem(&ca.issue(&[identity], LEAF_VALIDITY).unwrap()).unwrap();
+        tokio::spawn(Server::new(files).serve(listener, require(routes, &[Peer::Operator]), CancellationToken::new()));
+        let status = json!({ "status": { "phase": "Running", "podIP": address, "podIPs": [{ "ip": address }],
+            "conditions": [{ "type": "Ready", "status": "True" }] } });
+        let args = ["patch", "pod", &pod.name, "-n", "team", "--subresource=status", "--type=merge", "-p", &status.to_string()];
+        self.server.kubectl(&args).unwrap();
+        pod
+    }
+}
+
+/// A kernel pod that reports what it is told to.
+pub struct FakePod {
+    pub name: String,
+    pub uid: String,
+    pub boot: String,
+    pub slots: u32,
+    sessions: Mutex<BTreeMap<String, SessionReport>>,
+    pub stored: Mutex<Option<StoredStatus>>,
+    lines: broadcast::Sender<ReportLine>,
+}
+
+impl FakePod {
+    /// Reports a session of the namespace `team`.
+    pub fn report(&self, name: &str, uid: &str, change: impl FnOnce(&mut SessionReport)) {
+        let mut sessions = self.sessions.lock().unwrap();
+        let mut report = sessions.get(uid).cloned().unwrap_or_else(|| first_report(name, uid));
+        change(&mut report);
+        sessions.insert(uid.to_owned(), report.clone());
+        let _ = self.lines.send(ReportLine::Session(Box::new(report)));
+    }
+
+    /// Reports that a session waits for a slot.
+    pub fn waits(&self, uid: &str) {
+        let _ = self.lines.send(ReportLine::Waiting { uid: uid.to_owned() });
+    }
+}
+
+fn first_report(name: &str, uid: &str) -> SessionReport {
+    let (engine_digest, time) = ("e".to_owned(), "2026-01-01T00:00:00Z".to_owned());
+    SessionReport {
+        namespace: "team".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        epoch: 1,
+        state: SessionState::Idle,
+        failure: None,
+        generation: 1,
+        heap_bytes: 1 << 20,
+        snapshot: Some(SnapshotStatus { epoch: 1, sequence: 1, bytes: 10, engine_digest, time, encrypted: false }),
+        last_active_time: Some("2026-01-01T00:00:00Z".to_owned()),
+        next_wake_time: None,
+        cells: 0,
+        tool_calls: 0,
+        approvals: 0,
+    }
+}
+
+fn info_of(pod: &FakePod) -> PodInfo {
+    PodInfo {
+        pod: pod.name.clone(),
+        namespace: "team".to_owned(),
+        boot: pod.boot.clone(),
+        slots: pod.slots,
+        used: 0,
+        engine_digest: "e".to_owned(),
+        draining: false,
+    }
+}
+
+async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
+    Json(info_of(&pod))
+}
+
+async fn stored_status(State(pod): State<Arc<FakePod>>) -> Json<StoredStatus> {
+    Json(pod.stored.lock().unwrap().clone().unwrap_or_default())
+}
+
+async fn report(State(pod): State<Arc<FakePod>>) -> Body {
+    let (picture, changes) = {
+        let sessions = pod.sessions.lock().unwrap();
+        let all = sessions.values().cloned().map(|report| ReportLine::Session(Box::new(report)));
+        let picture = [ReportLine::Picture, ReportLine::Pod(info_of(&pod))].into_iter().chain(all).chain([ReportLine::Complete]);
+        (picture.collect::<Vec<_>>(), pod.lines.subscribe())
+    };
+    let changes = tokio_stream::wrappers::BroadcastStream::new(changes).map(|line| line.unwrap());
+    let lines = futures::stream::iter(picture).chain(changes);
+    Body::from_stream(lines.map(|line| Ok::<_, std::convert::Infallible>(serde_json::to_string(&line).unwrap() + "\n")))
+}
