@@ -7,7 +7,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use auth::keys::{KeyStore, Keys};
+use auth::{
+    keys::{KeyStore, Keys},
+    oidc,
+};
 use axum::middleware::from_fn_with_state;
 use dormouse_service::{
     Clock, Ids, Metrics,
@@ -116,6 +119,15 @@ impl Gateway {
         self.authenticator = Arc::new(Keys::new(Arc::clone(&store), directory, self.authenticator));
         self.keys = Some(store);
         self
+    }
+
+    /// Takes tokens of an OpenID Connect issuer, beside the credentials that it takes anyway.
+    ///
+    /// # Errors
+    /// The issuer cannot be asked.
+    pub fn with_oidc(mut self, settings: oidc::Settings) -> Result<Self, oidc::OidcError> {
+        self.authenticator = Arc::new(oidc::Oidc::new(settings, self.authenticator)?);
+        Ok(self)
     }
 
     /// Lets web pages of these origins call.

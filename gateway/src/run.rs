@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Directory, Gateway, Kernels,
-    auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator},
+    auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
     directory::kubernetes::KubernetesDirectory,
     objects::ApprovalObjects,
     origins::Origins,
@@ -49,6 +49,9 @@ pub struct Args {
     /// Origins of web pages that may call, such as https://app.example; several with commas between them. None by default.
     #[arg(long, env = "DORMOUSE_ALLOWED_ORIGINS", value_name = "ORIGINS", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
+    /// Tokens of an OpenID Connect issuer.
+    #[command(flatten)]
+    pub oidc: OidcArgs,
     /// Only ask whether the gateway at this URL answers, and end: 0 if it does.
     #[arg(long, value_name = "URL")]
     pub check: Option<String>,
@@ -61,6 +64,50 @@ pub struct Args {
     /// Certificate towards kernel pods.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// Flags of the OpenID Connect issuer whose tokens are taken.
+#[derive(Debug, Clone, clap::Args)]
+pub struct OidcArgs {
+    /// URL of the issuer, as its tokens' `iss` has it; without it only Kubernetes' tokens and API keys are taken.
+    #[arg(long, env = "DORMOUSE_OIDC_ISSUER", value_name = "URL")]
+    pub oidc_issuer: Option<String>,
+    /// Audiences of which a token's `aud` names one; several with commas between them.
+    #[arg(long, env = "DORMOUSE_OIDC_AUDIENCES", value_name = "AUDIENCES", value_delimiter = ',', default_value = "dormouse")]
+    pub oidc_audiences: Vec<String>,
+    /// The claim that names the user; dots lead into objects.
+    #[arg(long, env = "DORMOUSE_OIDC_USER_CLAIM", value_name = "CLAIM", default_value = "sub")]
+    pub oidc_user_claim: String,
+    /// What stands before the user's name, for Roles and logs.
+    #[arg(long, env = "DORMOUSE_OIDC_USER_PREFIX", value_name = "PREFIX", default_value = "oidc:")]
+    pub oidc_user_prefix: String,
+    /// The claim that names the user's groups; dots lead into objects.
+    #[arg(long, env = "DORMOUSE_OIDC_GROUPS_CLAIM", value_name = "CLAIM", default_value = "groups")]
+    pub oidc_groups_claim: String,
+    /// What stands before each group's name.
+    #[arg(long, env = "DORMOUSE_OIDC_GROUPS_PREFIX", value_name = "PREFIX", default_value = "oidc:")]
+    pub oidc_groups_prefix: String,
+    /// File with the authorities of the issuer's certificate, where they are no public ones.
+    #[arg(long, env = "DORMOUSE_OIDC_CA", value_name = "FILE")]
+    pub oidc_ca: Option<PathBuf>,
+}
+
+impl OidcArgs {
+    /// What the flags say, if they name an issuer.
+    ///
+    /// # Errors
+    /// The file of authorities cannot be read.
+    pub fn settings(&self) -> anyhow::Result<Option<oidc::Settings>> {
+        let Some(issuer) = self.oidc_issuer.clone().filter(|issuer| !issuer.is_empty()) else { return Ok(None) };
+        let authorities = match &self.oidc_ca {
+            Some(file) => Some(std::fs::read(file).with_context(|| format!("--oidc-ca {}", file.display()))?),
+            None => None,
+        };
+        let claim = |name: &String, prefix: &String| oidc::Claim { name: name.clone(), prefix: prefix.clone() };
+        let (user, groups) =
+            (claim(&self.oidc_user_claim, &self.oidc_user_prefix), claim(&self.oidc_groups_claim, &self.oidc_groups_prefix));
+        Ok(Some(oidc::Settings { issuer, audiences: self.oidc_audiences.clone(), user, groups, authorities }))
+    }
 }
 
 /// Runs until `shutdown`.
@@ -84,6 +131,9 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));
+    if let Some(settings) = args.oidc.settings()? {
+        gateway = gateway.with_oidc(settings).context("--oidc-issuer")?;
+    }
     if let Some(namespace) = &args.keys_namespace {
         gateway = gateway.with_keys(Arc::new(KeyObjects::new(client, namespace)));
     }

@@ -9,6 +9,7 @@ pub mod keys;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod loopback;
+pub mod oidc;
 
 /// Longest credential that is looked at, in bytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 16 << 10;
@@ -118,11 +119,14 @@ pub struct Access {
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// No credentials, or bad ones.
-    #[error("no valid credentials: send `Authorization: Bearer <API key, or Kubernetes token for this audience>`")]
+    #[error("no valid credentials: send `Authorization: Bearer <API key, or token for this audience>`")]
     Unauthenticated,
     /// Not the token that a gateway on loopback demands.
     #[error("this gateway demands a token: send `Authorization: Bearer <what is in the file of --token-file>`")]
     WrongToken,
+    /// A token of the OpenID Connect issuer that is not good, and why.
+    #[error("the token is refused: {0}")]
+    Token(&'static str),
     /// More callers than the authority can be asked about at once.
     #[error("too many new tokens are being checked: try again in a moment")]
     Busy,
@@ -146,7 +150,9 @@ pub enum AuthError {
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match &error {
-            AuthError::Unauthenticated | AuthError::WrongToken => ApiError::new(ErrorCode::Unauthenticated, error.to_string()),
+            AuthError::Unauthenticated | AuthError::WrongToken | AuthError::Token(_) => {
+                ApiError::new(ErrorCode::Unauthenticated, error.to_string())
+            }
             AuthError::Busy => ApiError::new(ErrorCode::CapacityExhausted, error.to_string()),
             AuthError::Forbidden { .. } => ApiError::new(ErrorCode::Forbidden, error.to_string()),
             AuthError::Unavailable(cause) => {
