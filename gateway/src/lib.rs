@@ -43,6 +43,7 @@ pub mod origins;
 mod placement;
 mod problem;
 mod quota;
+mod resource;
 pub mod router;
 pub mod routes;
 #[cfg(feature = "kubernetes")]
@@ -76,6 +77,7 @@ pub struct Gateway {
     keys: Option<Arc<dyn KeyStore>>,
     certificate: Option<DoorCertificate>,
     origins: origins::Origins,
+    resource: resource::Resource,
 }
 
 impl Gateway {
@@ -102,6 +104,7 @@ impl Gateway {
             keys: None,
             certificate: None,
             origins: origins::Origins::default(),
+            resource: resource::Resource::default(),
         }
     }
 
@@ -126,8 +129,16 @@ impl Gateway {
     /// # Errors
     /// The issuer cannot be asked.
     pub fn with_oidc(mut self, settings: oidc::Settings) -> Result<Self, oidc::OidcError> {
+        self.resource.issuer = Some(settings.issuer.as_str().into());
         self.authenticator = Arc::new(oidc::Oidc::new(settings, self.authenticator)?);
         Ok(self)
+    }
+
+    /// Calls itself by this URL towards clients; without it by the name that they call it.
+    #[must_use]
+    pub fn with_public_url(mut self, url: &str) -> Self {
+        self.resource.url = Some(url.into());
+        self
     }
 
     /// Lets web pages of these origins call.
@@ -140,6 +151,7 @@ impl Gateway {
     /// Speaks TLS to clients, and nothing else.
     #[must_use]
     pub fn with_certificate(mut self, certificate: DoorCertificate) -> Self {
+        self.resource.is_tls = true;
         self.certificate = Some(certificate);
         self
     }
@@ -186,6 +198,7 @@ impl Gateway {
             is_local: self.is_local,
             keys: self.keys.clone(),
             origins: self.origins.clone(),
+            resource: self.resource.clone(),
             sockets: doors::ws::Sockets::default(),
         };
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))

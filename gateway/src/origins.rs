@@ -20,7 +20,8 @@ const PREFLIGHT_SECONDS: &str = "600";
 const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "authorization, content-type, accept, prefer, if-match, if-none-match, if-range, range, last-event-id, x-request-id, \
     dormouse-namespace, mcp-protocol-version, mcp-method, mcp-name";
-const EXPOSED: &str = "x-request-id, dormouse-woke, idempotency-key, location, etag, retry-after, preference-applied, content-range";
+const EXPOSED: &str =
+    "x-request-id, dormouse-woke, idempotency-key, location, etag, retry-after, preference-applied, content-range, www-authenticate";
 
 /// Origins such as `https://app.example`. Clones share them.
 #[derive(Debug, Clone, Default)]

@@ -49,6 +49,9 @@ pub struct Args {
     /// Origins of web pages that may call, such as https://app.example; several with commas between them. None by default.
     #[arg(long, env = "DORMOUSE_ALLOWED_ORIGINS", value_name = "ORIGINS", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
+    /// URL under which clients reach the API; without it, the name that they call it by.
+    #[arg(long, env = "DORMOUSE_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
     /// Tokens of an OpenID Connect issuer.
     #[command(flatten)]
     pub oidc: OidcArgs,
@@ -131,6 +134,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));
+    if let Some(url) = args.public_url.as_deref().filter(|url| !url.is_empty()) {
+        let read = dormouse_service::url::plain(url);
+        anyhow::ensure!(read.is_some(), "--public-url `{url}` is no URL of http or https without query and fragment");
+        gateway = gateway.with_public_url(url);
+    }
     if let Some(settings) = args.oidc.settings()? {
         gateway = gateway.with_oidc(settings).context("--oidc-issuer")?;
     }

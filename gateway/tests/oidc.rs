@@ -195,3 +195,40 @@ async fn an_issuer_that_is_down_is_missed_after_an_hour() {
     pass(FETCH_INTERVAL_MIN).await;
     assert_eq!(with_token(&client, &token).await.0, 503);
 }
+
+#[tokio::test]
+async fn a_client_that_knows_nobody_finds_the_issuer() {
+    let key = SigningKey::new("one", Algorithm::ES256);
+    let issuer = Issuer::start(&[&key]).await;
+    let (_folder, client) = gateway(&issuer).await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let refused = client.request("POST", "/mcp").json(&ping).send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let challenge = refused.headers()["www-authenticate"].to_str().unwrap();
+    let about = challenge.strip_prefix("Bearer resource_metadata=\"").and_then(|rest| rest.strip_suffix('"')).unwrap();
+    let about: Value = client.http.get(about).send().await.unwrap().json().await.unwrap();
+    assert_eq!((&about["resource"], &about["authorization_servers"]), (&json!(format!("{}/mcp", client.base)), &json!([issuer.url])));
+    let at = format!("{}/.well-known/openid-configuration", about["authorization_servers"][0].as_str().unwrap());
+    let found: Value = client.http.get(at).send().await.unwrap().json().await.unwrap();
+    assert_eq!(found["issuer"], issuer.url, "and there it signs in");
+    let mut claims = issuer.claims("ann");
+    claims["aud"] = json!("https://dormouse.example/mcp");
+    let answer = client.request("POST", "/mcp").bearer_auth(key.sign(&claims)).json(&ping).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let refused = client.request("GET", SESSIONS).bearer_auth("nonsense").send().await.unwrap();
+    let challenge = refused.headers()["www-authenticate"].to_str().unwrap();
+    let root = format!("{}/.well-known/oauth-protected-resource", client.base);
+    assert_eq!(challenge, format!("Bearer error=\"invalid_token\", resource_metadata=\"{root}\""));
+    let about: Value = client.http.get(root).send().await.unwrap().json().await.unwrap();
+    assert_eq!(about["resource"], client.base);
+}
+
+#[tokio::test]
+async fn a_gateway_without_an_issuer_names_none() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let client = serve_routes(Gateway::new(directory, trust.kernels(), Arc::new(Team))).await;
+    let refused = client.request("POST", "/mcp").json(&json!({})).send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers()["www-authenticate"].to_str().unwrap()), (401, "Bearer"));
+    assert_eq!(client.get("/.well-known/oauth-protected-resource/mcp").await.0, 404);
+}

@@ -25,6 +25,7 @@ use crate::{
     metrics::GatewayMetrics,
     origins::{self, Origins},
     problem::{Problem, RequestId, with_request_id},
+    resource::{self, Resource},
     router::Router,
 };
 
@@ -63,6 +64,8 @@ pub(crate) struct App {
     pub(crate) sockets: Sockets,
     /// Web pages that may call.
     pub(crate) origins: Origins,
+    /// What clients are told that have no good token.
+    pub(crate) resource: Resource,
 }
 
 impl App {
@@ -203,11 +206,14 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/api/kernels/{id}/interrupt", post(jupyter::interrupt))
         .route("/api/kernels/{id}/restart", post(jupyter::restart))
         .route("/api/kernels/{id}/channels", get(jupyter::channels::connect))
-        .route("/mcp", post(mcp::serve))
+        .route(resource::MCP, post(mcp::serve))
         .route("/sessions", get(streaming::list).post(streaming::start))
         .route("/sessions/{id}", get(streaming::get).delete(streaming::delete))
         .route("/sessions/{id}/stream", get(streaming::stream))
+        .route(resource::WELL_KNOWN, get(resource::metadata))
+        .route(&format!("{}{}", resource::WELL_KNOWN, resource::MCP), get(resource::metadata))
         .route("/openapi.json", get(openapi::serve));
+    routes = routes.layer(from_fn_with_state(app.resource.clone(), resource::challenged));
     routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
     if app.is_local {
         routes = routes.layer(from_fn(local::only));

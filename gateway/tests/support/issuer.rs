@@ -35,7 +35,7 @@ impl SigningKey {
             Algorithm::ES256 => {
                 EncodingKey::from_ec_der(EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap().as_ref())
             }
-            Algorithm::EdDSA => EncodingKey::from_ed_der(Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref()),
+            Algorithm::EdDSA => EncodingKey::from_ed_der(Ed25519KeyPair::generate_pkcs8v1(&random).unwrap().as_ref()),
             _ => {
                 let pkcs8: aws_lc_rs::encoding::Pkcs8V1Der<'static> = KeyPair::generate(KeySize::Rsa2048).unwrap().as_der().unwrap();
                 EncodingKey::from_rsa_der(&pkcs8.as_ref()[PKCS8_BYTES..])
