@@ -10,7 +10,7 @@ use dormouse_crds::broker::{
 use dormouse_lifecycle::calls::{Decision, Verdict};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{DecideCall, Parked, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
+    broker::{DecideCall, FETCH, Parked, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
 };
 
 use crate::{Broker, Problem, ProblemKind, audit::Line, callee::Callee};
@@ -51,13 +51,18 @@ impl Approval {
     }
 
     /// Whether a call with these arguments waits. What cannot be evaluated does.
-    fn wants(&self, args: &serde_json::Value) -> bool {
+    pub(crate) fn wants(&self, args: &serde_json::Value) -> bool {
         let Some(when) = &self.when else { return true };
         let mut context = Context::default();
         if context.add_variable("args", args.clone()).is_err() {
             return true;
         }
         !matches!(when.execute(&context), Ok(CelValue::Bool(false)))
+    }
+
+    /// Whether whoever agrees may change the arguments.
+    pub(crate) fn is_editable(&self) -> bool {
+        self.editable
     }
 
     fn parked(&self) -> Parked {
@@ -91,6 +96,14 @@ impl Broker {
         // Arguments that do not fit are refused before anybody is asked.
         let fits = callee.filter(|callee| callee.approval().is_some()).zip(args).filter(|(callee, args)| callee.prepare(args).is_ok());
         let wanted = fits.and_then(|(callee, args)| callee.approval().filter(|approval| approval.wants(args)));
+        self.gate_of(wanted, call).await
+    }
+
+    /// The same of a call that waits as `wanted` has it, or needs nobody.
+    ///
+    /// # Errors
+    /// There is no store for decisions, or it cannot be read.
+    pub(crate) async fn gate_of(&self, wanted: Option<&Approval>, call: &ToolCall) -> Result<Gate, ApiError> {
         if wanted.is_none() && call.waits == Waits::No {
             return Ok(Gate::Open);
         }
@@ -131,6 +144,22 @@ impl Broker {
         })
     }
 
+    /// Whether whoever agrees may change a call's arguments to these.
+    fn admit_change(&self, tool: &str, arguments: &serde_json::Value) -> Result<(), ApiError> {
+        let (editable, fits) = match tool {
+            FETCH => self.change_of_fetch(arguments),
+            _ => {
+                let callee = self.callee(tool, arguments);
+                let editable = callee.as_ref().and_then(Callee::approval).is_some_and(Approval::is_editable);
+                (editable, callee.map_or(Ok(()), |callee| callee.prepare(arguments).map(drop)))
+            }
+        };
+        if !editable {
+            return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this tool may not be changed: it is not `editable`"));
+        }
+        fits.map_err(|error| ApiError::new(ErrorCode::ToolArgsInvalid, format!("the changed arguments do not fit the tool: {error}")))
+    }
+
     /// Takes somebody's decision about a call that waits. The same one may come twice.
     ///
     /// # Errors
@@ -146,15 +175,7 @@ impl Broker {
         let line = Line::decision(&call);
         let arguments = call.arguments.filter(|_| call.approve);
         if let Some(arguments) = &arguments {
-            let callee = self.callee(&call.tool, arguments);
-            let editable = callee.as_ref().and_then(Callee::approval).is_some_and(|approval| approval.editable);
-            let Some(callee) = callee.filter(|_| editable) else {
-                return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this tool may not be changed: it is not `editable`"));
-            };
-            if let Err(error) = callee.prepare(arguments) {
-                let message = format!("the changed arguments do not fit the tool: {error}");
-                return Err(ApiError::new(ErrorCode::ToolArgsInvalid, message));
-            }
+            self.admit_change(&call.tool, arguments)?;
         }
         let verdict = match call.approve {
             true => Verdict::Approved { digest: call.digest, arguments },

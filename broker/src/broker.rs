@@ -14,10 +14,13 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use dormouse_crds::broker::ToolBrokerSpec;
+use dormouse_crds::{broker::ToolBrokerSpec, webhooks::EventKind};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{CALL_BYTES_MAX, DecideCall, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, Waits, offload_text},
+    broker::{
+        CALL_BYTES_MAX, DecideCall, EVENTS_HEADER, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, Waits, events_text,
+        offload_text,
+    },
 };
 use dormouse_service::{
     ApiJson, Clock, Ids, Metrics,
@@ -441,9 +444,11 @@ impl Broker {
     pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         let namespace = tls.identity().namespace;
         let delivering = tokio::spawn(self.clone().keep_delivering());
+        let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
         let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit));
         Server::new(tls).serve(listener, routes, shutdown).await;
         delivering.abort();
+        sweeping.abort();
         let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
     }
 }
@@ -474,7 +479,17 @@ impl Served {
         if let Ok(offload) = HeaderValue::try_from(offload_text(self.broker.catalog().offload)) {
             response.headers_mut().insert(OFFLOAD_HEADER, offload);
         }
+        self.tell_events(&mut response);
         response
+    }
+
+    /// Tells of which events anybody is told: a kernel pod need not ask about others.
+    pub(crate) fn tell_events(&self, response: &mut Response) {
+        let hooks = self.broker.hooks();
+        let wanted: Vec<EventKind> = EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect();
+        if let Ok(events) = HeaderValue::try_from(events_text(&wanted)) {
+            response.headers_mut().insert(EVENTS_HEADER, events);
+        }
     }
 
     pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {

@@ -203,3 +203,49 @@ async fn a_cell_that_waits_asleep_can_be_interrupted() {
     assert!(dev.command(&["eval", "--session", "agent", "1 + 1"], "").out.contains('2'), "the session goes on");
     assert!(paid.lock().unwrap().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetch_waits_asleep_and_its_answer_is_read_after_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let web = dormouse_testkit::web::Web::start().await.unwrap();
+    let path = data.path().join("net.yaml");
+    let text = format!(
+        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: net}}\nspec:\n  egress:\n    allow:\n    - {{host: '{address}', private: true}}\n    \
+         - {{host: '{address}', private: true, methods: [POST], approval: {{when: \"args.path == '/echo'\"}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: net}}\n  \
+         egress: {{allow: [{{host: '{address}', methods: [GET, POST]}}]}}\n",
+        address = web.address
+    );
+    std::fs::write(&path, text).unwrap();
+    let dev = start(data.path(), &path);
+    let send = |body: &str| format!("(await (await fetch('{}/echo', {{ method: 'POST', body: '{body}' }})).json()).body", web.url());
+    let run = begin(&dev, &send("hello"), "good").await;
+    eventually("the fetch waits", async || waiting(&dev).await.len() == 1).await;
+    let item = waiting(&dev).await.remove(0);
+    assert_eq!((&item["toolName"], &item["args"]["method"], &item["editable"]), (&json!("fetch"), &json!("POST"), &json!(false)), "{item}");
+    asleep(&dev).await;
+    dev.kill();
+    let dev = start(data.path(), &path);
+    assert!(web.seen().is_empty(), "nothing was sent: {:?}", web.seen());
+    let id = item["id"].as_str().unwrap();
+    let agreed = dev.command(&["approvals", "--session", "agent", "approve", id], "");
+    assert!(agreed.status.success(), "{}{}", agreed.out, agreed.err);
+    let ended = get(&dev, &format!("{run}?waitSeconds=60")).await;
+    assert_eq!((&ended["result"]["value"], web.seen().len()), (&json!("hello"), 1), "{ended}");
+    // A denial is an error that code can catch; an abort takes the question back.
+    let denied = begin(&dev, &send("no"), "no").await;
+    eventually("it waits", async || waiting(&dev).await.len() == 1).await;
+    let id = waiting(&dev).await[0]["id"].as_str().unwrap().to_owned();
+    assert!(dev.command(&["approvals", "--session", "agent", "deny", &id], "").status.success());
+    let ended = get(&dev, &format!("{denied}?waitSeconds=60")).await;
+    assert_eq!(ended["result"]["error"]["name"], json!("ApprovalDenied"), "{ended}");
+    let aborted = begin(
+        &dev,
+        &format!("const c = new AbortController(); globalThis.p = fetch('{}/echo', {{ method: 'POST', signal: c.signal }}).catch(e => e.name); await new Promise(r => setTimeout(r, 100)); c.abort(); await p", web.url()),
+        "abort",
+    )
+    .await;
+    let ended = get(&dev, &format!("{aborted}?waitSeconds=60")).await;
+    assert_eq!(ended["result"]["value"], json!("AbortError"), "{ended}");
+    assert!(waiting(&dev).await.is_empty() && web.seen().len() == 1);
+}

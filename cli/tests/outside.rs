@@ -186,3 +186,95 @@ async fn a_client_makes_calls_of_its_session_and_they_wait_while_it_is_away() {
     let end = ended(&dev, &run).await;
     assert_eq!((&end["state"], &end["result"]["value"]), (&json!("Succeeded"), &json!("ask somebody else")), "{end}");
 }
+
+/// The blocks of a page in this language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    page.split(&format!("```{language}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// What a table shows as the body of a request to `path`.
+fn body(page: &str, path: &str) -> Value {
+    let shown = page.split(path).nth(1).and_then(|rest| rest.split_once('{')).and_then(|(_, rest)| rest.split('`').next()).unwrap();
+    yaml_serde::from_str(&format!("{{{shown}")).unwrap_or_else(|error| panic!("{path}: {shown}: {error}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_docs_work() {
+    const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/outside.md")).unwrap();
+    let got: std::sync::Arc<std::sync::Mutex<Vec<Value>>> = std::sync::Arc::default();
+    let take = |axum::extract::State(got): axum::extract::State<std::sync::Arc<std::sync::Mutex<Vec<Value>>>>,
+                headers: axum::http::HeaderMap,
+                body: axum::body::Bytes| async move {
+        standardwebhooks::Webhook::new(SECRET).unwrap().verify(&body, &headers).unwrap();
+        got.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let receiver = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/events", axum::routing::post(take)).with_state(std::sync::Arc::clone(&got));
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+
+    let mut spec = json!({});
+    for block in blocks(&page, "yaml") {
+        let part: Value = yaml_serde::from_str(&block.replace("https://acme.example", &format!("http://{receiver}"))).unwrap();
+        spec.as_object_mut().unwrap().extend(part["spec"].as_object().unwrap().clone());
+    }
+    let kind = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "dormouse.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "events" }, "stringData": { "secret": SECRET } });
+    let session = json!({ "idleSeconds": 1, "toolBrokerRef": { "name": "lab" } });
+    let documents = [secret, kind("ToolBroker", "lab", spec), kind("KernelSession", "agent", session)];
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("docs.yaml");
+    std::fs::write(&file, documents.map(|document| document.to_string()).join("\n---\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let dev = Dev::start(data.path(), &["--broker", file, "--session", file]);
+
+    // A runner.
+    let run = begin(&dev, SESSION, "await tools.render({ url: 'https://a.example/' })").await;
+    let (status, job) = post(&dev, &format!("{JOBS}/claim"), body(&page, "jobs/claim`")).await;
+    let keys: Vec<&str> = job.as_object().unwrap().keys().map(String::as_str).collect();
+    let said = page.split("A job is `{").nth(1).and_then(|rest| rest.split("}`").next()).unwrap();
+    let mut said: Vec<&str> = said.split(',').map(str::trim).collect();
+    said.sort_unstable();
+    assert_eq!((status, keys), (200, said));
+    let lease = |mut body: Value| {
+        body["lease"] = job["lease"].clone();
+        body
+    };
+    let id = job["id"].as_str().unwrap();
+    let shown = body(&page, "jobs/{id}/heartbeat`");
+    assert_eq!(post(&dev, &format!("{JOBS}/{id}/heartbeat"), lease(shown)).await, (200, json!({ "leaseSeconds": 60 })));
+    let mut shown = body(&page, "jobs/{id}/answer`");
+    shown["value"] = json!(42);
+    assert_eq!(post(&dev, &format!("{JOBS}/{id}/answer"), lease(shown)).await, (200, json!({ "told": true })));
+    assert_eq!(ended(&dev, &run).await["result"]["value"], json!(42));
+
+    // Who is told of it.
+    let shown: Value = serde_json::from_str(blocks(&page, "json")[0]).unwrap();
+    eventually("the receiver is told", async || !got.lock().unwrap().is_empty()).await;
+    let message = got.lock().unwrap()[0].clone();
+    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!((fields(&message), fields(&message["data"])), (fields(&shown), fields(&shown["data"])));
+    assert_eq!((&message["type"], &message["data"]["preview"]), (&shown["type"], &shown["data"]["preview"]));
+    let deliveries = get(&dev, "/v1/namespaces/default/webhooks/deliveries?session=agent&broker=lab").await;
+    let delivery = deliveries["items"][0]["id"].as_str().unwrap().to_owned();
+    let redeliver =
+        async |id: &str| post(&dev, &format!("/v1/namespaces/default/webhooks/deliveries/{id}/redeliver?broker=lab"), json!({})).await;
+    assert_eq!(redeliver(&delivery).await.0, 202);
+    let unknown = redeliver("msg_0").await;
+    assert_eq!((unknown.0, &unknown.1["error"]["code"]), (404, &json!("DeliveryNotFound")), "{}", unknown.1);
+
+    // A client that answers.
+    let frames: Vec<&str> = blocks(&page, "json")[1..].iter().map(|block| block.trim()).collect();
+    let (mut socket, _) = connect_async(format!("{}/ws?id=desk", dev.server.replace("http://", "ws://"))).await.unwrap();
+    socket.send(Message::Text(frames[0].into())).await.unwrap();
+    assert_eq!(next(&mut socket, "create-result").await["ok"], json!(true));
+    let call = page.split("A cell's `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    socket.send(Message::Text(json!({ "t": "eval", "id": 9, "code": call }).to_string().into())).await.unwrap();
+    let (asked, shown) = (next(&mut socket, "hostcall").await, serde_json::from_str::<Value>(frames[1]).unwrap());
+    assert_eq!((&asked["name"], &asked["args"], fields(&asked)), (&shown["name"], &shown["args"], fields(&shown)));
+    let mut said: Value = serde_json::from_str(frames[2]).unwrap();
+    said["callId"] = asked["callId"].clone();
+    socket.send(Message::Text(said.to_string().into())).await.unwrap();
+    assert_eq!(next(&mut socket, "eval-result").await["value"], said["value"]);
+}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::broker::Approval;
 #[cfg(feature = "kubernetes")]
 use crate::rules;
 
@@ -64,6 +65,10 @@ pub struct BrokerEgressRule {
     /// Whether the host may have an address of a private network or of this machine. Every other rule reaches public addresses only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+    /// Whether a person has to agree to a request first: `Never`, `Always`, or `{when?, editable?, expiresSeconds?}`, whose `args` are the request.
+    #[serde(default, skip_serializing_if = "Approval::is_never")]
+    #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]
+    pub approval: Approval,
 }
 
 impl BrokerEgressRule {

@@ -42,3 +42,18 @@ pub enum EventKind {
     /// A call waits for a person.
     ApprovalRequired,
 }
+
+impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Completed, Self::Failed, Self::ApprovalRequired];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::ApprovalRequired => "approval_required",
+        }
+    }
+}

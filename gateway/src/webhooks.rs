@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dormouse_protocol::{
-    ApiError,
+    ApiError, ErrorCode,
     broker::{DeliveriesCall, RedeliverCall},
     webhook::{Delivery, DeliveryList},
 };
@@ -45,10 +45,13 @@ pub async fn redeliver(router: &Router, namespace: &str, brokers: &BTreeSet<Stri
     for broker in brokers {
         match router.kernels().ask_broker::<Delivery>(namespace, broker, "/v1/redeliver", &call).await {
             Ok(delivery) => return Ok(delivery),
-            Err(error) => last = Some(unheard(broker, error)),
+            Err(error) => {
+                let error = unheard(broker, error);
+                // One that does not answer may have it.
+                last = last.filter(|last: &ApiError| last.code != ErrorCode::DeliveryNotFound).or(Some(error));
+            }
         }
     }
-    Err(last.unwrap_or_else(|| {
-        ApiError::new(dormouse_protocol::ErrorCode::ToolNotFound, "no session of this namespace names a ToolBroker: name one in `broker`")
-    }))
+    Err(last
+        .unwrap_or_else(|| ApiError::new(ErrorCode::ToolNotFound, "no session of this namespace names a ToolBroker: name one in `broker`")))
 }

@@ -7,14 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dormouse_crds::broker::Offload;
 use dormouse_crds::egress::EgressRule;
+use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::broker::{
-    BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, Notice, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall,
-    offload_of,
+    BodyAnswer, BodyCall, CloseCall, EVENTS_HEADER, FetchCall, ModulesAnswer, ModulesCall, Notice, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer,
+    ToolCall, events_of, offload_of,
 };
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use dormouse_service::wire::SendError;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
 
 /// Wait before the first repetition of a call that met no broker.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -27,6 +29,9 @@ const RETRIES_MAX: u32 = 120;
 
 /// How long one attempt may take; a tool's own timeout is the broker's matter and is shorter.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long it is believed of which events a ToolBroker tells nobody: it may name somebody at any time.
+const EVENTS_BELIEVED: Duration = Duration::from_secs(60);
 
 /// Sessions whose page of calls is remembered.
 const PAGES_MAX: usize = 10_000;
@@ -81,6 +86,11 @@ pub trait Tools: Send + Sync {
         Offload::default()
     }
 
+    /// Whether this ToolBroker may tell somebody of this event, as far as it has said within a minute.
+    fn wants(&self, _namespace: &str, _broker: &str, _event: EventKind) -> bool {
+        true
+    }
+
     /// Gives a fetch up, or closes its body. A broker that does not hear of it finds out by itself.
     async fn close(&self, _broker: &str, _call: CloseCall) {}
 
@@ -117,6 +127,11 @@ impl Caller {
     pub(crate) fn offload(&self) -> Offload {
         self.tools.offload(&self.namespace, &self.broker)
     }
+
+    /// Whether somebody may be told of this event.
+    pub(crate) fn wants(&self, event: EventKind) -> bool {
+        self.tools.wants(&self.namespace, &self.broker, event)
+    }
 }
 
 /// Brokers behind mTLS.
@@ -127,6 +142,8 @@ pub struct BrokerTools {
     pages: Arc<Mutex<HashMap<String, String>>>,
     /// By namespace and name.
     offloads: Arc<Mutex<HashMap<(String, String), Offload>>>,
+    /// The same: of which events somebody is told, and when that was said.
+    events: Arc<Mutex<HashMap<(String, String), Told>>>,
     /// See [`RETRIES_MAX`].
     retries_max: u32,
 }
@@ -135,7 +152,14 @@ impl BrokerTools {
     /// Brokers at `address`, in which `{name}` and `{namespace}` are replaced.
     #[must_use]
     pub fn new(client: PeerClient, address: impl Into<String>) -> Self {
-        Self { client, address: address.into(), pages: Arc::default(), offloads: Arc::default(), retries_max: RETRIES_MAX }
+        Self {
+            client,
+            address: address.into(),
+            pages: Arc::default(),
+            offloads: Arc::default(),
+            events: Arc::default(),
+            retries_max: RETRIES_MAX,
+        }
     }
 
     /// What was told of more sessions than that is in their records, or is told again.
@@ -164,6 +188,10 @@ impl BrokerTools {
         if let Some(offload) = told_offload(&response) {
             let name = (namespace.to_owned(), broker.to_owned());
             self.offloads.lock().unwrap_or_else(PoisonError::into_inner).insert(name, offload);
+        }
+        if let Some(events) = told_events(&response) {
+            let name = (namespace.to_owned(), broker.to_owned());
+            self.events.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (events, Instant::now()));
         }
         let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;
         if status.is_success() {
@@ -213,6 +241,13 @@ impl BrokerTools {
 fn told_page(response: &reqwest::Response) -> Option<String> {
     let page = response.headers().get(PAGE_HEADER)?.to_str().ok()?;
     (page.len() <= PAGE_BYTES_MAX).then(|| page.to_owned())
+}
+
+/// Of which events a ToolBroker tells somebody, and when it said so.
+type Told = (Vec<EventKind>, Instant);
+
+fn told_events(response: &reqwest::Response) -> Option<Vec<EventKind>> {
+    Some(events_of(response.headers().get(EVENTS_HEADER)?.to_str().ok()?))
 }
 
 fn told_offload(response: &reqwest::Response) -> Option<Offload> {
@@ -280,6 +315,12 @@ impl Tools for BrokerTools {
         offloads.get(&(namespace.to_owned(), broker.to_owned())).copied().unwrap_or_default()
     }
 
+    fn wants(&self, namespace: &str, broker: &str, event: EventKind) -> bool {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = events.get(&(namespace.to_owned(), broker.to_owned())).filter(|(_, at)| at.elapsed() < EVENTS_BELIEVED);
+        told.is_none_or(|(events, _)| events.contains(&event))
+    }
+
     fn forget_page(&self, session_uid: &str) {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).remove(session_uid);
     }
@@ -334,6 +375,45 @@ mod tests {
         };
         let tools = BrokerTools { retries_max: 2, ..BrokerTools::new(client, "broker:7444") };
         tools.call("broker", call).await.unwrap_err().code
+    }
+
+    /// A broker that tells of failures only.
+    #[derive(Debug)]
+    struct Telling;
+
+    impl Wire for Telling {
+        fn carry(&self, _: reqwest::Request) -> BoxFuture<'static, Result<reqwest::Response, SendError>> {
+            let answer = http::Response::builder().header(EVENTS_HEADER, events_of_failures()).body("null").unwrap();
+            Box::pin(async move { Ok(answer.into()) })
+        }
+    }
+
+    fn events_of_failures() -> String {
+        dormouse_protocol::broker::events_text(&[EventKind::Failed])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_has_said_that_it_tells_nobody_of_an_event_is_not_asked_for_a_minute() {
+        dormouse_service::telemetry::install_tls_provider();
+        let client = PeerClient::over(reqwest::Client::builder().build().unwrap(), Arc::new(Telling));
+        let tools = BrokerTools::new(client, "broker:7444");
+        let wants = || EventKind::ALL.map(|event| tools.wants("team", "broker", event));
+        assert_eq!(wants(), [true; 3], "nothing is known");
+        let notice = Notice {
+            namespace: "team".to_owned(),
+            session: "a".to_owned(),
+            session_uid: "u".to_owned(),
+            number: 1,
+            event: EventKind::Completed,
+            time: String::new(),
+            data: serde_json::Map::new(),
+            webhook: None,
+        };
+        tools.notify("broker", notice).await.unwrap();
+        assert_eq!(wants(), [false, true, false]);
+        assert!(tools.wants("team", "another", EventKind::Completed));
+        tokio::time::advance(EVENTS_BELIEVED).await;
+        assert_eq!(wants(), [true; 3], "it may name somebody by now");
     }
 
     #[tokio::test]

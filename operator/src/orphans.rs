@@ -6,11 +6,11 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use dormouse_crds::{pool::Storage, session::KernelSession};
-use dormouse_erasure::orphans::{OrphansError, Scope, Swept, sweep};
+use dormouse_crds::{broker::ToolBroker, pool::Storage, session::KernelSession};
+use dormouse_erasure::orphans::{Known, OrphansError, Scope, Swept, sweep};
 use dormouse_lifecycle::clusters::Left;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::{Api, Client, ResourceExt as _, api::ListParams, core::PartialObjectMeta};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -21,8 +21,8 @@ use crate::{
 
 /// The namespace whose uid names a cluster: every cluster has it, and it lies where the uids of sessions do.
 const CLUSTER_NAMESPACE: &str = "kube-system";
-/// Sessions in one answer of the API server.
-const SESSIONS_PAGE: u32 = 500;
+/// Objects in one answer of the API server.
+const OBJECTS_PAGE: u32 = 500;
 
 /// Why a store was not swept to the end.
 #[derive(Debug, thiserror::Error)]
@@ -117,23 +117,35 @@ async fn sweep_one(context: &Context, visit: &Visit) -> Result<Swept, SweepError
     let own = &context.config.storage;
     let namespace = visit.namespace.as_deref();
     let opened = context.stores.open(&context.client, own, namespace.unwrap_or_default(), visit.spec.as_ref()).await?;
-    let scope = Scope { store_prefix: &opened.prefix, tenant: namespace };
+    let scope = Scope { store_prefix: &opened.prefix, tenant: namespace, now_ms: jiff::Timestamp::now().as_millisecond() };
     let cluster = own.cluster.as_deref().unwrap_or_default();
-    Ok(sweep(&*opened.store, scope, cluster, async || Ok(sessions(context.client.clone()).await?)).await?)
+    Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(&context.client).await?)).await?)
 }
 
-/// The uids of all sessions, those under deletion included, as etcd has them now: a list that names no resourceVersion is a quorum read, and
-/// its pages are of one moment. Only metadata, so that an object which cannot be read as a session counts, too.
-async fn sessions(client: Client) -> Result<HashSet<String>, kube::Error> {
-    let api: Api<KernelSession> = Api::all(client);
-    let mut params = ListParams::default().limit(SESSIONS_PAGE);
-    let mut uids = HashSet::new();
+/// All sessions and ToolBrokers, those under deletion included, as etcd has them now: a list that names no resourceVersion is a quorum read, and
+/// its pages are of one moment. Only metadata, so that an object which cannot be read counts, too.
+async fn known(client: &Client) -> Result<Known, kube::Error> {
+    let mut known = Known::default();
+    each(client, |session: PartialObjectMeta<KernelSession>| known.sessions.extend(session.uid())).await?;
+    each(client, |broker: PartialObjectMeta<ToolBroker>| {
+        known.brokers.insert((broker.namespace().unwrap_or_default(), broker.name_any()));
+    })
+    .await?;
+    Ok(known)
+}
+
+async fn each<K>(client: &Client, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let mut params = ListParams::default().limit(OBJECTS_PAGE);
     loop {
         let page = api.list_metadata(&params).await?;
-        uids.extend(page.items.iter().filter_map(|session| session.uid()));
+        page.items.into_iter().for_each(&mut take);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(uids),
+            None => return Ok(()),
         }
     }
 }
@@ -142,6 +154,9 @@ fn tell(visit: &Visit, swept: &Swept, said: &mut HashSet<String>) {
     let bucket = &visit.bucket;
     if swept.sessions > 0 {
         tracing::info!(bucket, sessions = swept.sessions, objects = swept.objects, "removed what was stored of sessions that are gone");
+    }
+    if swept.leftovers > 0 {
+        tracing::info!(bucket, objects = swept.leftovers, "removed what was kept for ToolBrokers that are gone, or for too long");
     }
     for (tenant, why, sessions) in &swept.left {
         let why = match why {

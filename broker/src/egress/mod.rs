@@ -22,7 +22,7 @@ use std::{
 use base64::Engine as _;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, FetchOutcome, FetchRequest, FetchResponse, NetworkFailure, ToolAnswer},
+    broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, FetchOutcome, FetchRequest, FetchResponse, NetworkFailure, ToolAnswer, ToolCall},
 };
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,15 @@ pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
 use self::{failure::Fault, reader::Reader, request::Parsed, rules::Judge, streams::Streams};
-use crate::{Broker, ConfigError, audit::Line, broker::OUTCOME_SLACK, ledger::Patience, limits::Shares, meters::EgressMeters};
+use crate::{
+    Broker, ConfigError,
+    approval::{Approval, Gate},
+    audit::Line,
+    broker::OUTCOME_SLACK,
+    ledger::Patience,
+    limits::Shares,
+    meters::EgressMeters,
+};
 
 /// Fetches of a broker that are being made at one time; further ones wait.
 const FETCHES_IN_FLIGHT_MAX: usize = 256;
@@ -116,14 +124,45 @@ impl Broker {
     /// # Errors
     /// As those of a call. That the rules refuse it, and that nobody answers, are answers.
     pub async fn fetch(&self, call: FetchCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let request: FetchRequest = serde_json::from_value(call.call.args.clone())
-            .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("not a request: {error}")))?;
-        let parsed = request::parse(request);
-        // What cannot be sent has no effect either.
-        let safe = parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
+        let mut parsed = request::parse(request_in(&call.call.args)?);
+        // What is refused is so before anybody is asked.
+        let rules = self.broker_rules();
+        let allowed = match &parsed {
+            Ok(parsed) => Judge::new(&call.allow, Arc::clone(&rules)).and_then(|judge| judge.judge(parsed.url(), &parsed.method)).is_ok(),
+            Err(_) => false,
+        };
+        let asked = parsed.as_ref().ok().filter(|_| allowed).map(|parsed| (parsed, parsed.described()));
+        let wanted = asked.and_then(|(parsed, described)| {
+            rules.approvals(parsed.url(), &parsed.method).into_iter().find(|approval| approval.wants(&described))
+        });
+        let (call, agreed) = match self.gate_of(wanted, &call.call).await? {
+            Gate::Open => (call, false),
+            Gate::Approved(args) => {
+                // Whoever agreed may have changed it.
+                parsed = request::parse(request_in(&args)?);
+                (FetchCall { call: ToolCall { args, ..call.call }, ..call }, true)
+            }
+            Gate::Answer(answer) => {
+                self.note(&Line::call("fetch", &call.call, &answer, Duration::ZERO));
+                return Ok(Arc::new(answer));
+            }
+        };
+        // What cannot be sent has no effect either. What somebody agreed to is made once, whatever its method.
+        let safe = !agreed && parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
         let patience = (!safe).then_some(Patience { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
         let key = call.call.clone();
         self.once(key, patience, |broker, _| async move { broker.make_fetch(call, parsed).await }).await
+    }
+
+    /// Whether a request may be changed to this one by whoever agrees, and whether it is one.
+    pub(crate) fn change_of_fetch(&self, args: &serde_json::Value) -> (bool, Result<(), ApiError>) {
+        let parsed = match request_in(args).map(request::parse) {
+            Ok(Ok(parsed)) => parsed,
+            Err(error) | Ok(Err(Fault::Refused(error))) => return (true, Err(error)),
+            Ok(Err(Fault::Network(_))) => return (true, Err(ApiError::new(ErrorCode::InvalidRequest, "not a request"))),
+        };
+        let rules = self.broker_rules();
+        (rules.approvals(parsed.url(), &parsed.method).into_iter().any(Approval::is_editable), Ok(()))
     }
 
     async fn make_fetch(&self, call: FetchCall, request: Result<Parsed, Fault>) -> ToolAnswer {
@@ -188,6 +227,10 @@ impl Broker {
         }
         self.egress().streams.close(call);
     }
+}
+
+fn request_in(args: &serde_json::Value) -> Result<FetchRequest, ApiError> {
+    serde_json::from_value(args.clone()).map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("not a request: {error}")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

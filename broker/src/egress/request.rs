@@ -10,10 +10,12 @@ use reqwest::{
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 
+use serde_json::{Map, Value, json};
+
 use super::{
     address::{Reach, Resolver},
     failure::{self, Fault, network},
-    rules::Judge,
+    rules::{Judge, denied},
 };
 use crate::exchange::client_with;
 
@@ -130,6 +132,21 @@ pub(crate) fn parse(request: FetchRequest) -> Result<Parsed, Fault> {
 const MAP_ENTRIES_MAX: usize = 1_024;
 
 impl Parsed {
+    /// As rules of approvals see it: `{method, url, host, path, headers: {name: value}, body}`, with text whose bytes are characters in the headers.
+    pub(crate) fn described(&self) -> Value {
+        let headers: Map<String, Value> =
+            self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), Value::from(text(value.as_bytes())))).collect();
+        let body = self.body.as_ref().map(|body| String::from_utf8_lossy(body).into_owned());
+        json!({
+            "method": self.method.as_str(), "url": self.url.as_str(), "host": self.url.host_str(), "path": self.url.path(), "headers": headers, "body": body,
+        })
+    }
+
+    /// Where it goes.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
     /// About what goes out.
     pub(crate) fn bytes(&self) -> u64 {
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -140,6 +157,11 @@ impl Parsed {
     pub(crate) async fn send(mut self, clients: &Clients, judge: &Judge) -> Result<Sent, Fault> {
         for redirects in 0..=REDIRECTS_MAX {
             let reach = judge.judge(&self.url, &self.method).map_err(Fault::Refused)?;
+            if redirects > 0 && judge.wants_somebody(&self.url, &self.method, &self.described()) {
+                let message =
+                    "a redirect leads where somebody has to agree first: fetch that address itself (`redirect: \"manual\"` tells it)";
+                return Err(Fault::Refused(denied(message)));
+            }
             let request = clients.of(reach).request(self.method.clone(), self.url.clone()).headers(self.headers.clone());
             let request = match &self.body {
                 Some(body) => request.body(body.clone()),

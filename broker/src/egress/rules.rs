@@ -7,6 +7,7 @@ use reqwest::{Method, Url};
 use super::address::{self, Reach};
 use crate::{
     Problem, ProblemKind,
+    approval::Approval,
     path::{self, Pattern},
 };
 
@@ -140,7 +141,15 @@ impl<'a> Target<'a> {
 /// What a broker lets through, compiled.
 #[derive(Debug, Default)]
 pub(crate) struct BrokerRules {
-    rules: Vec<(Rule, Reach)>,
+    rules: Vec<BrokerRule>,
+}
+
+#[derive(Debug)]
+struct BrokerRule {
+    rule: Rule,
+    reach: Reach,
+    /// When a request waits for a person.
+    approval: Option<Approval>,
 }
 
 impl BrokerRules {
@@ -148,12 +157,13 @@ impl BrokerRules {
     pub(crate) fn compile(egress: Option<&BrokerEgress>, problems: &mut Vec<Problem>) -> Self {
         let mut rules = Vec::new();
         for (index, spec) in egress.iter().flat_map(|egress| &egress.allow).enumerate() {
+            let approval = Approval::compile(&spec.approval, &format!("egress.allow[{index}]"), problems);
             match Rule::compile(&spec.rule()) {
                 Ok(rule) if spec.private && rule.host == Host::Any => {
                     let kind = ProblemKind::Path("must be left out of a rule for every host: name the host that may be private");
                     problems.push(Problem { path: format!("egress.allow[{index}].private"), kind });
                 }
-                Ok(rule) => rules.push((rule, if spec.private { Reach::Private } else { Reach::Public })),
+                Ok(rule) => rules.push(BrokerRule { rule, reach: if spec.private { Reach::Private } else { Reach::Public }, approval }),
                 Err(fault) => problems.push(Problem { path: format!("egress.allow[{index}].{}", fault.field), kind: fault.kind }),
             }
         }
@@ -166,7 +176,7 @@ impl BrokerRules {
     /// `EgressDenied`: the URL spells another address, or cannot be fetched at all.
     pub(crate) fn reach_of(&self, url: &Url, method: &Method) -> Result<Reach, ApiError> {
         let target = Target::of(url, method).map_err(denied)?;
-        let named = self.rules.iter().filter(|(rule, _)| rule.allows(&target)).map(|(_, reach)| *reach).max();
+        let named = self.rules.iter().filter(|it| it.rule.allows(&target)).map(|it| it.reach).max();
         let reach = named.unwrap_or(Reach::Public);
         match address::literal(target.host) {
             Some(address) if !reach.holds(address) => Err(unreachable_address()),
@@ -206,13 +216,28 @@ impl Judge {
         if !self.session.iter().any(|rule| rule.allows(&target)) {
             return Err(denied(format!("no rule of the session's spec.egress.allow holds this request ({})", what())));
         }
-        let reach = self.broker.rules.iter().filter(|(rule, _)| rule.allows(&target)).map(|(_, reach)| *reach).max();
+        let reach = self.broker.rules.iter().filter(|it| it.rule.allows(&target)).map(|it| it.reach).max();
         let reach =
             reach.ok_or_else(|| denied(format!("no rule of the ToolBroker's spec.egress.allow holds this request ({})", what())))?;
         match address::literal(target.host) {
             Some(address) if !reach.holds(address) => Err(unreachable_address()),
             _ => Ok(reach),
         }
+    }
+}
+
+impl BrokerRules {
+    /// When a request waits for a person, by all rules that hold it.
+    pub(crate) fn approvals<'a>(&'a self, url: &Url, method: &Method) -> Vec<&'a Approval> {
+        let Ok(target) = Target::of(url, method) else { return Vec::new() };
+        self.rules.iter().filter(|it| it.rule.allows(&target)).filter_map(|it| it.approval.as_ref()).collect()
+    }
+}
+
+impl Judge {
+    /// Whether somebody would have to agree to a request that a redirect asks for: nobody has seen that one.
+    pub(crate) fn wants_somebody(&self, url: &Url, method: &Method, described: &serde_json::Value) -> bool {
+        self.broker.approvals(url, method).into_iter().any(|approval| approval.wants(described))
     }
 }
 

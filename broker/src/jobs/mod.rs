@@ -45,6 +45,10 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 const TRIES_MAX: usize = 8;
 /// Jobs whose leases are remembered.
 const LEASED_MAX: usize = 10_000;
+/// How often it is looked for open jobs that nobody claims and whose sessions are gone.
+const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Open jobs of the ToolBroker that are looked at then.
+const CLEANED_MAX: usize = 20_000;
 /// Digits of a lease.
 const LEASE_DIGITS: usize = 32;
 
@@ -80,6 +84,23 @@ impl Jobs {
 
     fn open_key(&self, place: &Place) -> String {
         format!("{}{}", self.open_prefix(&place.capability), place.name())
+    }
+
+    /// Removes the names of jobs that are over, or went with their sessions: those whose capability no runner asks for stay otherwise.
+    pub(crate) async fn clean(&self) -> Result<(), DocumentError> {
+        let prefix = keys::jobs_open_all(&self.place.prefix, &self.place.namespace, &self.place.broker);
+        for name in self.place.names(&prefix, CLEANED_MAX).await? {
+            let Some(place) = name.split_once('/').and_then(|(capability, name)| Place::read(name, capability)) else { continue };
+            // A job is stored before its name is.
+            let over = match self.read(&place.uid, place.call).await? {
+                Some((document, _)) => matches!(document.state, State::Done { .. }),
+                None => true,
+            };
+            if over {
+                self.place.remove(&format!("{prefix}{name}")).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn read(&self, uid: &str, call: u64) -> Result<Option<(Document, ETag)>, DocumentError> {
@@ -208,6 +229,17 @@ impl Broker {
                 let expires_seconds = u64::try_from(left_ms).unwrap_or(0).div_ceil(1_000);
                 Ok(ToolAnswer::Parked { parked: Parked { expires_seconds, editable: false, waits_for: WaitsFor::Runner } })
             }
+        }
+    }
+
+    /// Removes the names of jobs that are not there any more, for ever.
+    pub async fn keep_jobs_clean(self) {
+        let Some(jobs) = self.jobs() else { return };
+        loop {
+            if let Err(error) = jobs.clean().await {
+                tracing::warn!(%error, "names of jobs that are over stay for now");
+            }
+            tokio::time::sleep(CLEAN_EVERY).await;
         }
     }
 

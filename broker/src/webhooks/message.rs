@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_crds::{KeyRef, webhooks::EventKind};
+use dormouse_crds::KeyRef;
 use dormouse_protocol::{
     broker::Notice,
     webhook::{Delivery, DeliveryAttempt, DeliveryState},
@@ -95,7 +95,7 @@ impl Message {
         let mut data = notice.data.clone();
         data.insert("namespace".to_owned(), json!(notice.namespace));
         data.insert("session".to_owned(), json!(notice.session));
-        let event = named(notice.event);
+        let event = notice.event.name();
         let body = json!({ "type": event, "timestamp": notice.time, "data": data }).to_string();
         let view = Delivery {
             id,
@@ -144,20 +144,14 @@ impl Message {
     }
 }
 
-fn named(event: EventKind) -> &'static str {
-    match event {
-        EventKind::Completed => "completed",
-        EventKind::Failed => "failed",
-        EventKind::ApprovalRequired => "approval_required",
-    }
-}
-
 pub(super) fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use dormouse_crds::webhooks::EventKind;
+
     use super::*;
 
     fn message() -> Message {

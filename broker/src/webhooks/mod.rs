@@ -49,6 +49,11 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
+    /// Whether it is told of this event.
+    pub(crate) fn wants(&self, event: EventKind) -> bool {
+        self.events.contains(&event)
+    }
+
     /// What a spec says, checked.
     pub(crate) fn compile(spec: &EventHook, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Self> {
         let (service, _) = spec.target().service("events")?;
@@ -64,8 +69,7 @@ impl Broker {
     /// There is no store for messages, or it does not answer: send it again.
     pub async fn take_notice(&self, notice: Notice) -> Result<(), ApiError> {
         let hooks = self.hooks();
-        let named =
-            hooks.iter().filter(|hook| hook.events.contains(&notice.event)).map(|hook| (hook.url.clone(), hook.secret.clone(), false));
+        let named = hooks.iter().filter(|hook| hook.wants(notice.event)).map(|hook| (hook.url.clone(), hook.secret.clone(), false));
         let own = notice.webhook.iter().map(|own| {
             let secret = KeyRef { name: own.secret_ref.name.clone(), key: Some(own.secret_ref.key.clone()) };
             (own.url.clone(), secret, true)
@@ -126,7 +130,7 @@ impl Broker {
                 "there is no message `{}`: list the deliveries; old ones are not kept",
                 call.id.chars().take(64).collect::<String>()
             );
-            ApiError::new(ErrorCode::InvalidRequest, message)
+            ApiError::new(ErrorCode::DeliveryNotFound, message)
         })
     }
 

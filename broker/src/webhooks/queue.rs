@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_lifecycle::keys;
+use dormouse_lifecycle::{keys, orphans::MESSAGES_KEPT_DAYS};
 use dormouse_protocol::ApiError;
 use dormouse_service::{Clock, Ids};
 use dormouse_store::{Condition, ETag};
@@ -284,7 +284,10 @@ impl Queue {
     async fn prune(&self) {
         let prefix = self.done();
         let Ok(names) = self.inner.place.names(&prefix, DONE_KEPT_MAX + PRUNED_MAX).await else { return };
-        for name in names.iter().skip(DONE_KEPT_MAX) {
+        let kept_ms = i64::from(MESSAGES_KEPT_DAYS) * 24 * 60 * 60 * 1_000;
+        let oldest = keys::newest_first(self.inner.clock.now_ms().saturating_sub(kept_ms));
+        let is_old = |name: &String| name.split('-').next().is_some_and(|time| time > oldest.as_str());
+        for (_, name) in names.iter().enumerate().filter(|(at, name)| *at >= DONE_KEPT_MAX || is_old(name)) {
             if let Err(error) = self.inner.place.remove(&format!("{prefix}{name}")).await {
                 tracing::warn!(%error, "an old message of a webhook stays");
                 return;

@@ -1,6 +1,11 @@
 //! The routes of messages.
 
-use axum::{Json, Router, extract::State, routing::post};
+use axum::{
+    Json, Router,
+    extract::State,
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
 use dormouse_protocol::{
     broker::{DeliveriesCall, Notice, RedeliverCall},
     webhook::{Delivery, DeliveryList},
@@ -19,11 +24,13 @@ pub(crate) fn orders() -> Router<Served> {
     Router::new().route("/v1/deliveries", post(deliveries)).route("/v1/redeliver", post(redeliver))
 }
 
-async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(notice): ApiJson<Notice>) -> ApiResult<Json<()>> {
+async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(notice): ApiJson<Notice>) -> ApiResult<Response> {
     served.admit(&peer)?;
     served.admit_session(&notice.namespace)?;
     served.broker.take_notice(notice).await?;
-    Ok(Json(()))
+    let mut response = Json(()).into_response();
+    served.tell_events(&mut response);
+    Ok(response)
 }
 
 async fn deliveries(State(served): State<Served>, ApiJson(call): ApiJson<DeliveriesCall>) -> ApiResult<Json<DeliveryList>> {

@@ -132,6 +132,25 @@ async fn of_runners_that_come_together_one_gets_a_job_and_its_answer_is_told_by_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_name_of_a_job_goes_with_the_job_though_no_runner_asks() {
+    let world = World::new();
+    let broker = world.broker();
+    for number in 1..=2 {
+        ask(&broker, call(number, "render", json!({ "n": number }))).await;
+    }
+    let names = async || world.store.list("p/t/team-a/jobs/").await.unwrap();
+    let cleaning = tokio::spawn(broker.clone().keep_jobs_clean());
+    tokio::time::sleep(Duration::from_secs(3_700)).await;
+    assert_eq!(names().await.len(), 2);
+    // As the deletion of its session does.
+    world.store.delete("p/t/team-a/b/u-1/job-1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_700)).await;
+    let left = names().await;
+    assert!(left.len() == 1 && left[0].ends_with("_u-1_2"), "{left:?}");
+    cleaning.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_that_a_person_must_agree_to_is_offered_with_what_was_agreed_to_and_ends_in_time() {
     let world = World::new();
     let broker = world.broker();

@@ -1,8 +1,10 @@
 //! The broker against a real HTTP service and real mTLS peers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
+mod approvals;
 mod calls;
 mod fetch;
+mod inside;
 mod jobs;
 mod journal;
 mod mcp;

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use dormouse_broker::{Broker, JournalStore, Secrets, Surroundings};
 use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
+    ErrorCode,
     broker::{DeliveriesCall, Notice, RedeliverCall},
     eval::{EvalWebhook, SecretKeyRef},
     webhook::{Delivery, DeliveryState},
@@ -249,8 +250,13 @@ async fn what_is_refused_is_told_so_and_is_delivered_again_on_request() {
     assert_eq!((delivered.id == failed.id, delivered.attempts.len()), (true, 2));
     for wrong in ["msg_0", "msg_../x", ""] {
         let call = RedeliverCall { namespace: "team-a".to_owned(), id: wrong.to_owned() };
-        assert!(broker.redeliver(&call).await.is_err(), "{wrong}");
+        assert_eq!(broker.redeliver(&call).await.unwrap_err().code, ErrorCode::DeliveryNotFound, "{wrong}");
     }
+    // It is kept for thirty days, and looked for once an hour.
+    tokio::time::sleep(Duration::from_secs(29 * 24 * 3_600)).await;
+    assert_eq!(all(&broker).await.len(), 1);
+    tokio::time::sleep(Duration::from_secs(24 * 3_600 + 3_700)).await;
+    assert!(all(&broker).await.is_empty() && world.store.list("p/t/team-a/webhooks/").await.unwrap().is_empty());
     delivering.abort();
 }
 

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use dormouse_broker::{Broker, JournalStore, Secrets};
 use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
+use dormouse_crds::webhooks::EventKind;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -123,6 +124,10 @@ impl Tools for DevTools {
 
     fn forget_page(&self, session_uid: &str) {
         self.brokers.values().for_each(|tools| tools.forget_page(session_uid));
+    }
+
+    fn wants(&self, namespace: &str, broker: &str, event: EventKind) -> bool {
+        self.named(broker).map_or(true, |tools| tools.wants(namespace, broker, event))
     }
 
     fn offload(&self, namespace: &str, broker: &str) -> Offload {

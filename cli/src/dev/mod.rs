@@ -145,7 +145,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     directory.set_config_maps(config_maps);
     directory.set_limits(sessions::limits(&manifests, &namespace)?);
     inner_tasks.spawn({
-        let collected = orphans::collect(plain, namespace.clone(), cluster, Arc::clone(&directory));
+        let collected = orphans::collect(plain, namespace.clone(), cluster, Arc::clone(&directory), brokers.clone());
         let inner = inner.clone();
         async move {
             inner.run_until_cancelled(collected).await;

@@ -3,9 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use dormouse_erasure::orphans::{Scope, sweep};
+use dormouse_erasure::orphans::{Known, Scope, sweep};
 use dormouse_gateway::{Directory as _, directory::folder::FolderDirectory};
-use dormouse_service::durable;
+use dormouse_service::{Clock, durable};
 use dormouse_store::SnapshotStore;
 
 /// The file with the name of the folder of sessions. It lies where they do: who has lost them has lost it, too, and is another in the store.
@@ -28,18 +28,33 @@ pub(super) fn cluster(sessions: &Path) -> anyhow::Result<String> {
 }
 
 /// Sweeps `namespace`. Nothing depends on it: what fails is done at the next start.
-pub(super) async fn collect(store: Arc<dyn SnapshotStore>, namespace: String, cluster: String, directory: Arc<FolderDirectory>) {
+pub(super) async fn collect(
+    store: Arc<dyn SnapshotStore>,
+    namespace: String,
+    cluster: String,
+    directory: Arc<FolderDirectory>,
+    brokers: Vec<String>,
+) {
     let unread = directory.unread();
     if unread > 0 {
         tracing::warn!(unread, "what is stored of sessions without a file is not looked for while files of sessions cannot be read");
         return;
     }
-    let scope = Scope { store_prefix: super::STORE_PREFIX, tenant: Some(&namespace) };
-    let sessions = async || Ok(directory.list(None).iter().map(|record| record.uid.clone()).collect());
-    match sweep(store.as_ref(), scope, &cluster, sessions).await {
+    let scope = Scope { store_prefix: super::STORE_PREFIX, tenant: Some(&namespace), now_ms: Clock::system().now_ms() };
+    let known = async || {
+        let records = directory.list(None);
+        // A ToolBroker that this start does not name comes again with the next, if a session names it.
+        let named = records.iter().filter_map(|record| record.spec.tool_broker_ref.as_ref()).map(|broker| broker.name.clone());
+        let brokers = brokers.iter().cloned().chain(named).map(|broker| (namespace.clone(), broker)).collect();
+        Ok(Known { sessions: records.iter().map(|record| record.uid.clone()).collect(), brokers })
+    };
+    match sweep(store.as_ref(), scope, &cluster, known).await {
         Ok(swept) => {
             if swept.sessions > 0 {
                 tracing::info!(sessions = swept.sessions, objects = swept.objects, "removed what was stored of sessions without a file");
+            }
+            if swept.leftovers > 0 {
+                tracing::info!(objects = swept.leftovers, "removed what was kept for ToolBrokers that nobody names, or for too long");
             }
             for (_, why, sessions) in swept.left {
                 tracing::warn!(sessions, ?why, "stored sessions that have no file here are left alone: they may be somebody else's");

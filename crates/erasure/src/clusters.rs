@@ -59,14 +59,24 @@ impl TenantPrefix {
         Err(unavailable(&self.clusters(), "it changed too often"))
     }
 
-    /// Removes the object, if no session is there and no other cluster has its name there. Who comes later writes it anew; and what may be there by then is
-    /// left alone, because nobody has accounted for it.
+    /// Removes the object, and what is kept there beside sessions but the audit, if no session is there and no other cluster has its name there. Who comes
+    /// later writes it anew; and what may be there by then is left alone, because nobody has accounted for it.
     ///
     /// # Errors
     /// The store failed.
     pub async fn leave(&self, store: &dyn SnapshotStore, cluster: &str) -> Result<(), StoreError> {
         let (stored, _) = self.read(store).await?;
         if stored.is_some_and(|stored| stored.is_alone(cluster)) && self.is_empty(store).await? {
+            for prefix in keys::shared(&self.store_prefix, &self.tenant) {
+                loop {
+                    // What is deleted is in no later page.
+                    let page = store.list_page(&prefix, None).await?;
+                    if page.keys.is_empty() {
+                        break;
+                    }
+                    crate::remove_keys(store, page.keys.into_iter()).await?;
+                }
+            }
             store.delete(&self.clusters()).await?;
         }
         Ok(())

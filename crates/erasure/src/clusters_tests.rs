@@ -66,7 +66,13 @@ async fn the_last_cluster_leaves_nothing_and_no_other_name_goes() {
     place().leave(&store, "a").await.unwrap();
     assert_eq!(names(&store).await.0, ["a"], "a session is there");
     store.delete(&session.head()).await.unwrap();
+    let kept = ["webhooks/b/open/m", "webhooks/b/done/1-m", "jobs/b/c/1_u_2", "usage/2030-01-01/x-1.json", "b/all/spent"];
+    for name in kept.into_iter().chain(["audit/2030-01-01/x-1.ndjson"]) {
+        store.put(&format!("p/t/team/{name}"), Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    }
+    place().leave(&store, "b").await.unwrap();
+    assert_eq!(store.list("").await.unwrap().len(), 7, "it is another's");
     place().leave(&store, "a").await.unwrap();
-    assert_eq!(store.list("").await.unwrap(), [""; 0]);
+    assert_eq!(store.list("").await.unwrap(), ["p/t/team/audit/2030-01-01/x-1.ndjson"], "who did what outlives everything");
     place().leave(&store, "a").await.unwrap();
 }

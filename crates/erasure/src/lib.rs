@@ -87,12 +87,15 @@ pub async fn remove_all(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(
     remove_calls(store, key).await?;
     let head = key.head();
     let others = store.list(&key.prefix()).await?.into_iter().filter(|listed| *listed != head);
-    futures::stream::iter(others)
-        .map(|key| async move { store.delete(&key).await })
-        .buffer_unordered(DELETES_IN_FLIGHT_MAX)
-        .try_collect::<()>()
-        .await?;
+    remove_keys(store, others).await?;
     Ok(store.delete(&head).await?)
+}
+
+/// Deletes these objects, several at a time.
+async fn remove_keys(store: &dyn SnapshotStore, keys: impl Iterator<Item = String>) -> Result<(), StoreError> {
+    let keys: Vec<String> = keys.collect();
+    let deletions = futures::stream::iter(keys).map(|key| async move { store.delete(&key).await });
+    deletions.buffer_unordered(DELETES_IN_FLIGHT_MAX).try_collect().await
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
-//! Removes what is stored of sessions that do not exist any more.
+//! Removes what is stored of sessions and ToolBrokers that do not exist any more, and what is older than it is kept.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use dormouse_lifecycle::{
     SessionKey,
     clusters::{Clusters, Left, Verdict},
     keys,
-    orphans::{Listed, Orphan},
+    orphans::{Age, Leftovers, Listed, MESSAGES_KEPT_DAYS, Orphan, USAGE_KEPT_DAYS},
 };
 use dormouse_store::{SnapshotStore, StoreError};
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::{EraseError, clusters::TenantPrefix, erase};
+use crate::{EraseError, clusters::TenantPrefix, erase, remove_keys};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Sessions that are erased at the same time.
 const ERASED_IN_FLIGHT_MAX: usize = 4;
@@ -37,9 +39,26 @@ pub struct Scope<'a> {
     pub store_prefix: &'a str,
     /// One tenant, or all.
     pub tenant: Option<&'a str>,
+    /// The time, in milliseconds since the Unix epoch.
+    pub now_ms: i64,
+}
+
+/// What there is, those under deletion included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The uids of sessions.
+    pub sessions: HashSet<String>,
+    /// Tenants and names of ToolBrokers.
+    pub brokers: HashSet<(String, String)>,
 }
 
 impl Scope<'_> {
+    fn age(&self) -> Age {
+        let before = |days: u32| self.now_ms.saturating_sub(i64::from(days).saturating_mul(DAY_MS));
+        let day = jiff::Timestamp::from_millisecond(before(USAGE_KEPT_DAYS)).unwrap_or_default().strftime("%Y-%m-%d").to_string();
+        Age { messages_ms: before(MESSAGES_KEPT_DAYS), usage_day: day }
+    }
+
     fn prefix(&self) -> String {
         let all = || keys::tenants_prefix(self.store_prefix);
         self.tenant.map_or_else(all, |tenant| keys::tenant_prefix(self.store_prefix, tenant))
@@ -53,28 +72,41 @@ pub struct Swept {
     pub sessions: u64,
     /// Their objects that had been listed.
     pub objects: u64,
+    /// Objects that were older than they are kept, or of ToolBrokers that are gone.
+    pub leftovers: u64,
     /// Tenants in which sessions are not known and were left alone: why, and how many.
     pub left: Vec<(String, Left, u64)>,
 }
 
-/// Erases what `cluster` stored of sessions that are not any more. `sessions` answers the uids of all that there are, those under deletion
-/// included, and is called when the store was listed: see [`dormouse_lifecycle::orphans`] for why that order is the whole of it.
+/// Erases what `cluster` stored of sessions that are not any more, of ToolBrokers that are not, and what is older than it is kept. `known` answers what
+/// there is, and is called when the store was listed: see [`dormouse_lifecycle::orphans`] for why that order is the whole of it.
 ///
 /// # Errors
 /// See [`OrphansError`]: call it again some time.
-pub async fn sweep<F>(store: &dyn SnapshotStore, scope: Scope<'_>, cluster: &str, sessions: F) -> Result<Swept, OrphansError>
+pub async fn sweep<F>(store: &dyn SnapshotStore, scope: Scope<'_>, cluster: &str, known: F) -> Result<Swept, OrphansError>
 where
-    F: AsyncFnOnce() -> Result<HashSet<String>, Box<dyn std::error::Error + Send + Sync>>,
+    F: AsyncFnOnce() -> Result<Known, Box<dyn std::error::Error + Send + Sync>>,
 {
-    let listed = list(store, scope).await?;
+    let (listed, leftovers) = list(store, scope).await?;
     let mut swept = Swept::default();
-    if listed.is_empty() {
+    let only_shared: BTreeSet<&str> = leftovers.tenants().collect();
+    if listed.is_empty() && only_shared.is_empty() {
         return Ok(swept);
     }
-    let known = sessions().await.map_err(OrphansError::Sessions)?;
-    for (tenant, orphans) in listed.unknown(&known) {
+    let known = known().await.map_err(OrphansError::Sessions)?;
+    let unknown = listed.unknown(&known.sessions);
+    let with_sessions: HashSet<&str> = unknown.iter().map(|(tenant, _)| *tenant).collect();
+    let others = only_shared.into_iter().filter(|tenant| !with_sessions.contains(tenant)).map(|tenant| (tenant, Vec::new()));
+    for (tenant, orphans) in unknown.iter().cloned().chain(others) {
         let place = TenantPrefix { store_prefix: scope.store_prefix.to_owned(), tenant: tenant.to_owned() };
         let (stored, condition) = place.read(store).await?;
+        // What is no session's goes where sessions would: nobody else's is there.
+        if stored.as_ref().is_some_and(|stored| stored.is_alone(cluster) && stored.accounted) {
+            let brokers = known.brokers.iter().filter(|(of, _)| of == tenant).map(|(_, broker)| broker.as_str()).collect();
+            let gone = leftovers.of(tenant, &brokers);
+            swept.leftovers += gone.len() as u64;
+            remove_keys(store, gone.into_iter().map(str::to_owned)).await?;
+        }
         match Clusters::judge(stored.as_ref(), cluster, orphans.is_empty()) {
             Verdict::Nothing => {}
             // Should it be refused, somebody came in between: the next sweep sees who.
@@ -90,15 +122,17 @@ where
     Ok(swept)
 }
 
-/// What is stored of sessions. Of the keys, which may be millions, only one part of the listing is held at a time.
-async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<Listed, StoreError> {
-    let (prefix, mut listed, mut next) = (scope.prefix(), Listed::default(), None);
+/// What is stored. Of the keys, which may be millions, only one part of the listing is held at a time.
+async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Leftovers), StoreError> {
+    let (prefix, age, mut next) = (scope.prefix(), scope.age(), None);
+    let (mut listed, mut leftovers) = (Listed::default(), Leftovers::default());
     loop {
         let page = store.list_page(&prefix, next.as_deref()).await?;
         listed.add(scope.store_prefix, &page.keys);
+        leftovers.add(scope.store_prefix, &page.keys, &age);
         next = page.next;
         if next.is_none() {
-            return Ok(listed);
+            return Ok((listed, leftovers));
         }
     }
 }

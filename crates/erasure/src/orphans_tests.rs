@@ -18,9 +18,16 @@ fn team() -> TenantPrefix {
     TenantPrefix { store_prefix: "p/".to_owned(), tenant: "team".to_owned() }
 }
 
-async fn swept(store: &Memory, cluster: &str, known: &[&str]) -> Swept {
-    let known = known.iter().map(|uid| (*uid).to_owned()).collect();
-    sweep(store, Scope { store_prefix: "p/", tenant: None }, cluster, async || Ok(known)).await.unwrap()
+fn known(sessions: &[&str]) -> Known {
+    Known { sessions: sessions.iter().map(|uid| (*uid).to_owned()).collect(), ..Known::default() }
+}
+
+fn scope(tenant: Option<&str>) -> Scope<'_> {
+    Scope { store_prefix: "p/", tenant, now_ms: 2_000_000_000_000 }
+}
+
+async fn swept(store: &Memory, cluster: &str, sessions: &[&str]) -> Swept {
+    sweep(store, scope(None), cluster, async || Ok(known(sessions))).await.unwrap()
 }
 
 /// What a late first commit, a late segment and a late page of calls leave.
@@ -42,7 +49,7 @@ async fn what_is_of_no_session_goes_and_nothing_else() {
     let store = Memory::new();
     team().join(&store, "a").await.unwrap();
     litter(&store).await;
-    assert_eq!(swept(&store, "a", &[LIVE]).await, Swept { sessions: 1, objects: 3, left: Vec::new() });
+    assert_eq!(swept(&store, "a", &[LIVE]).await, Swept { sessions: 1, objects: 3, ..Swept::default() });
     let mut keys = store.list("").await.unwrap();
     keys.sort_unstable();
     assert_eq!(keys, [key("team", LIVE).calls(), "p/t/team/clusters".to_owned(), key("team", LIVE).head()]);
@@ -80,16 +87,15 @@ async fn who_does_not_know_which_sessions_there_are_removes_nothing() {
     let store = Memory::new();
     team().join(&store, "a").await.unwrap();
     litter(&store).await;
-    let scope = Scope { store_prefix: "p/", tenant: Some("team") };
-    let outcome = sweep(&store, scope, "a", async || Err("no answer".into())).await;
+    let outcome = sweep(&store, scope(Some("team")), "a", async || Err("no answer".into())).await;
     assert!(matches!(outcome, Err(OrphansError::Sessions(_))), "{outcome:?}");
     assert_eq!(left(&store).await, 3);
     // A session that is made after the listing is not looked at, whoever knows it.
     let late = async || {
         put(&store, &key("team", "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e03").head()).await;
-        Ok(HashSet::from([LIVE.to_owned()]))
+        Ok(known(&[LIVE]))
     };
-    assert_eq!(sweep(&store, scope, "a", late).await.unwrap().sessions, 1);
+    assert_eq!(sweep(&store, scope(Some("team")), "a", late).await.unwrap().sessions, 1);
     assert!(store.get(&key("team", "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e03").head()).await.unwrap().is_some());
 }
 
@@ -100,7 +106,7 @@ async fn one_tenant_may_be_swept_alone() {
         TenantPrefix { tenant: tenant.to_owned(), ..team() }.join(&store, "a").await.unwrap();
         put(&store, &key(tenant, GONE).head()).await;
     }
-    let swept = sweep(&store, Scope { store_prefix: "p/", tenant: Some("team") }, "a", async || Ok(HashSet::new())).await.unwrap();
+    let swept = sweep(&store, scope(Some("team")), "a", async || Ok(Known::default())).await.unwrap();
     assert_eq!((swept.sessions, left(&store).await), (1, 0));
     assert!(store.get(&key("other", GONE).head()).await.unwrap().is_some());
 }
@@ -113,11 +119,7 @@ async fn a_sweep_may_be_a_task_of_its_own() {
     litter(&store).await;
     let task = tokio::spawn({
         let store: std::sync::Arc<dyn SnapshotStore> = std::sync::Arc::clone(&store) as _;
-        async move {
-            let known = [LIVE];
-            let sessions = async || Ok(known.iter().map(|uid| (*uid).to_owned()).collect());
-            sweep(store.as_ref(), Scope { store_prefix: "p/", tenant: Some("team") }, "a", sessions).await
-        }
+        async move { sweep(store.as_ref(), scope(Some("team")), "a", async || Ok(known(&[LIVE]))).await }
     });
     assert_eq!(task.await.unwrap().unwrap().sessions, 1);
     assert_eq!(left(&store).await, 0);
@@ -161,8 +163,7 @@ async fn what_is_stored_is_looked_at_in_parts_and_a_session_may_lie_in_several()
     let store = Paged(Memory::new());
     litter(&store.0).await;
     team().join(&store, "a").await.unwrap();
-    let known = HashSet::from([LIVE.to_owned()]);
-    let unswept = sweep(&store, Scope { store_prefix: "p/", tenant: None }, "a", async || Ok(known.clone())).await.unwrap().left;
+    let unswept = sweep(&store, scope(None), "a", async || Ok(known(&[LIVE]))).await.unwrap().left;
     assert_eq!(unswept, [("team".to_owned(), Left::Unaccounted, 1)], "what was there before the name is seen wherever it is listed");
     store.0.delete("p/t/team/clusters").await.unwrap();
     for key in store.0.list("").await.unwrap() {
@@ -170,7 +171,35 @@ async fn what_is_stored_is_looked_at_in_parts_and_a_session_may_lie_in_several()
     }
     team().join(&store, "a").await.unwrap();
     litter(&store.0).await;
-    let swept = sweep(&store, Scope { store_prefix: "p/", tenant: None }, "a", async || Ok(known)).await.unwrap();
-    assert_eq!(swept, Swept { sessions: 1, objects: 3, left: Vec::new() });
+    let swept = sweep(&store, scope(None), "a", async || Ok(known(&[LIVE]))).await.unwrap();
+    assert_eq!(swept, Swept { sessions: 1, objects: 3, ..Swept::default() });
     assert_eq!(self::left(&store.0).await, 0);
+}
+
+#[tokio::test]
+async fn what_brokers_and_pods_keep_goes_with_the_broker_or_when_it_is_old_and_only_where_this_cluster_is_alone() {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+    let store = Memory::new();
+    team().join(&store, "a").await.unwrap();
+    let now_ms = scope(None).now_ms;
+    let done = |broker, days: i64| format!("{}{}-m", keys::webhooks_done("p/", "team", broker), keys::newest_first(now_ms - days * DAY_MS));
+    let job = keys::jobs_open("p/", "team", "shop", "browser") + "1_u_2";
+    let stays = [done("shop", 29), job, keys::usage("p/", "team", "2032-04-14", "x", 1), keys::audit("p/", "team", "2001-01-01", "x", 1)];
+    let goes = [
+        done("shop", 31),
+        done("gone", 1),
+        keys::webhooks_open("p/", "team", "gone") + "m",
+        keys::jobs_open("p/", "team", "gone", "browser") + "1_u_2",
+        keys::usage("p/", "team", "2032-04-11", "x", 1),
+    ];
+    for key in stays.iter().chain(&goes) {
+        put(&store, key).await;
+    }
+    let shop = Known { brokers: HashSet::from([("team".to_owned(), "shop".to_owned())]), ..Known::default() };
+    let sweep_as = async |cluster: &str| sweep(&store, scope(None), cluster, async || Ok(shop.clone())).await.unwrap();
+    assert_eq!(sweep_as("b").await.leftovers, 0, "it is another cluster's");
+    assert_eq!(sweep_as("a").await.leftovers, goes.len() as u64);
+    let left = store.list("").await.unwrap();
+    assert!(stays.iter().all(|key| left.contains(key)) && left.len() == stays.len() + 1, "{left:?}");
+    assert_eq!(sweep_as("a").await.leftovers, 0);
 }

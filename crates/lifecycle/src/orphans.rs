@@ -7,7 +7,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::keys;
+use crate::keys::{self, Shared};
+
+/// How long a message of a webhook is kept that was delivered or given up, in days.
+pub const MESSAGES_KEPT_DAYS: u32 = 30;
+/// How long it is kept what sessions used on a day, in days.
+pub const USAGE_KEPT_DAYS: u32 = 400;
+/// Keys that one sweep remembers of what is no session's; the next one does the rest.
+const REMEMBERED_MAX: usize = 100_000;
 
 /// What a listing has of sessions: by tenant and uid, how many objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,9 +64,80 @@ impl Listed {
     }
 }
 
+/// Before when something is too old.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Age {
+    /// A message, in milliseconds since the Unix epoch.
+    pub messages_ms: i64,
+    /// What was used, `YYYY-MM-DD`.
+    pub usage_day: String,
+}
+
+/// What a listing has of that which is kept for tenants and no session, and that may be removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// What is too old, by tenant.
+    old: BTreeMap<String, Vec<String>>,
+    /// What brokers keep, by tenant and broker.
+    brokers: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    remembered: usize,
+}
+
+impl Leftovers {
+    /// Takes in a part of the listing.
+    pub fn add(&mut self, store_prefix: &str, keys: &[String], age: &Age) {
+        for key in keys {
+            let Some((tenant, shared)) = keys::shared_of(store_prefix, key) else { continue };
+            let list = match shared {
+                Shared::Done { created_ms, .. } if created_ms < age.messages_ms => self.old.entry(tenant.to_owned()).or_default(),
+                Shared::Used { day } if day < age.usage_day.as_str() => self.old.entry(tenant.to_owned()).or_default(),
+                Shared::Used { .. } => continue,
+                Shared::Open { broker } | Shared::Done { broker, .. } => {
+                    self.brokers.entry(tenant.to_owned()).or_default().entry(broker.to_owned()).or_default()
+                }
+            };
+            if self.remembered < REMEMBERED_MAX {
+                list.push(key.clone());
+                self.remembered += 1;
+            }
+        }
+    }
+
+    /// Tenants of which something was listed.
+    pub fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.old.keys().chain(self.brokers.keys()).map(String::as_str)
+    }
+
+    /// What of a tenant is to go, where these are the names of all its ToolBrokers that there were after the listing.
+    #[must_use]
+    pub fn of(&self, tenant: &str, brokers: &HashSet<&str>) -> Vec<&str> {
+        let old = self.old.get(tenant).into_iter().flatten();
+        let gone = self.brokers.get(tenant).into_iter().flatten().filter(|(broker, _)| !brokers.contains(broker.as_str()));
+        old.chain(gone.flat_map(|(_, keys)| keys)).map(String::as_str).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_old_or_a_broker_kept_that_is_gone_is_to_go() {
+        let age = Age { messages_ms: 100, usage_day: "2030-01-02".to_owned() };
+        let done = |broker, ms| format!("{}{}-m", keys::webhooks_done("p/", "team", broker), keys::newest_first(ms));
+        let (old, new, other) = (done("shop", 99), done("shop", 100), done("gone", 500));
+        let open = keys::jobs_open("p/", "team", "gone", "browser") + "1_u_2";
+        let used = ["2030-01-01", "2030-01-02"].map(|day| keys::usage("p/", "team", day, "x", 1));
+        let mut leftovers = Leftovers::default();
+        leftovers.add("p/", &[old.clone(), new, other.clone(), open.clone(), used[0].clone(), used[1].clone()], &age);
+        assert_eq!(leftovers.of("team", &HashSet::from(["shop", "gone"])), [&old, &used[0]]);
+        assert_eq!(leftovers.of("team", &HashSet::from(["shop"])), [&old, &used[0], &other, &open]);
+        assert!(leftovers.of("another", &HashSet::new()).is_empty());
+        let many: Vec<String> = (0..=REMEMBERED_MAX).map(|n| format!("{}{n}", keys::webhooks_open("p/", "team", "b"))).collect();
+        let mut leftovers = Leftovers::default();
+        leftovers.add("p/", &many, &age);
+        assert_eq!(leftovers.of("team", &HashSet::new()).len(), REMEMBERED_MAX);
+    }
 
     const LIVE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
     const GONE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e02";

@@ -39,6 +39,21 @@ pub const PAGE_HEADER: &str = "dormouse-page";
 /// Header of the answer to a call: which answers stay outside the heap, as [`offload_text`] writes it.
 pub const OFFLOAD_HEADER: &str = "dormouse-offload";
 
+/// Header of an answer: of which events the ToolBroker tells anybody, as [`events_text`] writes it.
+pub const EVENTS_HEADER: &str = "dormouse-events";
+
+/// The names of these events, with commas between them.
+#[must_use]
+pub fn events_text(events: &[EventKind]) -> String {
+    events.iter().map(|event| event.name()).collect::<Vec<_>>().join(",")
+}
+
+/// What [`events_text`] wrote; names that are not known are left out.
+#[must_use]
+pub fn events_of(text: &str) -> Vec<EventKind> {
+    text.split(',').filter_map(|name| EventKind::ALL.into_iter().find(|event| event.name() == name)).collect()
+}
+
 /// `THRESHOLD_BYTES PREVIEW_CHARS`.
 #[must_use]
 pub fn offload_text(offload: Offload) -> String {

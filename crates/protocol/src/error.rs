@@ -77,6 +77,8 @@ pub enum ErrorCode {
     ApprovalDenied,
     /// No call waits for this approval.
     ApprovalNotFound,
+    /// There is no such message of a webhook, or it is not kept any more.
+    DeliveryNotFound,
     /// Nobody decided about the call in time.
     ApprovalExpired,
     /// It was decided about the call already.
@@ -115,6 +117,7 @@ impl ErrorCode {
             | Self::ModuleNotFound
             | Self::RunNotFound
             | Self::RefNotFound
+            | Self::DeliveryNotFound
             | Self::ApprovalNotFound => 404,
             Self::TimeoutError => 408,
             Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed => 409,

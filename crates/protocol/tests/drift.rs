@@ -54,6 +54,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::PreconditionFailed => "read the file again, then decide",
         ErrorCode::ApprovalDenied => "code may catch it; do not make the same call again without asking",
         ErrorCode::ApprovalNotFound => "list the session's approvals",
+        ErrorCode::DeliveryNotFound => "list the deliveries; old ones are not kept",
         ErrorCode::ApprovalExpired => "make the call again, if it is still wanted",
         ErrorCode::ApprovalUsed => "nothing: a decision works once",
         ErrorCode::RateLimited => "call again later, or less often",

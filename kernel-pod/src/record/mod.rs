@@ -18,6 +18,7 @@ use dormouse_protocol::approval::Approval;
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 pub(crate) use notices::{NOTICES_MAX, Notices};
 pub(crate) use operations::Operations;
@@ -135,8 +136,8 @@ impl Pending {
     pub(crate) fn of_tool(&self) -> Option<Option<bool>> {
         match self {
             Self::Tool { fetch: false, reference, .. } => Some(*reference),
-            Self::Parked(parked) => Some(parked.reference),
-            Self::Tool { .. } | Self::Timer { .. } | Self::Body { .. } | Self::Refused { .. } => None,
+            Self::Parked(parked) if !parked.fetch => Some(parked.reference),
+            Self::Tool { .. } | Self::Parked(_) | Self::Timer { .. } | Self::Body { .. } | Self::Refused { .. } => None,
         }
     }
 }
@@ -151,6 +152,9 @@ pub(crate) struct ParkedCall {
     pub name: String,
     /// Its arguments.
     pub args: serde_json::Value,
+    /// Whether it is a request of `fetch`, which the arguments are, and no tool's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fetch: bool,
     /// Whether its answer is to stay outside the heap, if the code has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<bool>,
@@ -166,6 +170,16 @@ pub(crate) struct ParkedCall {
     /// When the broker is asked again without anybody telling: nobody may have lived to tell.
     pub look_ms: i64,
 }
+
+/// What an event shows of a request: no headers, no body, no query, where secrets are.
+pub(crate) fn shown(request: &Value) -> Value {
+    let url = request.get("url").and_then(Value::as_str).unwrap_or_default();
+    let url: String = url.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN_URL_CHARS_MAX).collect();
+    json!({ "method": request.get("method"), "url": url })
+}
+
+/// Longest URL that an event shows, in characters.
+const SHOWN_URL_CHARS_MAX: usize = 1 << 10;
 
 /// The broker is asked whether a decision has come that nobody has told of: after as long as the call has waited by then, within these bounds.
 const LOOK_MIN_MS: i64 = 60 * 1_000;

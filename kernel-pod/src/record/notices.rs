@@ -11,7 +11,7 @@ use dormouse_protocol::eval::{EvalResult, EvalWebhook};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ParkedCall, SessionState};
+use super::{ParkedCall, SessionState, shown};
 
 /// Notices that wait. A session with as many takes no further runs, so only its approvals can push some out.
 pub(crate) const NOTICES_MAX: usize = 64;
@@ -112,14 +112,20 @@ impl SessionState {
         })
     }
 
-    /// Takes down that others are to be told of a cell's end: of a run's, and of one whose request names somebody.
-    pub(crate) fn notice_end(&mut self, result: &EvalResult, webhook: Option<&EvalWebhook>, now: jiff::Timestamp) {
+    /// Takes down that others are to be told of a cell's end: of a run's whose event the ToolBroker `wants`, and of one whose request names somebody.
+    pub(crate) fn notice_end(
+        &mut self,
+        result: &EvalResult,
+        webhook: Option<&EvalWebhook>,
+        now: jiff::Timestamp,
+        wants: impl FnOnce(EventKind) -> bool,
+    ) {
         let key = result.idempotency_key.as_deref().unwrap_or_default();
         let run = self.runs.under(key).map(|run| run.id.clone());
-        if self.spec.tool_broker_ref.is_none() || (run.is_none() && webhook.is_none()) {
+        let event = if result.ok { EventKind::Completed } else { EventKind::Failed };
+        if self.spec.tool_broker_ref.is_none() || (webhook.is_none() && (run.is_none() || !wants(event))) {
             return;
         }
-        let event = if result.ok { EventKind::Completed } else { EventKind::Failed };
         let mut data = Map::new();
         if let Some(run) = run {
             data.insert("run".to_owned(), json!(run));
@@ -137,8 +143,9 @@ impl SessionState {
     }
 
     /// Takes down that others are to be told of a call that waits for a person.
-    pub(crate) fn notice_approval(&mut self, parked: &ParkedCall, now: jiff::Timestamp) {
-        if self.spec.tool_broker_ref.is_none() {
+    pub(crate) fn notice_approval(&mut self, parked: &ParkedCall, now: jiff::Timestamp, wants: impl FnOnce(EventKind) -> bool) {
+        let webhook = self.running.as_ref().and_then(|running| running.request.webhook.clone());
+        if self.spec.tool_broker_ref.is_none() || (webhook.is_none() && !wants(EventKind::ApprovalRequired)) {
             return;
         }
         let view = parked.view();
@@ -149,9 +156,8 @@ impl SessionState {
         data.insert("expiresAt".to_owned(), json!(view.expires_at));
         // Large ones are read where the call is decided.
         if serde_json::to_vec(&view.args).is_ok_and(|args| args.len() <= ARGS_BYTES_MAX) {
-            data.insert("args".to_owned(), view.args);
+            data.insert("args".to_owned(), if parked.fetch { shown(&view.args) } else { view.args });
         }
-        let webhook = self.running.as_ref().and_then(|running| running.request.webhook.clone());
         self.notices.push(EventKind::ApprovalRequired, now.to_string(), now.as_millisecond(), data, webhook);
     }
 }

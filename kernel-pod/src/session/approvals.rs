@@ -6,11 +6,12 @@ use dormouse_protocol::event::EventBody;
 
 use super::Fault;
 use super::actor::Actor;
-use crate::record::{ParkedCall, Pending};
+use crate::record::{ParkedCall, Pending, shown};
 
 impl Actor {
     /// A broker does not make the call before somebody agrees, or a runner makes it. What waits is stored, so that whoever decides sees it.
     pub(super) async fn park(&mut self, op: u64, parked: Parked) -> Result<(), Fault> {
+        let caller = self.caller();
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let now_ms = live.clock.now_ms();
         let asked = match live.state.pending.get_mut(&op) {
@@ -28,11 +29,12 @@ impl Actor {
                 let agreed = ParkedCall { editable: parked.editable, waits_for: parked.waits_for, ..ParkedCall::clone(waiting) };
                 agreed.within(parked.expires_seconds, now_ms)
             }
-            Some(Pending::Tool { call, name, args, fetch: false, reference }) => {
+            Some(Pending::Tool { call, name, args, fetch, reference }) => {
                 let asked = ParkedCall {
                     call: *call,
                     name: name.clone(),
                     args: args.clone(),
+                    fetch: *fetch,
                     reference: *reference,
                     waits_for: parked.waits_for,
                     editable: parked.editable,
@@ -46,19 +48,20 @@ impl Actor {
         };
         let person = asked.waits_for.is_person();
         if person {
-            live.state.notice_approval(&asked, live.clock.now());
+            live.state.notice_approval(&asked, live.clock.now(), |event| caller.is_none_or(|caller| caller.wants(event)));
         }
-        let shown = asked.view();
+        let view = asked.view();
+        let args = if asked.fetch { shown(&view.args) } else { view.args };
         let rests = live.in_flight.rest(op, asked.look_ms);
         live.state.pending.insert(op, Pending::Parked(Box::new(asked)));
         live.moved = true;
         if person {
             self.show(EventBody::ApprovalRequired {
-                approval_id: shown.id,
-                call_id: shown.call_id,
-                tool_name: shown.tool_name,
-                args: shown.args,
-                expires_at: shown.expires_at,
+                approval_id: view.id,
+                call_id: view.call_id,
+                tool_name: view.tool_name,
+                args,
+                expires_at: view.expires_at,
             });
         }
         self.show_state(self.state(true));

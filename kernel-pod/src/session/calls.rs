@@ -5,12 +5,12 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::broker::FETCH_BODY_BYTES_MAX;
 use dormouse_protocol::event::EventBody;
 use dormouse_protocol::history::JournalBody;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::journal;
 use super::ops::InFlight;
 use super::phase::Live;
-use crate::record::{Pending, STREAM_INTERRUPTED, SessionState};
+use crate::record::{Pending, STREAM_INTERRUPTED, SessionState, shown};
 use crate::tools::Caller;
 
 /// Bytes of all calls and requests that wait in a record, as JSON. The record rides in every head.
@@ -18,9 +18,6 @@ const WAITING_REQUESTS_BYTES_MAX: usize = 6 << 20;
 
 /// Bytes of one request as JSON: the largest body as base64, and room for the rest.
 const REQUEST_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX.div_ceil(3) * 4 + (128 << 10);
-
-/// Longest URL that an event shows, in characters.
-const SHOWN_URL_CHARS_MAX: usize = 1 << 10;
 
 /// What a turn's calls may use.
 pub(super) struct Allowance<'a> {
@@ -82,8 +79,11 @@ impl Live {
 
     /// Nobody waits for the fetch any more.
     pub(super) fn cancel_fetch(&mut self, op: u64, caller: Option<&Caller>) {
-        let Some(Pending::Tool { call, fetch: true, .. }) = self.state.pending.get(&op) else { return };
-        let call = *call;
+        let call = match self.state.pending.get(&op) {
+            Some(Pending::Tool { call, fetch: true, .. }) => *call,
+            Some(Pending::Parked(parked)) if parked.fetch => parked.call,
+            _ => return,
+        };
         self.state.pending.remove(&op);
         if let Some(caller) = caller.filter(|_| self.in_flight.has_left(op)) {
             InFlight::close(caller, call);
@@ -157,11 +157,4 @@ pub(super) fn size(request: &Value) -> usize {
         Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum::<usize>() + SMALL_BYTES,
         Value::Null | Value::Bool(_) | Value::Number(_) => SMALL_BYTES,
     }
-}
-
-/// What an event shows of a request: no headers, no body, no query, where secrets are.
-fn shown(request: &Value) -> Value {
-    let url = request.get("url").and_then(Value::as_str).unwrap_or_default();
-    let url: String = url.split(['?', '#']).next().unwrap_or_default().chars().take(SHOWN_URL_CHARS_MAX).collect();
-    json!({ "method": request.get("method"), "url": url })
 }

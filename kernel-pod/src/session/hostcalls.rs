@@ -23,7 +23,18 @@ impl Live {
         let since_ms = self.clock.now_ms();
         let until_ms = since_ms.saturating_add(WAIT_MS);
         let (waits_for, editable, look_ms) = (WaitsFor::Client, false, until_ms);
-        Pending::Parked(Box::new(ParkedCall { call, name, args, reference, waits_for, editable, since_ms, until_ms, look_ms }))
+        Pending::Parked(Box::new(ParkedCall {
+            call,
+            name,
+            args,
+            fetch: false,
+            reference,
+            waits_for,
+            editable,
+            since_ms,
+            until_ms,
+            look_ms,
+        }))
     }
 }
 

@@ -151,14 +151,10 @@ impl InFlight {
                             (false, true) => Waits::Job,
                             (false, false) => Waits::JobOver,
                         };
-                        let (tool, args) = (parked.name.clone(), parked.args.clone());
+                        let (tool, args, fetch) = (parked.name.clone(), parked.args.clone(), parked.fetch);
                         // It may have been made after a decision that this heap does not know.
                         let repeated = true;
-                        self.send(
-                            op,
-                            caller,
-                            Sending { call: parked.call, tool, args, fetch: false, repeated, settled_below, page, waits },
-                        );
+                        self.send(op, caller, Sending { call: parked.call, tool, args, fetch, repeated, settled_below, page, waits });
                     }
                 }
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),

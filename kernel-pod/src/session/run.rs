@@ -367,6 +367,7 @@ impl Actor {
     pub(super) fn finish(&mut self, end: EvalEnd) -> Result<Option<EvalResult>, Fault> {
         let woke = self.current.as_ref().map_or(Woke::No, |job| job.woke);
         let served = self.current.as_ref().map(|job| job.served).unwrap_or_default();
+        let caller = self.caller();
         let Some(live) = self.phase.live_mut() else { return Ok(None) };
         let Some(mut running) = live.state.running.take() else { return Ok(None) };
         if running.cell == BOOTSTRAP_CELL {
@@ -408,7 +409,8 @@ impl Actor {
         live.note(journal::ended(&result));
         let now = live.clock.now();
         live.state.record_end(&result, &now.to_string());
-        live.state.notice_end(&result, running.request.webhook.as_ref(), now);
+        let wants = |event| caller.is_none_or(|caller| caller.wants(event));
+        live.state.notice_end(&result, running.request.webhook.as_ref(), now, wants);
         live.state.last_active = Some(now.to_string());
         live.finishing = Some(running);
         Ok(Some(result))

@@ -169,6 +169,7 @@ impl Actor {
 
     /// Records the end of a run whose cell does not begin, or not again.
     fn end_unbegun(&mut self, key: &str, code: ErrorCode, message: &str) -> Option<EvalResult> {
+        let caller = self.caller();
         let live = self.phase.live_mut()?;
         let error = CellError { code, name: code.to_string(), message: message.to_owned(), stack: String::new(), line: 0, column: 0 };
         let result = EvalResult {
@@ -186,9 +187,10 @@ impl Actor {
             stats: EvalStats::default(),
         };
         let now = live.clock.now();
+        let wants = |event| caller.is_none_or(|caller| caller.wants(event));
         let request = live.state.runs.under(key).and_then(|run| run.request.as_ref()?.read::<EvalRequest>().ok());
         live.state.record_end(&result, &now.to_string());
-        live.state.notice_end(&result, request.and_then(|request| request.webhook).as_ref(), now);
+        live.state.notice_end(&result, request.and_then(|request| request.webhook).as_ref(), now, wants);
         Some(result)
     }
 

@@ -1,0 +1,224 @@
+//! Decisions about calls and fetches that wait: which release them, and that no other does.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{Json, Router, extract::State, routing::post};
+use dormouse_broker::{Broker, JournalStore};
+use dormouse_protocol::{
+    ErrorCode,
+    broker::{DecideCall, FETCH, FetchCall, FetchOutcome, ToolAnswer, ToolCall, Waits, digest},
+};
+use dormouse_seal::Seal;
+use dormouse_service::Metrics;
+use dormouse_store::{Memory, SnapshotStore};
+use dormouse_testkit::web::Web;
+use serde_json::{Value, json};
+
+use crate::world::{call, secrets};
+
+/// Decisions of the long test; a soak has more.
+const DECISIONS: &str = "DORMOUSE_TEST_DECISIONS";
+
+fn place(store: &Arc<Memory>) -> JournalStore {
+    JournalStore {
+        store: Arc::clone(store) as Arc<dyn SnapshotStore>,
+        prefix: "p/".to_owned(),
+        namespace: "team-a".to_owned(),
+        broker: "tools".to_owned(),
+        seal: Arc::new(Seal::none()),
+    }
+}
+
+fn broker(store: &Arc<Memory>, spec: Value) -> Broker {
+    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), Some(place(store))).unwrap()
+}
+
+fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
+    DecideCall {
+        namespace: "team-a".to_owned(),
+        session_uid: "u-1".to_owned(),
+        call: number,
+        tool: tool.to_owned(),
+        digest: digest(tool, args),
+        id: id.to_owned(),
+        approve: true,
+        reason: None,
+        arguments: None,
+        by: "somebody".to_owned(),
+    }
+}
+
+/// A service that counts what it was made to do.
+async fn counting() -> (String, Arc<AtomicUsize>) {
+    let done = Arc::new(AtomicUsize::new(0));
+    let pay =
+        async |State(done): State<Arc<AtomicUsize>>, Json(_): Json<Value>| Json(json!({ "paid": done.fetch_add(1, Ordering::SeqCst) + 1 }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let routes = Router::new().route("/pay", post(pay)).with_state(Arc::clone(&done));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    (url, done)
+}
+
+fn genuine(of: &ToolCall, id: &str) -> DecideCall {
+    DecideCall { session_uid: of.session_uid.clone(), ..decision(of.call, &of.tool, &of.args, id) }
+}
+
+/// Calls of a session in the test: a page of calls holds so many decisions that nobody takes.
+const SESSION_CALLS: u64 = 100;
+
+/// A decision that somebody altered on its way, or that was made for something else: in one of its fields each.
+fn altered(n: u64, of: &ToolCall) -> DecideCall {
+    let (number, args) = (of.call, &of.args);
+    let genuine = genuine(of, &format!("d-{n}"));
+    let mut digits = genuine.digest.clone().into_bytes();
+    let at = usize::try_from(n / 8).unwrap() % digits.len();
+    digits[at] = if digits[at] == b'0' { b'1' } else { b'0' };
+    match n % 8 {
+        0 => DecideCall { digest: String::from_utf8(digits).unwrap(), ..genuine },
+        1 => DecideCall { digest: digest("pay", &json!({ "to": "b", "amount": n })), ..genuine },
+        2 => DecideCall { digest: digest("refund", args), ..genuine },
+        3 => DecideCall { session_uid: format!("{}-x", of.session_uid), ..genuine },
+        4 => DecideCall { call: number + 1_000_000, ..genuine },
+        5 => DecideCall { digest: String::new(), ..genuine },
+        6 => DecideCall { digest: genuine.digest.to_uppercase(), ..genuine },
+        _ => DecideCall { approve: false, reason: Some("no".to_owned()), ..genuine },
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_altered_and_no_replayed_decision_makes_a_call() {
+    let decisions: u64 = std::env::var(DECISIONS).ok().and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    let (url, done) = counting().await;
+    let store = Arc::new(Memory::new());
+    let spec = json!({
+        "services": [{ "name": "bank", "baseUrl": url, "allowedMethods": ["POST"] }],
+        "tools": [{ "name": "pay", "service": "bank", "method": "POST", "path": "/pay", "approval": "Always" }],
+    });
+    let broker = broker(&store, spec);
+    let args = json!({ "to": "a", "amount": 7 });
+    // One that is genuine, made, and then sent again for all that follows.
+    let first = call(1, "pay", args.clone());
+    assert!(matches!(*broker.call(first.clone()).await.unwrap(), ToolAnswer::Parked { .. }));
+    let agreed_to = genuine(&first, "genuine");
+    broker.decide(agreed_to.clone()).await.unwrap();
+    let agreed = ToolCall { waits: Waits::Decision, repeated: true, ..first.clone() };
+    assert_eq!(*broker.call(agreed.clone()).await.unwrap(), ToolAnswer::Ok { value: json!({ "paid": 1 }) });
+
+    for n in 0..decisions {
+        let waiting = ToolCall { session_uid: format!("s-{}", n / SESSION_CALLS), ..call(n % SESSION_CALLS + 1, "pay", args.clone()) };
+        if n % 8 == 7 {
+            // The one that stands is a denial; an approval that comes later is refused.
+            broker.decide(altered(n, &waiting)).await.unwrap();
+            let late = broker.decide(genuine(&waiting, &format!("late-{n}"))).await.unwrap_err();
+            assert_eq!(late.code, ErrorCode::ApprovalUsed, "{n}");
+        } else {
+            // What it says may be refused, or written down: nothing comes of it.
+            let _ = broker.decide(altered(n, &waiting)).await;
+            // A replay of what was agreed to before.
+            let _ = broker.decide(agreed_to.clone()).await;
+        }
+        let answer = broker.call(ToolCall { waits: Waits::Decision, repeated: true, ..waiting }).await.unwrap();
+        let refused = match &*answer {
+            ToolAnswer::Parked { .. } => true,
+            ToolAnswer::Err { error } => error.code == ErrorCode::ApprovalDenied,
+            ToolAnswer::Ok { .. } => false,
+        };
+        assert!(refused, "{n}: {answer:?}");
+    }
+    assert_eq!(done.load(Ordering::SeqCst), 1, "of {decisions} none was made");
+}
+
+fn fetch(number: u64, request: Value) -> FetchCall {
+    let allow = serde_json::from_value(json!([{ "host": "*:*", "methods": ["GET", "POST"] }])).unwrap();
+    FetchCall { call: call(number, FETCH, request), allow }
+}
+
+async fn fetched(broker: &Broker, call: FetchCall) -> ToolAnswer {
+    ToolAnswer::clone(&*broker.fetch(call).await.unwrap())
+}
+
+fn status(answer: &ToolAnswer) -> u16 {
+    let ToolAnswer::Ok { value } = answer else { panic!("{answer:?}") };
+    match serde_json::from_value(value.clone()).unwrap() {
+        FetchOutcome::Response(response) => response.status,
+        FetchOutcome::Failed(failure) => panic!("{failure:?}"),
+    }
+}
+
+fn code(answer: &ToolAnswer) -> ErrorCode {
+    match answer {
+        ToolAnswer::Err { error } => error.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_fetch_under_a_rule_that_asks_for_somebody_waits_as_a_call_does() {
+    let web = Web::start().await.unwrap();
+    let store = Arc::new(Memory::new());
+    let rule = |methods: Value, paths: Value, approval: Value| json!({ "host": web.address.to_string(), "private": true, "methods": methods, "paths": paths, "approval": approval });
+    let spec = json!({ "egress": { "allow": [
+        rule(json!(["GET"]), json!(["/*"]), json!("Never")),
+        rule(json!(["POST"]), json!(["/*"]), json!({ "when": "args.body != 'small' && args.path != '/free'", "editable": true, "expiresSeconds": 60 })),
+        rule(json!(["GET"]), json!(["/status/*"]), json!("Always")),
+    ] } });
+    let broker = broker(&store, spec);
+    let url = |path: &str| format!("{}{path}", web.url());
+    let post = |body: &str| {
+        use base64::Engine as _;
+        json!({ "method": "POST", "url": url("/echo"), "body": base64::engine::general_purpose::STANDARD.encode(body) })
+    };
+    assert_eq!(status(&fetched(&broker, fetch(1, json!({ "method": "GET", "url": url("/echo") }))).await), 200, "it needs nobody");
+    assert_eq!(status(&fetched(&broker, fetch(2, post("small"))).await), 200);
+    let seen = web.seen().len();
+    // Another session's list does not hold it: nobody is asked.
+    let other = FetchCall { allow: Vec::new(), ..fetch(3, post("large")) };
+    assert_eq!(code(&fetched(&broker, other).await), ErrorCode::EgressDenied);
+
+    let large = fetch(4, post("large"));
+    assert!(
+        matches!(fetched(&broker, large.clone()).await, ToolAnswer::Parked { parked } if parked.editable && parked.expires_seconds == 60)
+    );
+    let again =
+        |call: &FetchCall| FetchCall { call: ToolCall { waits: Waits::Decision, repeated: true, ..call.call.clone() }, ..call.clone() };
+    assert!(matches!(fetched(&broker, again(&large)).await, ToolAnswer::Parked { .. }), "nobody has decided");
+    assert_eq!(web.seen().len(), seen);
+    // Changed to what no rule lets be changed, and to no request at all.
+    for (changed, wanted) in
+        [(json!({ "method": "GET", "url": url("/status/200") }), ErrorCode::Forbidden), (json!({ "url": 7 }), ErrorCode::ToolArgsInvalid)]
+    {
+        let decision = DecideCall { arguments: Some(changed), ..decision(4, FETCH, &large.call.args, "x") };
+        assert_eq!(broker.decide(decision).await.unwrap_err().code, wanted);
+    }
+    let mut edited = post("edited");
+    edited["url"] = json!(url("/echo?edited"));
+    let changed = DecideCall { arguments: Some(edited), ..decision(4, FETCH, &large.call.args, "d-4") };
+    broker.decide(changed).await.unwrap();
+    let answer = fetched(&broker, again(&large)).await;
+    assert_eq!(status(&answer), 200);
+    assert_eq!(web.seen().last().map(String::as_str), Some("POST /echo?edited"), "what was agreed to was sent");
+    assert_eq!(fetched(&broker, again(&large)).await, answer, "once");
+    assert_eq!(web.seen().len(), seen + 1);
+
+    let denied = fetch(5, post("large"));
+    fetched(&broker, denied.clone()).await;
+    broker.decide(DecideCall { approve: false, ..decision(5, FETCH, &denied.call.args, "d-5") }).await.unwrap();
+    assert_eq!(code(&fetched(&broker, again(&denied)).await), ErrorCode::ApprovalDenied);
+    let forged = fetch(6, post("large"));
+    fetched(&broker, forged.clone()).await;
+    broker.decide(decision(6, FETCH, &post("other"), "d-6")).await.unwrap();
+    assert_eq!(code(&fetched(&broker, again(&forged)).await), ErrorCode::ApprovalDenied, "somebody saw another one");
+    let over = fetch(7, post("large"));
+    fetched(&broker, over.clone()).await;
+    let late = FetchCall { call: ToolCall { waits: Waits::Over, repeated: true, ..over.call.clone() }, ..over.clone() };
+    assert_eq!(code(&fetched(&broker, late).await), ErrorCode::ApprovalExpired);
+    // A redirect is a request that nobody has seen.
+    let away = fetch(8, json!({ "method": "GET", "url": url(&format!("/redirect/302?to={}", url("/status/200"))) }));
+    assert_eq!(code(&fetched(&broker, away).await), ErrorCode::EgressDenied);
+    assert_eq!(web.seen().iter().filter(|one| one.starts_with("GET /status")).count(), 0);
+    assert_eq!(web.seen().len(), seen + 2);
+}
