@@ -358,7 +358,9 @@ mod tests {
 
     #[test]
     fn what_is_no_sessions_is_known_by_its_key() {
-        let of = |key| shared_of("p/", key);
+        fn of(key: &str) -> Option<(&str, Shared<'_>)> {
+            shared_of("p/", key)
+        }
         let done = format!("{}{}-msg_a", webhooks_done("p/", "team", "shop"), newest_first(17));
         assert_eq!(of(&done), Some(("team", Shared::Done { broker: "shop", created_ms: 17 })));
         let open = [webhooks_open("p/", "team", "shop") + "msg_a", jobs_open("p/", "team", "shop", "browser") + "1_u_2"];
