@@ -132,7 +132,7 @@ clusterDomain: cluster.local
 resolvConf: $S/resolv.conf
 podLogsDir: $S/pod-logs
 imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi, imagefs.available: 100Mi}
 Y
 put $S/proxy.yaml <<Y
 apiVersion: kubeproxy.config.k8s.io/v1alpha1

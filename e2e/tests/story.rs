@@ -12,6 +12,7 @@ mod story {
     pub mod lifetime;
     pub mod network;
     pub mod outside;
+    pub mod scene;
     pub mod world;
 }
 
@@ -21,9 +22,10 @@ use anyhow::{Context, Result};
 
 use dormouse_e2e::{
     cluster::{Cluster, log_folder},
+    kube::Kube,
     steps::{Steps, say},
 };
-use story::{bad_input, cells, files, install, lifetime, network, outside, world::World};
+use story::{bad_input, cells, files, install, lifetime, network, outside, scene, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -41,7 +43,14 @@ fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
         scope
             .spawn(|| {
                 cluster.enter()?;
-                tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(tell(&cluster, &mut steps))
+                tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+                    let kube = Kube::new(cluster.kubeconfig());
+                    let outcome = tell(&cluster, kube.clone(), &mut steps).await;
+                    if outcome.is_err() {
+                        say(&scene::describe(&kube).await);
+                    }
+                    outcome
+                })
             })
             .join()
             .unwrap_or_else(|_| Err(anyhow::anyhow!("a step panicked")))
@@ -54,8 +63,7 @@ fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
     }
 }
 
-async fn tell(cluster: &Cluster, steps: &mut Steps) -> Result<()> {
-    let kube = dormouse_e2e::kube::Kube::new(cluster.kubeconfig());
+async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("an S3 store and an HTTP service", install::surroundings(&kube)).await?;
     steps.run("1 helm install", install::helm(&kube)).await?;
     steps.run("1 CRDs are served and explained", install::crds(&kube)).await?;

@@ -5,7 +5,12 @@ mod support;
 
 use std::time::Duration;
 
+use dormouse_operator::controller::TRIGGERS_MAX;
 use dormouse_protocol::session::State;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::PostParams};
+use serde_json::json;
 use support::{Cluster, FakePod, apply};
 
 /// No sweep in between.
@@ -144,4 +149,25 @@ async fn what_somebody_deletes_or_changes_of_a_pool_is_put_back_at_once() {
     let shut = || cluster.get(&["networkpolicy", name], "{.spec.policyTypes}").contains("Egress");
     cluster.until("the policy is shut again", async || shut()).await;
     assert!(since.elapsed() < Duration::from_secs(40), "{:?}: by itself it is looked at every minute", since.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_finds_more_pods_than_a_queue_has_places_sizes_every_pool() {
+    let mut cluster = Cluster::start(&FLAGS).await;
+    let client = cluster.client.clone();
+    let pods = async {
+        let pods: Api<Pod> = Api::namespaced(client, "team");
+        let pods = &pods;
+        let made = (0..TRIGGERS_MAX + 100).map(async |number| {
+            let labels = json!({"dormouse.dev/component": "kernel", "dormouse.dev/pool": format!("p{number}")});
+            let pod = json!({"metadata": {"name": format!("k{number}"), "labels": labels},
+                "spec": {"containers": [{"name": "kernel", "image": "k"}]}});
+            pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        });
+        futures::stream::iter(made).buffer_unordered(16).collect::<Vec<()>>().await;
+    };
+    cluster.restart(&FLAGS, pods).await;
+    cluster.session("a", "");
+    let made = async || !cluster.get(&["deployment", "dormouse-kernel-default"], "{.metadata.uid}").is_empty();
+    cluster.until("the pool of a session has pods", made).await;
 }

@@ -4,7 +4,7 @@
 
 mod hub;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use dormouse_crds::{
     labels::{COMPONENT, POOL},
@@ -53,7 +53,12 @@ pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: Cancellat
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => applied(&context, &pod, &shutdown).await,
+            Ok(watcher::Event::Apply(pod)) => {
+                trigger_pool(&context, &pod.namespace().unwrap_or_default(), &pod).await;
+                applied(&context, &pod, &shutdown).await;
+            }
+            // Pools are told once the list has ended: nobody sizes them before, and there may be more pods than the queue has places.
+            Ok(watcher::Event::InitApply(pod)) => applied(&context, &pod, &shutdown).await,
             Ok(watcher::Event::Delete(pod)) => gone(&context, &pod.uid().unwrap_or_default()).await,
             Ok(watcher::Event::InitDone) => relisted(&context).await,
             Ok(watcher::Event::Init) => {}
@@ -71,7 +76,6 @@ pub fn is_over(pod: &Pod) -> bool {
 
 async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken) {
     let (Some(uid), Some(namespace)) = (pod.uid(), pod.namespace()) else { return };
-    trigger_pool(context, &namespace, pod).await;
     if is_over(pod) {
         return gone(context, &uid).await;
     }
@@ -122,9 +126,14 @@ async fn placed_on(context: &Context, pod_uid: &str) {
     }
 }
 
-/// After a new list: pods that went unseen are gone.
+/// After a new list: pods that went unseen are gone, and every pool that has pods is looked at.
 async fn relisted(context: &Context) {
-    let listed: Vec<String> = context.caches.pods.state().iter().filter_map(|pod| pod.uid()).collect();
+    let pods = context.caches.pods.state();
+    let pool = |pod: &Arc<Pod>| Some(ObjectRef::new(pod.labels().get(POOL)?).within(&pod.namespace()?));
+    for pool in pods.iter().filter_map(pool).collect::<HashSet<ObjectRef<KernelPool>>>() {
+        let _ = context.pool_triggers.send(pool).await;
+    }
+    let listed: HashSet<String> = pods.iter().filter_map(|pod| pod.uid()).collect();
     let missed: Vec<String> = context.hub.with(|views| views.pods.keys().filter(|uid| !listed.contains(uid)).cloned().collect());
     for uid in missed {
         gone(context, &uid).await;

@@ -101,7 +101,7 @@ pub struct Cluster {
     pub operator: Process,
     /// Which of this process' clusters it is: its pods have addresses of their own.
     number: u8,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -118,7 +118,15 @@ impl Cluster {
         let config = kube::Config::from_custom_kubeconfig(admin, &Default::default()).await.unwrap();
         let client = kube::Client::try_from(config).unwrap();
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
-        Self { server, client, bucket, minio, operator, number, _folder: folder }
+        Self { server, client, bucket, minio, operator, number, folder }
+    }
+
+    /// Ends the operator, and starts another in its place once `between` is done.
+    pub async fn restart(&mut self, flags: &[&str], between: impl Future<Output = ()>) {
+        self.operator.kill();
+        between.await;
+        let kubeconfig = self.folder.path().join("kubeconfig");
+        (self.operator, _) = start_operator(&kubeconfig, &self.minio, self.folder.path(), flags);
     }
 
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
