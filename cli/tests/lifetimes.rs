@@ -3,7 +3,11 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use support::Dev;
@@ -108,6 +112,67 @@ fn sessions_begin_with_code_of_a_config_map_expire_and_are_counted_against_a_quo
     let fifth = dev.command(&["sessions", "create", "fifth"], "");
     assert!(!fifth.status.success() && fifth.err.contains("QuotaExceeded"), "{}", fifth.err);
     assert!(dev.command(&["sessions", "create", "third"], "").status.success(), "one that exists is answered");
+}
+
+/// A server that answers every request with 100 bytes. It ends with the test's process.
+fn far_side() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+                match connection.read(&mut buffer).unwrap() {
+                    0 => break,
+                    read => request.extend_from_slice(&buffer[..read]),
+                }
+            }
+            let body = "x".repeat(100);
+            write!(connection, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{body}").unwrap();
+        }
+    });
+    address
+}
+
+/// A limit, and what uses it up and is refused then: in one session again and again, or in one after the other.
+fn refused_by(limit: &str, code: &str, in_one: bool) {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("manifest.yaml");
+    let manifest = format!(
+        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: net}}\n\
+         spec: {{egress: {{allow: [{{host: '127.0.0.1:*', private: true}}]}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: s}}\n\
+         spec: {{toolBrokerRef: {{name: net}}, egress: {{allow: [{{host: '127.0.0.1:*'}}]}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: team}}\nspec: {{{limit}}}\n"
+    );
+    std::fs::write(&file, manifest).unwrap();
+    let dev = Dev::start(data.path(), &["--session", file.to_str().unwrap()]);
+    // What uses a limit up is let through as long as it is not: at its edge the last one was.
+    let mut passed = 0;
+    let mut said = dev.command(&["eval", "--session", "s", code], "");
+    until(limit, || {
+        if said.status.success() {
+            passed += 1;
+            let session = if in_one { "s".to_owned() } else { format!("s{passed}") };
+            said = dev.command(&["eval", "--session", &session, code], "");
+        }
+        !said.status.success()
+    });
+    let resource = limit.split(':').next().unwrap();
+    assert!(said.err.contains("QuotaExceeded") && said.err.contains(resource), "{limit}: {}", said.err);
+    assert!(passed > 0, "{limit}: refused before anything was used: {}", said.err);
+}
+
+#[test]
+fn each_limit_of_a_quota_lets_through_what_fits_and_refuses_what_does_not() {
+    let far_side = far_side();
+    refused_by("evalsPerSecond: 1", "1", true);
+    refused_by("storedBytes: 1000", "1", true);
+    refused_by("cpuSecondsPerHour: 1", "for (let i = 0; i < 1e7; i++);", true);
+    refused_by("egressBytesPerDay: 250", &format!("await (await fetch('http://{far_side}/')).text()"), true);
+    refused_by("liveHeapBytes: 1000", "let n = 1", false);
 }
 
 #[test]

@@ -1,26 +1,32 @@
 //! The certificate authority of the processes, and the Secrets with their certificates.
 //!
-//! The authority lives in one Secret of the system namespace. It is created once and never written again: a new one would cut every
-//! connection between processes. A leaf's Secret carries in annotations what it was made for and when it is to be made anew, so that no
-//! certificate has to be parsed.
+//! The authority lives in one Secret of the system namespace. It is followed by another in steps (`rotation`), of which each is one write of that Secret:
+//! what it holds says which step it is at. A leaf's Secret carries in annotations what it was made for and when it is to be made anew, so that no certificate
+//! has to be parsed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+    time::Duration,
+};
 
-use dormouse_control::condition::rfc3339;
+use dormouse_control::{condition::rfc3339, rotation::Stage};
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
 use dormouse_service::{
-    ca::{Ca, CertPem, LEAF_VALIDITY},
+    ca::{Ca, CertPem},
     tls::{Identity, PeerClient, Process, TlsError, TlsFiles},
 };
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Api, Client,
-    api::{ObjectMeta, PostParams},
+    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    core::PartialObjectMeta,
 };
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{apply::apply, storage::renew_at};
+use crate::{apply::apply, config::CertificateArgs, storage::renew_at};
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
@@ -35,7 +41,16 @@ const GATEWAY: &str = "gateway";
 const MADE_FOR: &str = "dormouse.dev/made-for";
 /// Annotation: when to make it anew, RFC 3339.
 pub const RENEW_AT: &str = "dormouse.dev/renew-at";
+/// Annotation of the authority's Secret: whoever writes it, with any value, wants another authority.
+pub const ROTATE: &str = "dormouse.dev/rotate";
+/// Leaves that a list asks for at once.
+const LIST_PAGE_OBJECTS: u32 = 500;
 const CA_CRT: &str = "ca.crt";
+const CA_KEY: &str = "ca.key";
+/// The authority that is announced, and the one that signed before: which of them is there is the stage.
+const NEXT_CRT: &str = "next.crt";
+const NEXT_KEY: &str = "next.key";
+const PREVIOUS_CRT: &str = "previous.crt";
 const TLS_CRT: &str = "tls.crt";
 const TLS_KEY: &str = "tls.key";
 
@@ -59,14 +74,28 @@ pub enum CaError {
 /// The authority, as the operator has it in memory.
 pub struct Authority {
     client: Client,
-    ca: Ca,
-    fingerprint: String,
     system_namespace: String,
+    lives: CertificateArgs,
+    trust: RwLock<Trust>,
+}
+
+/// What the Secret of the authority says.
+struct Trust {
+    /// Who signs.
+    ca: Ca,
+    /// The certificates that everybody is to trust, as PEM.
+    bundle: String,
+    /// Of the bundle.
+    fingerprint: String,
+    stage: Stage,
+    /// Whether another authority is due.
+    is_due: bool,
+    resource_version: Option<String>,
 }
 
 impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Authority").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+        f.debug_struct("Authority").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
     }
 }
 
@@ -117,20 +146,118 @@ impl Authority {
     ///
     /// # Errors
     /// The API server fails, or the Secret is there and damaged.
-    pub async fn load(client: Client, system_namespace: &str) -> Result<Self, CaError> {
+    pub async fn load(client: Client, system_namespace: &str, lives: CertificateArgs) -> Result<Self, CaError> {
         let api: Api<Secret> = Api::namespaced(client.clone(), system_namespace);
         let secret = match api.get_opt(CA_SECRET).await? {
             Some(secret) => secret,
-            None => match api.create(&PostParams::default(), &new_authority()?).await {
+            None => match api.create(&PostParams::default(), &new_authority(lives)?).await {
                 // Another operator was faster: its authority is the one.
                 Err(kube::Error::Api(status)) if status.code == 409 => api.get(CA_SECRET).await?,
                 other => other?,
             },
         };
-        let (cert, key) = (text(&secret, CA_CRT)?, text(&secret, "ca.key")?);
-        let ca = Ca::from_pem(&cert, &key)?;
-        let fingerprint = hex::encode(Sha256::digest(cert.as_bytes())).get(..16).unwrap_or_default().to_owned();
-        Ok(Self { client, ca, fingerprint, system_namespace: system_namespace.to_owned() })
+        let trust = RwLock::new(trust(&secret, lives, Timestamp::now())?);
+        Ok(Self { client, system_namespace: system_namespace.to_owned(), lives, trust })
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Trust> {
+        self.trust.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names what everybody is to trust.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        self.read().fingerprint.clone()
+    }
+
+    /// Where it stands, and whether another one is due.
+    #[must_use]
+    pub fn stage(&self) -> (Stage, bool) {
+        let trust = self.read();
+        (trust.stage, trust.is_due)
+    }
+
+    /// Reads the Secret again: somebody may have asked for another authority.
+    ///
+    /// # Errors
+    /// The API server fails, or the Secret is gone or damaged.
+    pub async fn refresh(&self) -> Result<(), CaError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.system_namespace);
+        self.take(&api.get(CA_SECRET).await?)
+    }
+
+    fn take(&self, secret: &Secret) -> Result<(), CaError> {
+        let new = trust(secret, self.lives, Timestamp::now())?;
+        *self.trust.write().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(())
+    }
+
+    /// Makes the next authority and has it trusted.
+    ///
+    /// # Errors
+    /// The API server fails, or somebody else has written the Secret.
+    pub async fn announce(&self) -> Result<(), CaError> {
+        let next = Ca::generate_for(self.lives.authority())?;
+        let data = json!({ NEXT_CRT: encoded(next.cert_pem()), NEXT_KEY: encoded(&next.key_pem()) });
+        self.write(json!({ ROTATE: null }), data).await
+    }
+
+    /// Lets the next authority sign.
+    ///
+    /// # Errors
+    /// The API server fails, somebody else has written the Secret, or it holds no next authority.
+    pub async fn switch(&self) -> Result<(), CaError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.system_namespace);
+        let secret = api.get(CA_SECRET).await?;
+        self.take(&secret)?;
+        let (cert, key) = (text(&secret, NEXT_CRT)?, text(&secret, NEXT_KEY)?);
+        let data = json!({
+            PREVIOUS_CRT: encoded(&text(&secret, CA_CRT)?), CA_CRT: encoded(&cert), CA_KEY: encoded(&key), NEXT_CRT: null, NEXT_KEY: null,
+        });
+        self.write(json!({ RENEW_AT: rfc3339(renew_at(Timestamp::now(), self.lives.authority())) }), data).await
+    }
+
+    /// Has the old authority trusted no more.
+    ///
+    /// # Errors
+    /// The API server fails, or somebody else has written the Secret.
+    pub async fn finish(&self) -> Result<(), CaError> {
+        self.write(json!({}), json!({ PREVIOUS_CRT: null })).await
+    }
+
+    async fn write(&self, annotations: Value, data: Value) -> Result<(), CaError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.system_namespace);
+        let version = self.read().resource_version.clone();
+        let patch = json!({ "metadata": { "resourceVersion": version, "annotations": annotations }, "data": data });
+        let secret = api.patch(CA_SECRET, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.take(&secret)
+    }
+
+    /// Makes every certificate anew that is not of this stage, whoever uses it. Answers how many there were.
+    ///
+    /// # Errors
+    /// The API server fails. Some may have been made.
+    pub async fn spread(&self) -> Result<usize, CaError> {
+        let api: Api<Secret> = Api::all(self.client.clone());
+        let fingerprint = self.fingerprint();
+        let mut params =
+            ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}")).fields("type=kubernetes.io/tls").limit(LIST_PAGE_OBJECTS);
+        let mut made = 0;
+        loop {
+            let page = api.list_metadata(&params).await?;
+            for leaf in page.items.into_iter().filter_map(|secret| other_leaf(secret, &fingerprint)) {
+                made += 1;
+                match self.ensure(&leaf).await {
+                    // Its namespace is on its way out.
+                    Err(CaError::Kube(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => {}
+                    outcome => drop(outcome?),
+                }
+            }
+            match page.metadata.continue_.filter(|more| !more.is_empty()) {
+                Some(more) => params = params.continue_token(&more),
+                None => return Ok(made),
+            }
+        }
     }
 
     /// A client with the operator's identity, and when to make the next.
@@ -139,9 +266,9 @@ impl Authority {
     /// The certificate cannot be made.
     pub fn operator_client(&self) -> Result<(PeerClient, Timestamp), CaError> {
         let identity = Identity::new(Process::Operator, &self.system_namespace, OPERATOR);
-        let pem = self.ca.issue(&[identity.dns_name()], LEAF_VALIDITY)?;
+        let pem = self.issue(&[identity.dns_name()])?;
         let client = PeerClient::new(TlsFiles::from_pem(&pem)?)?;
-        Ok((client, renew_at(Timestamp::now(), LEAF_VALIDITY)))
+        Ok((client, renew_at(Timestamp::now(), self.lives.certificate())))
     }
 
     /// Makes sure of the gateways' Secret, and of the one with the certificate that clients see, if it is for any `names`.
@@ -162,16 +289,66 @@ impl Authority {
     pub async fn ensure(&self, leaf: &Leaf) -> Result<Timestamp, CaError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &leaf.namespace);
         let now = Timestamp::now();
-        let made_for = format!("{} {}", self.fingerprint, leaf.sans.join(" "));
+        let made_for = format!("{} {}", self.fingerprint(), leaf.sans.join(" "));
         if let Some(due) = api.get_opt(&leaf.secret).await?.and_then(|secret| still_good(&secret, &made_for, now)) {
             return Ok(due);
         }
-        let pem = self.ca.issue(&leaf.sans, LEAF_VALIDITY)?;
-        let due = renew_at(now, LEAF_VALIDITY);
+        let pem = self.issue(&leaf.sans)?;
+        let due = renew_at(now, self.lives.certificate());
         apply(&self.client, &secret_of(leaf, &pem, &made_for, due)).await?;
         tracing::info!(namespace = leaf.namespace, secret = leaf.secret, "certificate issued");
         Ok(due)
     }
+
+    fn issue(&self, sans: &[String]) -> Result<CertPem, CaError> {
+        let trust = self.read();
+        Ok(CertPem { ca: trust.bundle.clone(), ..trust.ca.issue(sans, self.lives.certificate())? })
+    }
+}
+
+/// What the Secret of the authority says at `now`.
+fn trust(secret: &Secret, lives: CertificateArgs, now: Timestamp) -> Result<Trust, CaError> {
+    let (cert, key) = (text(secret, CA_CRT)?, text(secret, CA_KEY)?);
+    let holds = |key| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
+    let (stage, other) = match (holds(NEXT_CRT), holds(PREVIOUS_CRT)) {
+        (true, _) => (Stage::Announced, text(secret, NEXT_CRT)?),
+        (false, true) => (Stage::Switched, text(secret, PREVIOUS_CRT)?),
+        (false, false) => (Stage::Settled, String::new()),
+    };
+    let annotations = secret.metadata.annotations.as_ref();
+    let annotation = |name: &str| annotations.and_then(|annotations| annotations.get(name));
+    let made_at = secret.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    // One of before there was this annotation is due as if it had it.
+    let due = annotation(RENEW_AT).and_then(|due| due.parse().ok()).unwrap_or_else(|| renew_at(made_at, lives.authority()));
+    let bundle = format!("{cert}{other}");
+    Ok(Trust {
+        fingerprint: hex::encode(Sha256::digest(bundle.as_bytes())).get(..16).unwrap_or_default().to_owned(),
+        ca: Ca::from_pem(&cert, &key)?,
+        bundle,
+        stage,
+        is_due: due <= now || annotation(ROTATE).is_some(),
+        resource_version: secret.metadata.resource_version.clone(),
+    })
+}
+
+/// Whose certificate a Secret holds, if that is of another stage than the one with this fingerprint.
+fn other_leaf(secret: PartialObjectMeta<Secret>, fingerprint: &str) -> Option<Leaf> {
+    let metadata = secret.metadata;
+    let annotations = metadata.annotations?;
+    let mut made_for = annotations.get(MADE_FOR)?.split(' ');
+    let is_other = made_for.next()? != fingerprint;
+    is_other.then_some(Leaf {
+        namespace: metadata.namespace?,
+        secret: metadata.name?,
+        sans: made_for.map(str::to_owned).collect(),
+        labels: metadata.labels.unwrap_or_default(),
+        owner: metadata.owner_references.and_then(|owners| owners.into_iter().next()),
+    })
+}
+
+/// As a Secret's data are written in JSON.
+fn encoded(text: &str) -> Value {
+    json!(ByteString(text.as_bytes().to_vec()))
 }
 
 /// When the certificate in `secret` is due, if it is the right one and that is still to come.
@@ -201,13 +378,15 @@ fn secret_of(leaf: &Leaf, pem: &CertPem, made_for: &str, due: Timestamp) -> Secr
     }
 }
 
-fn new_authority() -> Result<Secret, CaError> {
-    let ca = Ca::generate()?;
-    let data = [(CA_CRT, ca.cert_pem().to_owned()), ("ca.key", ca.key_pem())];
+fn new_authority(lives: CertificateArgs) -> Result<Secret, CaError> {
+    let ca = Ca::generate_for(lives.authority())?;
+    let data = [(CA_CRT, ca.cert_pem().to_owned()), (CA_KEY, ca.key_pem())];
+    let due = rfc3339(renew_at(Timestamp::now(), lives.authority()));
     Ok(Secret {
         metadata: ObjectMeta {
             name: Some(CA_SECRET.to_owned()),
             labels: Some([(MANAGED_BY.to_owned(), MANAGER.to_owned())].into()),
+            annotations: Some([(RENEW_AT.to_owned(), due)].into()),
             ..ObjectMeta::default()
         },
         data: Some(data.map(|(k, v)| (k.to_owned(), ByteString(v.into_bytes()))).into()),
@@ -227,41 +406,5 @@ pub fn wait_until(due: Timestamp, most: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn leaf() -> Leaf {
-        Leaf::kernel("team", "default", BTreeMap::new(), None)
-    }
-
-    #[test]
-    fn kernels_share_a_wildcard_and_brokers_have_a_name() {
-        assert_eq!(leaf().sans, ["*.team.kernel.dormouse.internal"]);
-        assert_eq!(leaf().secret, "dormouse-kernel-default-tls");
-        let broker = Leaf::broker("team", "tools", BTreeMap::new(), None);
-        assert_eq!((broker.sans[0].as_str(), broker.secret.as_str()), ("tools.team.broker.dormouse.internal", "tools-broker-tls"));
-        assert_eq!(Leaf::gateway("sys").sans, ["gateway.sys.gateway.dormouse.internal"]);
-    }
-
-    #[test]
-    fn a_certificate_is_kept_until_it_is_due_or_meant_for_another() {
-        let ca = Ca::generate().unwrap();
-        let pem = ca.issue(&leaf().sans, LEAF_VALIDITY).unwrap();
-        let now = Timestamp::from_second(1_000_000).unwrap();
-        let due = renew_at(now, LEAF_VALIDITY);
-        let secret = secret_of(&leaf(), &pem, "f *.team", due);
-        assert_eq!(still_good(&secret, "f *.team", now), Some(due));
-        assert_eq!(still_good(&secret, "g *.team", now), None, "another authority");
-        assert_eq!(still_good(&secret, "f *.team", due), None, "due");
-        let mut damaged = secret;
-        damaged.data.as_mut().unwrap().remove(TLS_KEY);
-        assert_eq!(still_good(&damaged, "f *.team", now), None, "incomplete");
-    }
-
-    #[test]
-    fn a_new_authority_can_be_read_back() {
-        let secret = new_authority().unwrap();
-        assert!(Ca::from_pem(&text(&secret, CA_CRT).unwrap(), &text(&secret, "ca.key").unwrap()).is_ok());
-        assert!(matches!(text(&secret, TLS_KEY), Err(CaError::Damaged(TLS_KEY))));
-    }
-}
+#[path = "ca_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Flags of the operator. Each is an environment variable too.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use dormouse_crds::pool::Resources;
 use dormouse_service::AdminArgs;
@@ -88,9 +88,46 @@ pub struct Config {
     /// none is made.
     #[arg(long, env = "DORMOUSE_DOOR_NAMES", value_delimiter = ',')]
     pub door_names: Vec<String>,
+    /// How long certificates live.
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
     /// Probes and metrics.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+/// How long the certificates live with which processes know each other. What is due is made anew at two thirds of its life.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct CertificateArgs {
+    /// Seconds that the certificate authority lives. Another one follows it at two thirds of that.
+    #[arg(long, env = "DORMOUSE_AUTHORITY_SECONDS", default_value_t = 31_536_000, value_parser = clap::value_parser!(u64).range(1..=315_360_000))]
+    pub authority_seconds: u64,
+    /// Seconds that the certificate of a process lives.
+    #[arg(long, env = "DORMOUSE_CERTIFICATE_SECONDS", default_value_t = 604_800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub certificate_seconds: u64,
+    /// Seconds that every process has to read what it is to trust, before the next step of a change of authorities: kubelets take up to two minutes.
+    #[arg(long, env = "DORMOUSE_TRUST_OVERLAP_SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub trust_overlap_seconds: u64,
+}
+
+impl CertificateArgs {
+    /// Life of the authority.
+    #[must_use]
+    pub const fn authority(self) -> Duration {
+        Duration::from_secs(self.authority_seconds)
+    }
+
+    /// Life of a process's certificate.
+    #[must_use]
+    pub const fn certificate(self) -> Duration {
+        Duration::from_secs(self.certificate_seconds)
+    }
+
+    /// Time to read what is to be trusted.
+    #[must_use]
+    pub const fn overlap(self) -> Duration {
+        Duration::from_secs(self.trust_overlap_seconds)
+    }
 }
 
 /// The object store that pools use unless they name another.

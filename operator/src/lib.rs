@@ -12,6 +12,7 @@
 pub mod apply;
 pub mod broker;
 pub mod ca;
+mod certificates;
 pub mod config;
 pub mod context;
 pub mod controller;

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer};
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, Client,
@@ -25,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     broker,
-    ca::{Authority, wait_until},
+    ca::Authority,
+    certificates,
     config::Config,
     context::{Caches, Context, OperatorMetrics},
     controller::{self, Reconciler, TRIGGERS_MAX, generation, queued, unseen, watched},
@@ -41,8 +41,6 @@ use crate::{
     writes::Writes,
 };
 
-/// How often the system's certificates are looked at.
-const CERTIFICATES_EVERY: Duration = Duration::from_secs(60);
 /// How long reconciliations that run may take to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -88,7 +86,8 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     if config.storage.cluster.as_ref().is_none_or(String::is_empty) {
         config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
     }
-    let authority = Authority::load(client.clone(), &config.system_namespace).await.context("the certificate authority")?;
+    let authority =
+        Authority::load(client.clone(), &config.system_namespace, config.certificates).await.context("the certificate authority")?;
     authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
     let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
@@ -169,7 +168,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
             stop(),
         ),
         reports,
-        certificates(context.clone(), peers_due, stop()),
+        certificates::run(context.clone(), peers_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
     let swept = futures::future::join(orphans::run(context.clone(), stop()), context.revisions.run(Api::all(client), stop()));
@@ -198,27 +197,4 @@ async fn tell_when_ready(caches: Caches, gate: Gate) {
     let _ = caches.brokers.wait_until_ready().await;
     let _ = caches.pods.wait_until_ready().await;
     gate.ready();
-}
-
-/// Keeps the gateways' and the operator's own certificate fresh. Those of pools and brokers are their reconcilers' work.
-async fn certificates(context: Arc<Context>, mut own_due: Timestamp, shutdown: CancellationToken) {
-    loop {
-        let pause = wait_until(own_due, CERTIFICATES_EVERY);
-        if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-            return;
-        }
-        if let Err(error) = context.authority.ensure_gateway(&context.config.door_names).await {
-            tracing::warn!(%error, "the gateways' certificate");
-        }
-        if own_due > Timestamp::now() {
-            continue;
-        }
-        match context.authority.operator_client() {
-            Ok((client, due)) => {
-                *context.peers.write().unwrap_or_else(std::sync::PoisonError::into_inner) = client;
-                own_due = due;
-            }
-            Err(error) => tracing::warn!(%error, "the operator's certificate"),
-        }
-    }
 }

@@ -14,5 +14,6 @@ pub mod lifetime;
 pub mod placement;
 pub mod pool;
 pub mod reason;
+pub mod rotation;
 pub mod session;
 pub mod wakes;

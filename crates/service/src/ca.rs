@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 
-/// Validity of a new authority.
+/// Validity of a new authority, unless its maker says otherwise.
 pub const CA_VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// Validity of a process's certificate, unless the issuer says otherwise.
 pub const LEAF_VALIDITY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -59,8 +59,16 @@ impl Ca {
     /// # Errors
     /// The key or the certificate cannot be made.
     pub fn generate() -> Result<Self, CaError> {
+        Self::generate_for(CA_VALIDITY)
+    }
+
+    /// The same, valid for so long.
+    ///
+    /// # Errors
+    /// The key or the certificate cannot be made.
+    pub fn generate_for(validity: Duration) -> Result<Self, CaError> {
         let key = KeyPair::generate()?;
-        let mut params = params(Vec::new(), CA_VALIDITY)?;
+        let mut params = params(Vec::new(), validity)?;
         params.distinguished_name.push(DnType::CommonName, "dormouse");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];

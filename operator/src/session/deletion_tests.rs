@@ -75,11 +75,12 @@ async fn context(server: Arc<Server>) -> Context {
     let router = Router::new().fallback(answer).with_state(server);
     tokio::spawn(async move { axum::serve(listener, router).await });
     let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
-    let authority = Authority::load(client.clone(), "dormouse-system").await.unwrap();
     let endpoint = format!("--s3-endpoint={NO_STORE}");
     let flags = ["dormouse-operator", "--pod=op", "--kernel-image=k", "--broker-image=b", &endpoint, "--s3-bucket=sessions"];
+    let config = Config::parse_from(flags);
+    let authority = Authority::load(client.clone(), "dormouse-system", config.certificates).await.unwrap();
     Context {
-        config: Config::parse_from(flags),
+        config,
         peers: RwLock::new(authority.operator_client().unwrap().0),
         authority,
         stores: Stores::default(),
