@@ -148,7 +148,8 @@ fn refused_by(limit: &str, code: &str, in_one: bool) {
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelQuota\nmetadata: {{name: team}}\nspec: {{{limit}}}\n"
     );
     std::fs::write(&file, manifest).unwrap();
-    let dev = Dev::start(data.path(), &["--session", file.to_str().unwrap()]);
+    let file = file.to_str().unwrap();
+    let dev = Dev::start(data.path(), &["--broker", file, "--session", file]);
     // What uses a limit up is let through as long as it is not: at its edge the last one was.
     let mut passed = 0;
     let mut said = dev.command(&["eval", "--session", "s", code], "");

@@ -133,8 +133,8 @@ async fn relisted(context: &Context) {
     for pool in pods.iter().filter_map(pool).collect::<HashSet<ObjectRef<KernelPool>>>() {
         let _ = context.pool_triggers.send(pool).await;
     }
-    let listed: HashSet<String> = pods.iter().filter_map(|pod| pod.uid()).collect();
-    let missed: Vec<String> = context.hub.with(|views| views.pods.keys().filter(|uid| !listed.contains(uid)).cloned().collect());
+    let listed: HashSet<&str> = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+    let missed: Vec<String> = context.hub.with(|views| views.pods.keys().filter(|uid| !listed.contains(uid.as_str())).cloned().collect());
     for uid in missed {
         gone(context, &uid).await;
     }
