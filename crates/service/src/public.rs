@@ -17,7 +17,14 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body};
+use axum::{
+    Router,
+    body::Body,
+    http::{
+        HeaderValue,
+        header::{CONNECTION, TRANSFER_ENCODING},
+    },
+};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -143,8 +150,14 @@ where
             let busy = Busy::new(&activity);
             let mut router = router.clone();
             async move {
+                let last = request.headers().contains_key(TRANSFER_ENCODING);
                 let request = request.map(|body| Body::new(Paced::new(body, limits)));
-                let response = router.call(request).await.unwrap_or_else(|never: Infallible| match never {});
+                let mut response = router.call(request).await.unwrap_or_else(|never: Infallible| match never {});
+                // Beside chunks, a length is not even seen here: what stands before may have gone by that, and another request may begin where
+                // it saw a body (RFC 9112, 6.3).
+                if last {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(response.map(|body| Body::new(Answer { body, _busy: busy })))
             }
         })
