@@ -16,6 +16,7 @@ use futures::{
     stream::{SplitSink, SplitStream},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_tungstenite::tungstenite;
 
 use super::desk::Desk;
 use crate::{
@@ -33,6 +34,12 @@ const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 const GOING_AWAY: u16 = 1001;
 /// Closed because a frame is not text.
 const NOT_TEXT: u16 = 1003;
+/// Closed because a frame breaks the protocol.
+const BROKEN: u16 = 1002;
+/// Closed because text is not UTF-8.
+const NOT_UTF8: u16 = 1007;
+/// Closed because a message is too long.
+const TOO_LONG: u16 = 1009;
 /// Closed because its credentials are not good any more.
 const POLICY: u16 = 1008;
 
@@ -99,17 +106,31 @@ impl Connection {
                 Some(Ok(Message::Text(text))) => return Some(text),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Binary(_))) => break (NOT_TEXT, "frames are JSON in text"),
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+                Some(Err(error)) => match fault(error) {
+                    Some(told) => break told,
+                    None => return None,
+                },
+                Some(Ok(Message::Close(_))) | None => return None,
             }
         };
         let _ = self.out.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
         None
     }
 
-    /// Waits until all is written that was sent. Whoever else may send must have ended.
+    /// Waits until all is written that was sent, and the client's close is answered. Whoever else may send must have ended.
     pub(super) async fn end(self) {
         drop(self.out);
         let _ = self.writing.await;
+    }
+}
+
+/// What a client is told whose frame cannot be read; nothing where nobody is there to be told.
+fn fault(error: axum::Error) -> Option<(u16, &'static str)> {
+    match *error.into_inner().downcast::<tungstenite::Error>().ok()? {
+        tungstenite::Error::Utf8(_) => Some((NOT_UTF8, "text is UTF-8")),
+        tungstenite::Error::Capacity(_) => Some((TOO_LONG, "a message has at most 8 MiB")),
+        tungstenite::Error::Protocol(_) => Some((BROKEN, "a frame is as RFC 6455 has it")),
+        _ => None,
     }
 }
 
@@ -125,4 +146,6 @@ async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Rece
             break;
         }
     }
+    // Answers a close, or sends one.
+    let _ = tokio::time::timeout(SEND_TIMEOUT, sink.close()).await;
 }
