@@ -11,6 +11,7 @@ use std::{
 
 use dormouse_lifecycle::{calls::answer_bytes, keys};
 use dormouse_protocol::broker::{AnswerJobCall, ToolAnswer, ToolCall, digest};
+use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
 use serde::Serialize;
 
@@ -53,6 +54,9 @@ pub(crate) struct Line {
     bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     milliseconds: Option<u64>,
+    /// The id of the client's request that it was done for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 impl Line {
@@ -77,6 +81,7 @@ impl Line {
             status,
             bytes: Some(bytes),
             milliseconds: u64::try_from(took.as_millis()).ok(),
+            request_id: request_id(),
         }
     }
 
@@ -96,6 +101,7 @@ impl Line {
             status: if call.approve { "approved" } else { "denied" }.to_owned(),
             bytes: None,
             milliseconds: None,
+            request_id: request_id(),
         }
     }
 }
@@ -122,8 +128,13 @@ impl Line {
             status,
             bytes: Some(bytes),
             milliseconds: None,
+            request_id: request_id(),
         }
     }
+}
+
+fn request_id() -> Option<String> {
+    origin::request_id().map(|id| id.to_string())
 }
 
 fn now() -> String {

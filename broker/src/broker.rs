@@ -26,6 +26,7 @@ use dormouse_service::{
     ApiJson, Clock, Ids, Metrics,
     error::ApiResult,
     memory::{self, Memory},
+    origin::Origin,
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
     wire::Http,
 };
@@ -254,7 +255,8 @@ impl Broker {
                 Claim::Run(ticket) => {
                     let pending = ticket.pending();
                     let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
-                    tokio::spawn(async move { broker.carry_out(&call, ticket, patience, made).await });
+                    let origin = Origin::current();
+                    tokio::spawn(origin.run(async move { broker.carry_out(&call, ticket, patience, made).await }));
                     return ended(pending).await;
                 }
             }

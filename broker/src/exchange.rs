@@ -5,7 +5,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
-use dormouse_service::wire::{Http, SendError};
+use dormouse_service::{
+    origin,
+    wire::{Http, SendError},
+};
 use jsonschema::Validator;
 use reqwest::{
     Client, Method, Response, StatusCode, Url,
@@ -385,7 +388,7 @@ impl Request {
         if let Some(body) = &self.body {
             request = request.header(CONTENT_TYPE, self.content_type.clone()).body(body.clone());
         }
-        let request = request.headers(self.headers.clone());
+        let request = origin::carry(request).headers(self.headers.clone());
         let redactor = &credential.redactor;
         let signed =
             credential.sign(request, &format!("msg_{}", exchange.key.trim_matches('"')), self.body.as_deref().unwrap_or_default())?;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
-use dormouse_service::{shutdown, telemetry};
+use dormouse_service::{shutdown, telemetry, traces};
 use screen::Screen;
 
 /// The process: flags in, an exit status out. Here and not in the binary, because whoever starts the runtime compiles all that runs on it.
@@ -37,8 +37,9 @@ pub fn main() -> ExitCode {
 async fn run(cli: Cli) -> anyhow::Result<bool> {
     if let Command::Dev(args) = cli.command {
         telemetry::init("dev");
-        dev::run(args, cli.server.namespace, shutdown::signal()).await?;
-        return Ok(true);
+        let ended = dev::run(args, cli.server.namespace, shutdown::signal()).await;
+        traces::finish().await;
+        return ended.map(|()| true);
     }
     if let Command::Completions { shell } = cli.command {
         clap_complete::generate(shell, &mut Cli::command(), "dormouse", &mut std::io::stdout());

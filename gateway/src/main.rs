@@ -7,5 +7,7 @@ use dormouse_gateway::run::{Args, run};
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     dormouse_service::telemetry::init("gateway");
-    run(args, dormouse_service::shutdown::signal()).await
+    let ended = run(args, dormouse_service::shutdown::signal()).await;
+    dormouse_service::traces::finish().await;
+    ended
 }

@@ -1,21 +1,22 @@
 //! Errors as clients see them, and the id that ties an answer to the log lines of every process that its request crossed.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
-    extract::Request,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    extract::{MatchedPath, Request},
+    http::{HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
-use tracing::Instrument as _;
+use dormouse_service::{
+    origin::{Origin, REQUEST_ID, id_in},
+    traces,
+};
+use tracing::Span;
 
 use crate::directory::{DirectoryError, Key};
-
-/// The header that carries a request's id, both ways.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest id that is taken from a client, in bytes.
-pub const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// How long a client should wait where the code does not say.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -110,10 +111,12 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 /// Middleware: gives the request an id, and every error answer a body that carries it.
 pub async fn with_request_id(mut request: Request, next: Next) -> Response {
-    let id = accepted_id(request.headers().get(REQUEST_ID)).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-    request.extensions_mut().insert(RequestId(id.clone()));
-    let span = tracing::info_span!("request", request_id = %id, method = %request.method(), path = request.uri().path());
-    let response = next.run(request).instrument(span.clone()).await;
+    let id = id_in(request.headers()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
+    request.extensions_mut().insert(RequestId(id.to_string()));
+    let span = span(&request, &id);
+    traces::follow(&span, request.headers());
+    let response = Origin::new(Some(Arc::clone(&id)), span.clone()).run(next.run(request)).await;
+    span.record("http.response.status_code", response.status().as_u16());
     let mut response = match problem_in(&response) {
         Some(mut error) => {
             let _entered = span.enter();
@@ -122,7 +125,7 @@ pub async fn with_request_id(mut request: Request, next: Next) -> Response {
             } else {
                 tracing::debug!(code = %error.code, message = error.message, "request refused");
             }
-            error.request_id.clone_from(&id);
+            error.request_id = id.to_string();
             with_body(response, error)
         }
         None => response,
@@ -131,6 +134,22 @@ pub async fn with_request_id(mut request: Request, next: Next) -> Response {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// The span of a request; in traces it is called by its route, which names no session.
+fn span(request: &Request, id: &str) -> Span {
+    let (method, path) = (request.method(), request.uri().path());
+    let route = || request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
+    let name = traces::are_on().then(|| format!("{method} {}", route()));
+    tracing::info_span!(
+        "request",
+        otel.name = name.as_deref(),
+        otel.kind = name.as_ref().map(|_| "server"),
+        request_id = id,
+        %method,
+        path,
+        http.response.status_code = tracing::field::Empty
+    )
 }
 
 /// The error that an answer stands for: ours, or one of the HTTP library's own.
@@ -165,10 +184,4 @@ fn with_body(response: Response, error: ApiError) -> Response {
     response.headers_mut().extend(parts.headers);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
-}
-
-fn accepted_id(header: Option<&HeaderValue>) -> Option<String> {
-    let id = header?.to_str().ok()?;
-    let fits = !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
-    fits.then(|| id.to_owned())
 }

@@ -11,7 +11,7 @@ use dormouse_kernel::{BrokerTools, Environment, Pod, config::Args, growth};
 use dormouse_service::admin::AdminServer;
 use dormouse_service::memory::Memory;
 use dormouse_service::tls::{PeerClient, TlsFiles};
-use dormouse_service::{shutdown, telemetry};
+use dormouse_service::{shutdown, telemetry, traces};
 use dormouse_store::{S3, SnapshotStore};
 use tokio::net::TcpListener;
 
@@ -53,5 +53,6 @@ async fn run() -> anyhow::Result<()> {
     });
     pod.serve(listener, tls, shutdown).await;
     tracing::info!("stopped");
+    traces::finish().await;
     Ok(())
 }

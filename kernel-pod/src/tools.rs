@@ -13,6 +13,7 @@ use dormouse_protocol::broker::{
     ToolCall, events_of, offload_of,
 };
 use dormouse_protocol::{ApiError, ErrorBody, ErrorCode};
+use dormouse_service::origin::Origin;
 use dormouse_service::tls::{Identity, PeerClient, Process};
 use dormouse_service::wire::SendError;
 use serde::{Serialize, de::DeserializeOwned};
@@ -120,6 +121,8 @@ pub(crate) struct Caller {
     pub epoch: u64,
     /// What the session may fetch.
     pub allow: Vec<EgressRule>,
+    /// Whose request makes the session call.
+    pub origin: Origin,
 }
 
 impl Caller {

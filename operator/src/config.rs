@@ -182,4 +182,10 @@ pub struct NetworkArgs {
         default_value = r#"[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}}}]"#
     )]
     pub dns_egress: Peers,
+    /// URL of the collector that kernel pods and brokers send traces to, by OTLP over HTTP. Empty: there are none.
+    #[arg(long, env = "DORMOUSE_TRACES_ENDPOINT", default_value = "")]
+    pub traces_endpoint: String,
+    /// Which part of the requests has a trace, 0 to 1, where their clients do not say it.
+    #[arg(long, env = "DORMOUSE_TRACES_RATIO", default_value = "0.01")]
+    pub traces_ratio: String,
 }

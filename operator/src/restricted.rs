@@ -8,7 +8,7 @@ use dormouse_crds::{
 };
 use serde_json::{Value, json};
 
-use crate::storage::Target;
+use crate::{config::NetworkArgs, storage::Target};
 
 /// User and group of every process of ours.
 pub const USER: i64 = 65_532;
@@ -80,6 +80,19 @@ pub fn env(name: &str, value: impl Into<String>) -> Value {
 #[must_use]
 pub fn env_field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
+
+/// Where a process sends traces, if anywhere.
+#[must_use]
+pub fn traces_env(network: &NetworkArgs) -> Vec<Value> {
+    if network.traces_endpoint.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        env("OTEL_EXPORTER_OTLP_ENDPOINT", &network.traces_endpoint),
+        env("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+        env("OTEL_TRACES_SAMPLER_ARG", &network.traces_ratio),
+    ]
 }
 
 /// Where a process finds its object store, and as whose it writes there: the credentials are in [`STORAGE_DIR`].

@@ -358,7 +358,8 @@ async fn a_page_of_calls_that_was_put_back_is_noticed_and_nothing_is_made_again(
 async fn what_was_done_is_told_in_the_bucket_and_no_secret_with_it() {
     let shared = Shared::start().await;
     let (one, two) = (shared.broker(), shared.broker());
-    value(&one, make(1, "a")).await;
+    let origin = dormouse_service::origin::Origin::default().or_id("r-1");
+    origin.run(value(&one, make(1, "a"))).await;
     value(&one, call(2, "getWidget", json!({ "id": "canary-argument" }))).await;
     failure(&two, ToolCall { epoch: 2, ..make(3, "forbidden") }).await;
     one.store_audit().await;
@@ -380,5 +381,7 @@ async fn what_was_done_is_told_in_the_bucket_and_no_secret_with_it() {
         .map(|line| (line["kind"].as_str().unwrap(), line["tool"].as_str().unwrap(), line["status"].as_str().unwrap()))
         .collect();
     assert_eq!(told, [("call", "make", "ok"), ("call", "getWidget", "ok"), ("call", "make", "ToolDenied"), ("call", "make", "ok")]);
+    let ids: Vec<_> = lines.iter().map(|line| line["requestId"].as_str()).collect();
+    assert_eq!(ids, [Some("r-1"), None, None, None], "whose request it was");
     assert!(lines.iter().all(|line| line["sessionUid"] == "u-1" && line["digest"].as_str().unwrap().len() == 64), "{lines:?}");
 }

@@ -1,5 +1,5 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
-//! [`shutdown`], the [`clock`], new names ([`ids`]), files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
+//! [`shutdown`], whose request is worked for ([`origin`]) and its [`traces`], the [`clock`], new names ([`ids`]), files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
 //! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
@@ -16,11 +16,13 @@ pub mod ids;
 pub mod memory;
 pub mod metadata;
 pub mod metrics;
+pub mod origin;
 pub mod public;
 pub mod readiness;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+pub mod traces;
 pub mod url;
 pub mod wire;
 

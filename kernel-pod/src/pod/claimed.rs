@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dormouse_protocol::eval::{EvalRequest, EvalResult, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::origin::Origin;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -65,6 +66,7 @@ impl Pod {
             served: Served::default(),
             arrived: Instant::now(),
             kept: false,
+            origin: Origin::current().or_id(&call.request_id),
         };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await
     }

@@ -16,6 +16,7 @@ use dormouse_lifecycle::{Attachments, Change, Commit, Head, Json, Owned, PAGES_P
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::memory::Memory;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::actor::Actor;
 use super::phase::Live;
@@ -87,8 +88,9 @@ impl Actor {
         self.settle_claim_to_commit().await?;
         let appends = self.phase.live().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
         let form = if appends { Form::Appended } else { Form::Chosen };
+        let step = self.origin().step("commit");
         // On the heap: a session's task, which lives as long as the session, has no room for it.
-        match Box::pin(self.store_changes(base.clone(), mark.clone(), form)).await? {
+        match Box::pin(self.store_changes(base.clone(), mark.clone(), form).instrument(step)).await? {
             Stored::Done(written) => Ok(written),
             // The whole image did not get through in time; what changed may.
             Stored::TooSlow if self.may_append(base.as_deref()) => match Box::pin(self.store_changes(base, mark, Form::Appended)).await? {

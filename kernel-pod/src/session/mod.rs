@@ -50,6 +50,7 @@ use dormouse_protocol::kernel::{
 };
 use dormouse_protocol::run::Run;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::origin::Origin;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -162,6 +163,8 @@ pub(crate) struct EvalJob {
     pub arrived: Instant,
     /// Whether it is a run's: it goes on without anybody who waits.
     pub kept: bool,
+    /// Whose request it is, as long as this process has it.
+    pub origin: Origin,
 }
 
 /// Someone who waits for a cell.

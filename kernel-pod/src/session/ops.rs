@@ -225,10 +225,10 @@ impl InFlight {
     }
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
-        let Caller { tools, broker, namespace, session, uid, epoch, allow } = caller.clone();
+        let Caller { tools, broker, namespace, session, uid, epoch, allow, origin } = caller.clone();
         let Sending { call, tool, args, fetch, repeated, settled_below, page, waits } = sending;
         let contents = Arc::clone(&self.contents);
-        let task = self.calls.spawn(async move {
+        let task = self.calls.spawn(origin.run(async move {
             let references = match fetch {
                 true => Ok(BTreeMap::new()),
                 false => references::values(&contents, &args).await,
@@ -261,20 +261,20 @@ impl InFlight {
                 false => tools.call(&broker, request).await,
             };
             (op, Some(call), answer)
-        });
+        }));
         if fetch {
             self.abortable.insert(op, task);
         }
     }
 
     fn ask_for_part(&mut self, op: u64, caller: &Caller, stream: u64, part: u64) {
-        let Caller { tools, broker, namespace, uid, epoch, .. } = caller.clone();
-        let task = self.calls.spawn(async move {
+        let Caller { tools, broker, namespace, uid, epoch, origin, .. } = caller.clone();
+        let task = self.calls.spawn(origin.run(async move {
             let answer = tools.body(&broker, BodyCall { namespace, session_uid: uid, epoch, stream, part }).await;
             let unreadable = |error| ApiError::new(ErrorCode::Internal, format!("a part of a body cannot be read: {error}"));
             let value = answer.and_then(|answer| serde_json::to_value(answer).map_err(unreadable));
             (op, None, value.map(|value| ToolAnswer::Ok { value }))
-        });
+        }));
         self.abortable.insert(op, task);
     }
 

@@ -12,6 +12,7 @@ use dormouse_protocol::kernel::{Assignment, EvalCall};
 use dormouse_protocol::run::{DroppedResult, Run, RunState};
 use dormouse_protocol::session::State;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::origin::Origin;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -75,7 +76,8 @@ impl Actor {
         if under_way {
             self.current.iter_mut().chain(self.queue.iter_mut()).filter(|job| job.has(&key)).for_each(|job| job.kept = true);
         } else if known.is_none() {
-            self.queue.push_back(EvalJob::of_run(call.eval, call.assignment));
+            let origin = Origin::default().or_id(&call.request_id);
+            self.queue.push_back(EvalJob { origin, ..EvalJob::of_run(call.eval, call.assignment) });
         }
         self.show_runs();
         self.view_of(&run_id(&key)).map_err(Fault::Refused)
@@ -223,6 +225,7 @@ impl EvalJob {
             served: Served::default(),
             arrived: Instant::now(),
             kept: true,
+            origin: Origin::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use dormouse_protocol::history::JournalBody;
 use dormouse_protocol::kernel::Anchor;
 use dormouse_protocol::session::State;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::origin::Origin;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -223,6 +224,7 @@ impl Actor {
                 served: Served::default(),
                 arrived: Instant::now(),
                 kept: false,
+                origin: Origin::default(),
             }));
         }
         let clock = self.host.environment.clock;
@@ -291,7 +293,13 @@ impl Actor {
             uid: self.assignment.uid.clone(),
             epoch: self.assignment.epoch,
             allow: self.assignment.spec.egress.as_ref().map(|egress| egress.allow.clone()).unwrap_or_default(),
+            origin: self.origin(),
         })
+    }
+
+    /// Whose request the running cell is.
+    pub(super) fn origin(&self) -> Origin {
+        self.current.as_ref().map(|job| job.origin.clone()).unwrap_or_default()
     }
 
     /// After a later epoch came to a live session: is what we hold still what is stored?

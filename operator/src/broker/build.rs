@@ -55,7 +55,7 @@ pub fn build(broker: &ValidBroker, system_namespace: &str, network: &NetworkArgs
     let hash = hash(broker, &config);
     Ok(Built {
         config_map: serde_json::from_value(json!({ "metadata": metadata(broker), "data": { CONFIG_KEY: config } }))?,
-        deployment: deployment(broker, &hash)?,
+        deployment: deployment(broker, &hash, network)?,
         service: serde_json::from_value(json!({
             "metadata": metadata(broker),
             "spec": {
@@ -94,7 +94,7 @@ fn hash(broker: &ValidBroker, config: &str) -> String {
     hex::encode(hash.finalize())
 }
 
-fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json::Error> {
+fn deployment(broker: &ValidBroker, hash: &str, network: &NetworkArgs) -> Result<Deployment, serde_json::Error> {
     let mut volumes = vec![
         r::tmp_volume(),
         json!({ "name": "config", "configMap": { "name": broker.workload() } }),
@@ -143,7 +143,7 @@ fn deployment(broker: &ValidBroker, hash: &str) -> Result<Deployment, serde_json
                     "enableServiceLinks": false,
                     "terminationGracePeriodSeconds": r::TERMINATION_GRACE_SECONDS,
                     "securityContext": r::pod_security(),
-                    "containers": [container(broker, &mounts)],
+                    "containers": [container(broker, &mounts, network)],
                     "volumes": volumes,
                 },
             },
@@ -160,7 +160,7 @@ fn config_maps(broker: &ValidBroker) -> BTreeMap<&str, BTreeSet<&str>> {
     named
 }
 
-fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
+fn container(broker: &ValidBroker, mounts: &[Value], network: &NetworkArgs) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
         r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
@@ -173,6 +173,7 @@ fn container(broker: &ValidBroker, mounts: &[Value]) -> Value {
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
     ];
     env.extend(broker.journal.iter().flat_map(|place| r::storage_env(&place.target)));
+    env.extend(r::traces_env(network));
     env.extend(broker.journal.iter().filter_map(|place| place.encryption.as_ref()).flat_map(r::encryption_env));
     json!({
         "name": COMPONENT_BROKER,
@@ -205,7 +206,10 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
     let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
     let mut peers = Vec::new();
     let documents = broker.spec.openapi.iter().filter_map(|source| source.document.url.as_deref());
-    for (named, _) in journal.chain(services).chain(registry).chain(documents).map(egress_to).chain(fetches.then(|| (everywhere(), 0))) {
+    let traces = Some(network.traces_endpoint.as_str()).filter(|url| !url.is_empty());
+    for (named, _) in
+        journal.chain(services).chain(registry).chain(documents).chain(traces).map(egress_to).chain(fetches.then(|| (everywhere(), 0)))
+    {
         for peer in named {
             if !peers.contains(&peer) {
                 peers.push(peer);

@@ -46,7 +46,7 @@ pub struct Built {
 /// Something in it is not of its kind, such as resources that are no quantities.
 pub fn build(pool: &ValidPool, replicas: u32, system_namespace: &str, network: &NetworkArgs) -> Result<Built, serde_json::Error> {
     Ok(Built {
-        deployment: deployment(pool, replicas)?,
+        deployment: deployment(pool, replicas, network)?,
         network_policy: network_policy(pool, system_namespace, network)?,
         disruption_budget: disruption_budget(pool)?,
     })
@@ -59,7 +59,7 @@ fn metadata(pool: &ValidPool) -> Value {
     })
 }
 
-fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json::Error> {
+fn deployment(pool: &ValidPool, replicas: u32, network: &NetworkArgs) -> Result<Deployment, serde_json::Error> {
     let selector = r::selector(COMPONENT_KERNEL, POOL, &pool.name);
     let mut volumes = vec![
         r::tmp_volume(),
@@ -88,7 +88,7 @@ fn deployment(pool: &ValidPool, replicas: u32) -> Result<Deployment, serde_json:
                     "priorityClassName": Some(&pool.scheduling.priority_class_name).filter(|name| !name.is_empty()),
                     "imagePullSecrets": pool.scheduling.image_pull_secrets,
                     "securityContext": r::pod_security(),
-                    "containers": [container(pool)],
+                    "containers": [container(pool, network)],
                     "volumes": volumes,
                 },
             },
@@ -121,7 +121,7 @@ fn disk_cache_volume(pool: &ValidPool) -> Value {
     json!({ "name": "disk-cache", "emptyDir": { "sizeLimit": limit_bytes.to_string() } })
 }
 
-fn container(pool: &ValidPool) -> Value {
+fn container(pool: &ValidPool, network: &NetworkArgs) -> Value {
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
         r::env_field("DORMOUSE_POD", "metadata.name"),
@@ -136,6 +136,7 @@ fn container(pool: &ValidPool) -> Value {
         r::env("DORMOUSE_TLS_DIR", r::TLS_DIR),
     ];
     env.extend(r::storage_env(&pool.storage));
+    env.extend(r::traces_env(network));
     let mut mounts = vec![
         json!({ "name": "tmp", "mountPath": "/tmp" }),
         json!({ "name": "disk-cache", "mountPath": DISK_CACHE_DIR }),
@@ -188,6 +189,10 @@ fn network_policy(pool: &ValidPool, system_namespace: &str, network: &NetworkArg
     }
     if let Some(kms) = pool.encryption.as_ref().and_then(|encryption| encryption.kms.as_ref()) {
         let (peers, port) = egress_to(&kms.url);
+        egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
+    }
+    if !network.traces_endpoint.is_empty() {
+        let (peers, port) = egress_to(&network.traces_endpoint);
         egress.push(json!({ "to": peers, "ports": [tcp(port)] }));
     }
     serde_json::from_value(json!({

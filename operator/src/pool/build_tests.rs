@@ -146,6 +146,23 @@ fn the_environment_is_what_the_kernel_pod_reads() {
 }
 
 #[test]
+fn traces_are_sent_where_the_administrator_says_and_nowhere_else() {
+    let valid = validate(&pool(KernelPoolSpec::default()), &config()).unwrap();
+    let built = |endpoint: &str| {
+        let network = NetworkArgs { traces_endpoint: endpoint.to_owned(), traces_ratio: "0.5".to_owned(), ..config().network };
+        let built = build(&valid, 1, "dormouse-system", &network).unwrap();
+        let env = pod(&built).containers[0].env.clone().unwrap();
+        let traces: Vec<_> = env.into_iter().filter(|env| env.name.starts_with("OTEL_")).filter_map(|env| env.value).collect();
+        (traces, serde_json::to_string(&built.network_policy).unwrap())
+    };
+    let (traces, policy) = built("http://collector.observed.svc:4318");
+    assert_eq!(traces, ["http://collector.observed.svc:4318", "parentbased_traceidratio", "0.5"]);
+    assert!(policy.contains("\"observed\"") && policy.contains("4318"), "{policy}");
+    let (traces, policy) = built("");
+    assert!(traces.is_empty() && !policy.contains("4318"), "{policy}");
+}
+
+#[test]
 fn the_cache_on_disk_is_a_volume_of_its_own_with_a_limit() {
     let pod = pod(&built(KernelPoolSpec::default()));
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == "disk-cache").unwrap();

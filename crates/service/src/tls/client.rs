@@ -13,7 +13,10 @@ use reqwest::{
 };
 
 use super::{Identity, TlsError, TlsFiles, files::Loaded};
-use crate::wire::{SendError, Wire};
+use crate::{
+    origin,
+    wire::{SendError, Wire},
+};
 
 /// How long a peer may take to accept a connection and prove who it is.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -85,7 +88,12 @@ impl PeerClient {
 
     /// A request to `peer` at `address` (`host:port`, where host is an IP address or a DNS name). `path` begins with `/` and may hold a query.
     /// Sending fails unless the other end proves to be `peer`. There is no timeout but for connecting: set one on the request.
+    /// It says on behalf of which client's request it is made ([`origin`]).
     pub fn request(&self, method: Method, peer: &Identity, address: &str, path: &str) -> RequestBuilder {
+        origin::carry(self.form(method, peer, address, path))
+    }
+
+    fn form(&self, method: Method, peer: &Identity, address: &str, path: &str) -> RequestBuilder {
         let Some(target) = Target::parse(address) else {
             return self.shared.fallback.request(method, format!("https://{address}{path}:not-host-and-port"));
         };

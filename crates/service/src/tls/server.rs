@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::{PeerIdentity, Process, TlsFiles};
-use crate::ApiErrorResponse;
+use crate::{ApiErrorResponse, origin};
 
 /// How long a client may take to prove who it is.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl Server {
 
     /// Serves until `shutdown` is cancelled, then lets the requests in flight end.
     pub async fn serve(self, listener: TcpListener, router: Router, shutdown: CancellationToken) {
-        let graceful = GracefulShutdown::new();
+        let (graceful, router) = (GracefulShutdown::new(), router.layer(from_fn(origin::taken)));
         loop {
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => break,

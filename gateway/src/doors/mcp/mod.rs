@@ -7,13 +7,15 @@
 
 use axum::{
     Json,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
 use base64::Engine as _;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::traces;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tracing::{Instrument as _, Span};
 
 use super::desk::Desk;
 use crate::{problem::Problem, routes::Body};
@@ -78,7 +80,10 @@ pub(crate) async fn serve(desk: Desk, headers: HeaderMap, Body(message): Body<Me
     let answered = match version(&message, &headers) {
         Err(failure) => Err(failure),
         Ok(_) if message.jsonrpc != "2.0" => Err(Failure::new(code::INVALID_REQUEST, "jsonrpc: write \"2.0\"")),
-        Ok(revision) => answer(&desk, &method, message.params, revision).await,
+        Ok(revision) => {
+            let span = span(&method, &message.params);
+            answer(&desk, &method, message.params, revision).instrument(span).await
+        }
     };
     Ok(match answered {
         Ok(result) => Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response(),
@@ -98,6 +103,15 @@ pub(crate) async fn serve(desk: Desk, headers: HeaderMap, Body(message): Body<Me
             response
         }
     })
+}
+
+/// The span of a message whose client names its trace in it; its request's own is enough for all others.
+fn span(method: &str, params: &Value) -> Span {
+    let said = params.get("_meta").and_then(|meta| meta.get("traceparent")).and_then(Value::as_str);
+    let Some(said) = said.filter(|_| traces::are_on()).and_then(|said| HeaderValue::from_str(said).ok()) else { return Span::current() };
+    let span = tracing::info_span!("message", otel.name = method, otel.kind = "server");
+    traces::follow(&span, &[(HeaderName::from_static("traceparent"), said)].into_iter().collect());
+    span
 }
 
 /// The revision that a request is made in: what it says itself, else what its header says, else the oldest.
