@@ -87,18 +87,23 @@ async fn a_request_is_one_trace_under_one_id_as_far_as_it_goes() {
     let (url, mut seen) = neighbours().await;
     let data = tempfile::tempdir().unwrap();
     let dev = dev(&url, data.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &url), ("OTEL_BSP_SCHEDULE_DELAY", "100")]);
+    assert!(dev.command(&["sessions", "hibernate", "analyst"], "").status.success());
     let answer = call(&dev).await;
     assert_eq!(answer.headers()["x-request-id"], "r-42");
     assert_eq!(answer.json::<Value>().await.unwrap()["value"], "red");
     let route = "POST /v1/namespaces/{namespace}/sessions/{name}/eval";
-    let wanted = [route, "/v1/eval", "/v1/call", "commit"];
-    let all = |came: &Came| wanted.iter().all(|wanted| came.spans.iter().any(|(_, span)| span.name == **wanted));
+    let wanted = [route, "/v1/eval", "/v1/call", "wake", "commit"];
+    let ours = |span: &Span, name: &str| span.name == name && hex(&span.trace_id) == TRACE;
+    let all = |came: &Came| wanted.iter().all(|wanted| came.spans.iter().any(|(_, span)| ours(span, wanted)));
     let came = tokio::time::timeout(PATIENCE, seen.wait_for(all)).await.expect("every step has its span").unwrap();
-    let span = |name: &str| came.spans.iter().find(|(_, span)| span.name == name && hex(&span.trace_id) == TRACE).unwrap();
+    let span = |name: &str| came.spans.iter().find(|(_, span)| ours(span, name)).unwrap();
     let parent = |name: &str| hex(&span(name).1.parent_span_id);
     let id = |name: &str| hex(&span(name).1.span_id);
     assert_eq!(parent(route), CLIENT);
-    assert_eq!((parent("/v1/eval"), parent("/v1/call"), parent("commit")), (id(route), id("/v1/eval"), id("/v1/eval")));
+    assert_eq!(parent("/v1/eval"), id(route));
+    for step in ["/v1/call", "wake", "commit"] {
+        assert_eq!(parent(step), id("/v1/eval"), "{step}");
+    }
     assert!(span(route).0.contains("dormouse-dev"), "{}", span(route).0);
     let asked = came.asked.as_ref().unwrap();
     assert_eq!(asked["x-request-id"], "r-42");

@@ -7,6 +7,7 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{Served, Woke};
 use serde_json::json;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use super::actor::Actor;
 use super::leave::Leave;
@@ -166,7 +167,8 @@ impl Actor {
     pub(super) async fn begin_queued(&mut self) {
         while !self.phase.is_leaving() && !self.queue.is_empty() {
             let began = Instant::now();
-            let woke = match self.ensure_live().await {
+            let step = self.queue.front().filter(|_| !self.phase.is_live()).map_or_else(Span::none, |job| job.origin.step("wake"));
+            let woke = match self.ensure_live().instrument(step).await {
                 Ok(woke) => woke,
                 Err(fault) => {
                     let error = fault.error();

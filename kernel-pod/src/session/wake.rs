@@ -274,7 +274,9 @@ impl Actor {
     /// What an instance asks for what lies outside its heap.
     pub(super) fn modules(&self, contents: &Arc<Contents>) -> Arc<dyn engine::Blobs> {
         let allow = self.assignment.spec.modules.as_ref().map(|modules| modules.allow.clone()).unwrap_or_default();
-        Arc::new(Modules::new(Arc::clone(contents), self.caller(), allow))
+        // It asks for as long as the instance lives, on nobody's behalf.
+        let caller = self.caller().map(|caller| Caller { origin: Origin::default(), ..caller });
+        Arc::new(Modules::new(Arc::clone(contents), caller, allow))
     }
 
     /// The same as [`Self::caller`], but nobody while the assignment is only claimed.
