@@ -22,6 +22,9 @@ gateway:
   ingress: {enabled: true, className: nginx, hosts: [dormouse.example], tlsSecret: ingress-tls}
   httpRoute: {enabled: true, parentRefs: [{name: gateway}], hostnames: [dormouse.example]}
   autoscaling: {enabled: true}
+  publicUrl: https://dormouse.example
+  oidc: {issuer: 'https://id.example', audiences: [one, two], caConfigMap: id-ca}
+tracing: {endpoint: 'http://collector.observed.svc:4318', ratio: 0.5}
 monitoring:
   from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
   labels: {release: prometheus}
@@ -111,7 +114,20 @@ fn the_values_do_what_they_say() {
     assert!(gateway.contains("dormouse-gateway@sha256:0000"), "a digest counts instead of a tag");
     assert!(!gateway.contains("\n  replicas:"), "whoever scales says how many");
     assert!(gateway.contains("scrape: \"no\"") && gateway.contains("owner: platform") && gateway.contains("team: platform"));
+    for wanted in [
+        "DORMOUSE_PUBLIC_URL, value: \"https://dormouse.example\"",
+        "DORMOUSE_OIDC_ISSUER, value: \"https://id.example\"",
+        "DORMOUSE_OIDC_AUDIENCES, value: \"one,two\"",
+        "configMap: {name: id-ca}",
+        "OTEL_EXPORTER_OTLP_ENDPOINT, value: \"http://collector.observed.svc:4318\"",
+        "OTEL_TRACES_SAMPLER_ARG, value: \"0.5\"",
+    ] {
+        assert!(gateway.contains(wanted), "{wanted}");
+    }
+    let plainly = one(&plain, "Deployment", "dormouse-gateway");
+    assert!(!plainly.contains("OIDC") && !plainly.contains("OTEL"), "neither is there unless somebody says so");
     let operator = one(&all, "Deployment", "dormouse-operator");
+    assert!(operator.contains("DORMOUSE_TRACES_ENDPOINT, value: \"http://collector.observed.svc:4318\""));
     assert!(operator.contains("dormouse-gateway.dormouse-system.svc") && operator.contains("dormouse.example"), "names of the certificate");
     let port = |documents: &[String]| one(documents, "Service", "dormouse-gateway").contains("port: 443");
     assert!(port(&plain) && !port(&rendered("gateway: {tls: {source: none}}")));
