@@ -249,3 +249,77 @@ async fn a_fetch_waits_asleep_and_its_answer_is_read_after_a_kill() {
     assert_eq!(ended["result"]["value"], json!("AbortError"), "{ended}");
     assert!(waiting(&dev).await.is_empty() && web.seen().len() == 1);
 }
+
+/// A request of MCP in the revision that has tasks, of a client that can do these things; its answer.
+async fn mcp(dev: &Dev, method: &str, mut params: Value, capabilities: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    post_json(dev, "/mcp", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await.1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let knows = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} }, "elicitation": {} });
+    let ask = async |method: &str, params: Value| mcp(&dev, method, params, knows.clone()).await;
+    let begin = |code: &str| json!({ "name": "eval", "arguments": { "session": "agent", "code": code, "background": true } });
+    let found = ask("server/discover", json!({})).await;
+    assert_eq!(found["result"]["capabilities"]["extensions"], json!({ "io.modelcontextprotocol/tasks": {} }));
+
+    let created =
+        ask("tools/call", begin("console.log('on it'); (await tools.pay({ to: 'b', amount: 7 })).amount")).await["result"].clone();
+    assert_eq!((&created["resultType"], &created["ttlMs"], created.get("result")), (&json!("task"), &Value::Null, None), "{created}");
+    let of = json!({ "taskId": created["taskId"] });
+    let state = async |wanted: &str| {
+        eventually(wanted, async || ask("tasks/get", of.clone()).await["result"]["status"] == wanted).await;
+        ask("tasks/get", of.clone()).await["result"].clone()
+    };
+    let waits = state("input_required").await;
+    assert_eq!(waits["resultType"], "complete");
+    let question = &waits["inputRequests"]["approval-a_1"];
+    assert_eq!(question["method"], "elicitation/create", "{waits}");
+    assert!(question["params"]["message"].as_str().unwrap().contains(r#"pay with {"amount":7,"to":"b"}"#), "{question}");
+    let silent = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let told = mcp(&dev, "tasks/get", of.clone(), silent).await;
+    assert_eq!(told["result"]["status"], "working", "a client that can ask nobody is asked for nothing: {told}");
+    let update = |key: &str, input: Value| json!({ "taskId": created["taskId"], "inputResponses": { key: input } });
+    for (key, input) in [
+        ("approval-a_1", json!({ "action": "cancel" })),
+        ("approval-a_9", json!({ "action": "accept" })),
+        ("other", json!({ "action": "accept" })),
+    ] {
+        assert_eq!(ask("tasks/update", update(key, input)).await["result"], json!({ "resultType": "complete" }), "{key}");
+    }
+    assert!(paid.lock().unwrap().is_empty());
+    let agreed = json!({ "action": "accept", "content": { "decision": "approve" } });
+    assert_eq!(ask("tasks/update", update("approval-a_1", agreed)).await["result"]["resultType"], "complete");
+    let ended = state("completed").await;
+    let result = &ended["result"];
+    assert_eq!((&result["structuredContent"]["value"], &result["isError"]), (&json!(7), &json!(false)), "{ended}");
+    assert_eq!((&result["content"][0]["text"], paid.lock().unwrap().len()), (&json!("on it\n7"), 1));
+
+    let declined = ask("tools/call", begin("await tools.pay({ to: 'c', amount: 8 })")).await["result"]["taskId"].clone();
+    eventually("it asks", async || !ask("tasks/get", json!({ "taskId": declined })).await["result"]["inputRequests"].is_null()).await;
+    let input = json!({ "taskId": declined, "inputResponses": { "approval-a_2": { "action": "decline" } } });
+    assert_eq!(ask("tasks/update", input).await["result"]["resultType"], "complete");
+    eventually("it fails", async || ask("tasks/get", json!({ "taskId": declined })).await["result"]["result"]["isError"] == true).await;
+
+    let endless = ask("tools/call", begin("await new Promise(done => setTimeout(done, 600_000))")).await["result"]["taskId"].clone();
+    assert_eq!(ask("tasks/cancel", json!({ "taskId": endless })).await["result"], json!({ "resultType": "complete" }));
+    eventually("it is cancelled", async || ask("tasks/get", json!({ "taskId": endless })).await["result"]["status"] == "cancelled").await;
+
+    for unknown in ["default/agent/r_none", "default/nobody/r_0", "r_0", "", "../../x"] {
+        let refused = ask("tasks/get", json!({ "taskId": unknown })).await;
+        assert_eq!(refused["error"]["code"], -32602, "{unknown}: {refused}");
+    }
+    let plain = mcp(&dev, "tools/call", begin("1"), json!({})).await;
+    assert!(
+        plain["result"]["resultType"] == "complete" && plain["result"]["structuredContent"]["id"].is_string(),
+        "a run, as before: {plain}"
+    );
+    let refused = mcp(&dev, "tasks/get", of, json!({})).await;
+    assert_eq!((&refused["error"]["code"], paid.lock().unwrap().len()), (&json!(-32021), 1), "{refused}");
+}

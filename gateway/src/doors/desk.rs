@@ -6,7 +6,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    approval::ApprovalList,
+    approval::{ApprovalList, Decide},
     broker::ToolAnswer,
     eval::{EvalRequest, EvalResult},
     file::{FileEntry, FileList, Preconditions},
@@ -242,6 +242,19 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         let content = futures::stream::iter([Ok(content)]).boxed();
         Ok(files::write(&self.app.router, key, path, Preconditions::default(), content).await?.0)
+    }
+
+    /// The calls of a session that wait for a person.
+    pub(crate) async fn approvals(&self, key: &Key) -> Result<ApprovalList, ApiError> {
+        self.may(Verb::Get, key, Part::Approvals).await?;
+        approvals::list(&self.app.router, key).await
+    }
+
+    /// Decides about one of them.
+    pub(crate) async fn decide(&self, key: &Key, id: &str, body: Decide) -> Result<(), ApiError> {
+        self.may(Verb::Update, key, Part::Approvals).await?;
+        let decision = self.app.router.ids().next().to_string();
+        approvals::decide(&self.app.router, key, id, body, &self.caller.user, decision).await.map(drop)
     }
 
     /// The calls of a session that wait for one of its clients.

@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span};
 use super::desk::Desk;
 use crate::{problem::Problem, routes::Body};
 
+mod runs;
 mod task;
 mod tools;
 
@@ -44,6 +45,7 @@ mod code {
     pub(super) const INVALID_PARAMS: i64 = -32602;
     pub(super) const INTERNAL: i64 = -32603;
     pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
+    pub(super) const MISSING_CAPABILITY: i64 = -32021;
     pub(super) const HEADER_MISMATCH: i64 = -32020;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 }
@@ -90,7 +92,9 @@ pub(crate) async fn serve(desk: Desk, headers: HeaderMap, Body(message): Body<Me
         Err(failure) => {
             let status = match failure.code {
                 code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-                code::UNSUPPORTED_VERSION | code::HEADER_MISMATCH | code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
+                code::UNSUPPORTED_VERSION | code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::INVALID_REQUEST => {
+                    StatusCode::BAD_REQUEST
+                }
                 _ => StatusCode::OK,
             };
             let mut error = json!({ "code": failure.code, "message": failure.message });
@@ -120,7 +124,7 @@ fn version(message: &Message, headers: &HeaderMap) -> Result<&'static str, Failu
     let stated = text(message.params.get("_meta").and_then(|meta| meta.get(VERSION_META)));
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     // What stands between may have judged the request by its headers: they say what the body says, or it is refused.
-    let named = text(message.params.get("name").or_else(|| message.params.get("uri")));
+    let named = text(message.params.get("name").or_else(|| message.params.get("uri")).or_else(|| message.params.get("taskId")));
     let pairs = [("mcp-protocol-version", stated.clone()), ("mcp-method", message.method.clone()), ("mcp-name", named)];
     for (name, body) in pairs {
         // A name that is no ASCII stands there encoded, for nobody to judge by.
@@ -148,6 +152,13 @@ fn capabilities() -> Value {
     json!({ "tools": {}, "resources": {} })
 }
 
+/// The same with what only the stateless revision has.
+fn extended() -> Value {
+    let mut capabilities = capabilities();
+    capabilities["extensions"] = json!({ runs::EXTENSION: {} });
+    capabilities
+}
+
 fn implementation() -> Value {
     json!({ "name": "dormouse", "title": "Dormouse", "version": env!("CARGO_PKG_VERSION") })
 }
@@ -163,7 +174,7 @@ async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str
             })
         }
         "server/discover" => json!({
-            "supportedVersions": REVISIONS, "capabilities": capabilities(), "instructions": INSTRUCTIONS, "ttlMs": 0, "cacheScope": "private",
+            "supportedVersions": REVISIONS, "capabilities": extended(), "instructions": INSTRUCTIONS, "ttlMs": 0, "cacheScope": "private",
             "_meta": { "io.modelcontextprotocol/serverInfo": implementation() },
         }),
         "ping" => json!({}),
@@ -176,19 +187,26 @@ async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str
             }
             let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
             // A failure of a tool is for the model to read and to act on.
-            tools::call(desk, name, arguments).await.unwrap_or_else(|error| tools::failed(&error))
+            let tasks = revision == REVISIONS[0] && runs::are_known(&params);
+            tools::call(desk, name, arguments, tasks).await.unwrap_or_else(|error| tools::failed(&error))
         }
         "resources/list" => fresh(json!({ "resources": [] })),
         "resources/templates/list" => fresh(json!({ "resourceTemplates": [{
             "uriTemplate": format!("{SCHEME}{{namespace}}/{{session}}/{{+path}}"), "name": "file", "title": "A file of a session",
         }] })),
         "resources/read" => fresh(resource(desk, &params).await?),
+        "tasks/get" | "tasks/update" | "tasks/cancel" if revision == REVISIONS[0] => {
+            if !runs::are_known(&params) {
+                return Err(runs::unknown());
+            }
+            runs::answer(desk, method, params).await?
+        }
         other => return Err(Failure::new(code::METHOD_NOT_FOUND, format!("there is no method `{other}`"))),
     };
     if revision == REVISIONS[0]
         && let Some(result) = result.as_object_mut()
     {
-        result.insert("resultType".to_owned(), json!("complete"));
+        result.entry("resultType").or_insert_with(|| json!("complete"));
     }
     Ok(result)
 }

@@ -15,7 +15,7 @@ use dormouse_protocol::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::task;
+use super::{runs, task};
 use crate::{doors::desk::Desk, service::Existing};
 
 static TOOLS: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -207,8 +207,8 @@ struct Past {
     name: Option<String>,
 }
 
-/// Calls a tool.
-pub(super) async fn call(desk: &Desk, name: &str, arguments: Value) -> Result<Value, ApiError> {
+/// Calls a tool. To a client that knows `tasks`, what it does not wait for is one.
+pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool) -> Result<Value, ApiError> {
     if name.starts_with("session_") {
         return of_session(desk, name, arguments).await;
     }
@@ -226,7 +226,8 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value) -> Result<Va
                 ..EvalRequest::default()
             };
             if asked.background {
-                return structured(&desk.accept_run(&key, eval).await?);
+                let run = desk.accept_run(&key, eval).await?;
+                return if tasks { Ok(runs::created(&key, &run)) } else { structured(&run) };
             }
             Ok(evaluated(&desk.eval(&key, eval).await?))
         }
@@ -321,7 +322,7 @@ fn shown(session: Session) -> Value {
     })
 }
 
-fn structured(value: &impl serde::Serialize) -> Result<Value, ApiError> {
+pub(super) fn structured(value: &impl serde::Serialize) -> Result<Value, ApiError> {
     let value = serde_json::to_value(value).map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
     Ok(done(value))
 }
@@ -338,7 +339,7 @@ pub(super) fn failed(error: &ApiError) -> Value {
 }
 
 /// A cell's answer: whole for programs, and as a person reads it for a model.
-fn evaluated(result: &EvalResult) -> Value {
+pub(super) fn evaluated(result: &EvalResult) -> Value {
     let mut text: String = result.console.iter().map(|line| format!("{}\n", line.text)).collect();
     match &result.error {
         Some(error) if error.stack.is_empty() => text.push_str(&format!("{}: {}", error.name, error.message)),
