@@ -79,6 +79,8 @@ struct Inner {
     catalog: RwLock<Arc<Catalog>>,
     /// The spec in force, and what was found for it elsewhere. Whoever changes either holds it.
     sources: tokio::sync::Mutex<(ToolBrokerSpec, Found)>,
+    /// Where documents of a bucket are.
+    place: Option<JournalStore>,
     secrets: Secrets,
     http: Http,
     clock: Clock,
@@ -138,11 +140,27 @@ impl Broker {
         let spending = Spending::new(place.clone(), ids.clone(), meters.clone());
         let queue = place.clone().map(|place| Queue::new(place, &ids, clock, meters.clone()));
         let jobs = place.clone().map(|place| Jobs::new(place, ids.clone()));
-        let ledger = place.map(|place| Ledger::new(place, meters.clone(), &ids));
+        let ledger = place.clone().map(|place| Ledger::new(place, meters.clone(), &ids));
         let egress = Egress::new(EgressMeters::new(metrics)?)?;
         let modules = Modules::new()?;
-        let inner =
-            Inner { catalog, sources, secrets, http, clock, journal, ledger, audit, queue, jobs, spending, meters, slots, egress, modules };
+        let inner = Inner {
+            catalog,
+            sources,
+            place,
+            secrets,
+            http,
+            clock,
+            journal,
+            ledger,
+            audit,
+            queue,
+            jobs,
+            spending,
+            meters,
+            slots,
+            egress,
+            modules,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -165,7 +183,7 @@ impl Broker {
     async fn take(&self, other: Option<&ToolBrokerSpec>) -> Result<Vec<String>, ConfigError> {
         let mut sources = self.inner.sources.lock().await;
         let spec = other.unwrap_or(&sources.0);
-        let (found, missing) = sources::find(spec, &self.inner.secrets, &self.inner.http, &sources.1).await;
+        let (found, missing) = sources::find(spec, &self.inner.secrets, &self.inner.http, self.inner.place.as_ref(), &sources.1).await;
         if other.is_some() || found != sources.1 {
             let catalog = Arc::new(Catalog::compile(spec, &self.inner.secrets, &found)?);
             let spec = spec.clone();

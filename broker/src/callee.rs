@@ -15,6 +15,7 @@ use crate::{
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
     jobs::RunnerTool,
+    knowledge::{Bases, Verb},
     limits::Permit,
     models::{Asking, Model, Spending},
     sources::mcp,
@@ -24,6 +25,9 @@ use crate::{
 pub(crate) const LIST: &str = "tools.list";
 /// The call of a service itself.
 pub(crate) const SERVICE: &str = "callService";
+
+/// How long a call of what the broker answers by itself waits for its turn.
+const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// How cells may call a service without a tool.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ pub(crate) enum Callee {
     Mcp(Arc<McpTool>),
     Model(Arc<Model>),
     Runner(Arc<RunnerTool>),
+    Knowledge(Arc<Bases>, Verb),
     List,
 }
 
@@ -52,7 +57,7 @@ impl Callee {
             Self::Service(service) => Some(service),
             Self::Mcp(tool) => Some(&tool.server.service),
             Self::Model(model) => Some(&model.service),
-            Self::Runner(_) | Self::List => None,
+            Self::Runner(_) | Self::Knowledge(..) | Self::List => None,
         }
     }
 
@@ -63,7 +68,7 @@ impl Callee {
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
             Self::Mcp(tool) => tool.server.approval.as_ref(),
             Self::Runner(tool) => tool.approval.as_ref(),
-            Self::Model(_) | Self::List => None,
+            Self::Model(_) | Self::Knowledge(..) | Self::List => None,
         }
     }
 
@@ -74,6 +79,7 @@ impl Callee {
             Self::Service(service) => service.direct.as_ref().map_or(Duration::ZERO, |direct| direct.timeout),
             Self::Mcp(tool) => tool.server.timeout,
             Self::Model(model) => model.timeout,
+            Self::Knowledge(..) => TURN_MAX,
             Self::Runner(_) | Self::List => Duration::ZERO,
         }
     }
@@ -89,6 +95,7 @@ impl Callee {
             Self::Mcp(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: tool.read_only },
             Self::Model(model) => Prepared::Question(Box::new(model.prepare(args)?)),
             Self::Runner(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: false },
+            Self::Knowledge(bases, verb) => Prepared::Asked(bases.check(*verb, args)?),
             Self::List => Prepared::Nothing,
         })
     }
@@ -97,7 +104,7 @@ impl Callee {
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::Runner(_) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::Runner(_) | Self::Knowledge(..) | Self::List => None,
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),
@@ -127,6 +134,7 @@ impl Callee {
             }
             (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await,
             (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await,
+            (Self::Knowledge(bases, verb), Prepared::Asked(args)) => bases.answer(*verb, args),
             _ => Ok(Value::Null),
         }
     }
@@ -135,8 +143,13 @@ impl Callee {
 /// What a callee makes of arguments that fit.
 pub(crate) enum Prepared {
     Request(Box<Request>),
-    Message { arguments: Map<String, Value>, safe: bool },
+    Message {
+        arguments: Map<String, Value>,
+        safe: bool,
+    },
     Question(Box<Asking>),
+    /// Arguments of what the broker answers by itself.
+    Asked(Value),
     Nothing,
 }
 
@@ -147,7 +160,7 @@ impl Prepared {
             Self::Request(request) => request.safe,
             Self::Message { safe, .. } => *safe,
             Self::Question(asking) => asking.request.safe,
-            Self::Nothing => true,
+            Self::Asked(_) | Self::Nothing => true,
         }
     }
 }
@@ -166,18 +179,35 @@ pub(crate) struct McpServer {
 #[derive(Debug)]
 pub(crate) struct McpTool {
     pub(crate) server: Arc<McpServer>,
-    /// Its name there.
-    pub(crate) name: String,
+    pub(crate) asks: McpAsk,
     pub(crate) input: Validator,
     pub(crate) read_only: bool,
 }
 
+/// What a call asks of an MCP server.
+#[derive(Debug)]
+pub(crate) enum McpAsk {
+    /// A tool, by its name there.
+    Tool(String),
+    /// The list of its resources.
+    Resources,
+    /// One of them.
+    Read,
+}
+
 impl McpTool {
     async fn make(&self, arguments: Map<String, Value>, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let params = json!({ "name": self.name, "arguments": arguments });
         let (caller, key) = (call.into(), exchange::idempotency_key(call));
         let line = Line { server: &self.server, http, secrets, caller, key, safe: self.read_only, timeout: self.server.timeout };
-        mcp::outcome(self.server.server.call(&line, call.call, "tools/call", &params).await?)
+        let server = &self.server.server;
+        match &self.asks {
+            McpAsk::Tool(name) => {
+                let params = json!({ "name": name, "arguments": arguments });
+                mcp::outcome(server.call(&line, call.call, "tools/call", &params).await?)
+            }
+            McpAsk::Resources => server.resources(&line).await,
+            McpAsk::Read => Ok(server.call(&line, call.call, "resources/read", &Value::Object(arguments)).await?["contents"].take()),
+        }
     }
 }
 

@@ -23,10 +23,11 @@ use crate::{
     ConfigError, Problem, ProblemKind, SecretError, Secrets,
     approval::Approval,
     breaker::Breaker,
-    callee::{Callee, Direct, LIST, McpServer, McpTool, SERVICE},
+    callee::{Callee, Direct, LIST, McpAsk, McpServer, McpTool, SERVICE},
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
     jobs::RunnerTool,
+    knowledge::{Bases, Verb},
     limits::Limiter,
     models::{self, Model, SUB_LM},
     modules::Source,
@@ -50,6 +51,7 @@ pub(crate) struct Catalog {
     mcp: BTreeMap<String, Arc<McpTool>>,
     models: BTreeMap<String, Arc<Model>>,
     runners: BTreeMap<String, Arc<RunnerTool>>,
+    knowledge: Option<Arc<Bases>>,
     descriptions: Vec<ToolDescription>,
     pub(crate) hooks: Arc<Vec<Hook>>,
     pub(crate) offload: Offload,
@@ -199,9 +201,23 @@ impl Catalog {
                     approval: server.approval.is_some(),
                 });
                 let (server, read_only) = (Arc::clone(&server), described.annotations.read_only_hint);
-                mcp.insert(described.name.clone(), Arc::new(McpTool { server, name: described.name.clone(), input, read_only }));
+                let asks = McpAsk::Tool(described.name.clone());
+                mcp.insert(described.name.clone(), Arc::new(McpTool { server, asks, input, read_only }));
+            }
+            if spec.resources {
+                for (ask, asks, description, input) in mcp::resource_tools() {
+                    let tool = format!("{}.{ask}", spec.name);
+                    let taken = tools.contains_key(&tool) || runners.contains_key(&tool) || mcp.contains_key(&tool);
+                    name(&tool, &path, taken, &mut problems);
+                    let Ok(validator) = schema(Some(&input)) else { continue };
+                    let (approval, server) = (server.approval.is_some(), Arc::clone(&server));
+                    let (description, output) = (format!("{description} `{}`", spec.name), json!({}));
+                    descriptions.push(ToolDescription { name: tool.clone(), description, input, output, approval });
+                    mcp.insert(tool, Arc::new(McpTool { server, asks, input: validator, read_only: true }));
+                }
             }
         }
+        let knowledge = Bases::compile(&spec.knowledge, |name| found.base(name), &mut descriptions, &mut problems).map(Arc::new);
         let mut models = BTreeMap::new();
         for (index, model) in spec.models.iter().enumerate() {
             let path = format!("models[{index}]");
@@ -219,7 +235,7 @@ impl Catalog {
         let egress = Arc::new(BrokerRules::compile(spec.egress.as_ref(), &mut problems));
         let modules = spec.modules.as_ref().and_then(|modules| Source::compile(modules, secrets, &mut problems)).map(Arc::new);
         if problems.is_empty() {
-            Ok(Self { tools, services, mcp, models, runners, descriptions, hooks: Arc::new(hooks), offload, egress, modules })
+            Ok(Self { tools, services, mcp, models, runners, knowledge, descriptions, hooks: Arc::new(hooks), offload, egress, modules })
         } else {
             Err(ConfigError::Problems(problems))
         }
@@ -232,6 +248,9 @@ impl Catalog {
             SUB_LM => models::named(&self.models, args).map(Callee::Model),
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
+            }
+            name if Verb::named(name).is_some() => {
+                Verb::named(name).zip(self.knowledge.clone()).map(|(verb, bases)| Callee::Knowledge(bases, verb))
             }
             name => {
                 let tool = self.tools.get(name).cloned().map(Callee::Tool);
@@ -254,7 +273,7 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     let kind = match (name.is_empty(), taken) {
         (true, _) => ProblemKind::NameMissing,
         (_, true) => ProblemKind::Duplicate(name.to_owned()),
-        _ if [LIST, SERVICE, SUB_LM, FETCH].contains(&name) => ProblemKind::Reserved(name.to_owned()),
+        _ if [LIST, SERVICE, SUB_LM, FETCH].contains(&name) || Verb::named(name).is_some() => ProblemKind::Reserved(name.to_owned()),
         _ => return,
     };
     problems.push(Problem { path: format!("{path}.name"), kind });

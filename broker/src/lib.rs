@@ -26,6 +26,7 @@ mod exchange;
 mod issuer;
 mod jobs;
 mod journal;
+mod knowledge;
 mod ledger;
 mod limits;
 mod meters;

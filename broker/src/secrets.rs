@@ -102,6 +102,11 @@ impl Secrets {
         self.config_maps.read(name, key)
     }
 
+    /// The keys of a ConfigMap; `None`: there is none.
+    pub(crate) fn config_map_keys(&self, name: &str) -> Option<Vec<String>> {
+        self.config_maps.keys(name)
+    }
+
     /// One value as text, without the newline that editors put at the end.
     pub(crate) fn read(&self, secret: &str, key: &str) -> Result<String, SecretError> {
         let bytes = self.bytes(secret, key)?;
@@ -117,6 +122,19 @@ impl Secrets {
 impl Source {
     fn none() -> Self {
         Self::Memory(BTreeMap::new())
+    }
+
+    fn keys(&self, name: &str) -> Option<Vec<String>> {
+        match self {
+            Self::Memory(values) => Some(values.get(name)?.keys().cloned().collect()),
+            Self::Directory(_) if !is_file_name(name) => None,
+            Self::Directory(directory) => {
+                let entries = std::fs::read_dir(directory.join(name)).ok()?.filter_map(Result::ok);
+                // Beside the keys the kubelet keeps folders whose names begin with two dots.
+                let names = entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| !name.starts_with(".."));
+                Some(names.collect())
+            }
+        }
     }
 
     fn read(&self, name: &str, key: &str) -> Result<Vec<u8>, SecretError> {
@@ -154,6 +172,8 @@ mod tests {
         assert_eq!(secrets.read("widgets", "token").unwrap(), "second");
         assert!(secrets.read("widgets", "../outside").is_err());
         assert!(secrets.read("..", "outside").is_err());
+        assert_eq!(secrets.source.keys("widgets"), Some(vec!["token".to_owned()]));
+        assert!(secrets.source.keys("..").is_none() && secrets.source.keys("nothing").is_none());
         for unusable in ["", "\n", "two\nlines", "\u{1}", "ü"] {
             std::fs::write(&file, unusable).unwrap();
             assert!(matches!(secrets.read("widgets", "token"), Err(SecretError::NotAHeaderValue { .. })), "{unusable:?}");

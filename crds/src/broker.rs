@@ -8,6 +8,7 @@ use crate::{
     KeyRef,
     condition::Condition,
     egress::BrokerEgress,
+    knowledge::Knowledge,
     models::Model,
     modules::Registry,
     service::{Auth, AuthType, Limits, Service},
@@ -70,6 +71,13 @@ pub struct ToolBrokerSpec {
         schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
     )]
     pub mcp_servers: Vec<McpServer>,
+    /// Documents that sessions may search and read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub knowledge: Vec<Knowledge>,
     /// Models that a cell may ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(

@@ -7,6 +7,7 @@ pub mod approval;
 pub mod broker;
 pub mod condition;
 pub mod egress;
+pub mod knowledge;
 pub mod manifest;
 pub mod models;
 pub mod modules;

@@ -325,6 +325,20 @@ pub(crate) fn approval() -> Value {
     ])
 }
 
+pub(crate) fn knowledge() -> Value {
+    rules([
+        rule(
+            "[has(self.configMapRef), has(self.prefix), has(self.urls) && self.urls.size() > 0].filter(it, it).size() == 1",
+            "a base of documents is in one place: write configMapRef, prefix or urls",
+        ),
+        rule(
+            "!has(self.prefix) || (self.prefix.matches('^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$') && !self.prefix.split('/').exists(p, p == '.' || p == '..'))",
+            "prefix: write names of letters, digits, '-', '_' and '.', with '/' between them",
+        ),
+        rule("!has(self.urls) || self.urls.all(u, u.matches('^https?://'))", "urls: write http:// or https:// URLs"),
+    ])
+}
+
 pub(crate) fn runner() -> Value {
     rules([
         rule("self.capability.matches('^[A-Za-z0-9-]+$')", "capability: write letters, digits and '-', such as browser"),

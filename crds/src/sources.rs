@@ -55,6 +55,9 @@ pub struct McpServer {
     #[serde(default = "all")]
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 256))))]
     pub tools: Vec<String>,
+    /// Whether its resources may be listed and read, too: as the tools `NAME.resources` and `NAME.read`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resources: bool,
     /// Whether a person has to agree to a call first, as of a tool.
     #[serde(default, skip_serializing_if = "Approval::is_never")]
     #[cfg_attr(feature = "kubernetes", schemars(schema_with = "crate::broker::approval"))]

@@ -16,6 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::callee::McpAsk;
+
 /// The revision in which every request stands for itself.
 const STATELESS: &str = "2026-07-28";
 /// The one in which a client introduces itself.
@@ -33,8 +35,8 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 /// Pages of a list.
 const PAGES_MAX: usize = 64;
-/// Tools of one server.
-const TOOLS_MAX: usize = 1_024;
+/// Tools of one server, or resources.
+const LISTED_MAX: usize = 1_024;
 /// Bytes of all their descriptions, as JSON.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
@@ -135,27 +137,40 @@ impl Server {
     /// # Errors
     /// The server cannot be asked, or its list is none.
     pub(crate) async fn list(&self, to: &impl Post) -> Result<Vec<Described>, ApiError> {
-        let (mut tools, mut cursor, mut bytes) = (Vec::new(), Value::Null, 0);
+        let listed = Value::Array(self.pages(to, "tools/list", "tools").await?);
+        serde_json::from_value(listed).map_err(|error| unusable(&format!("its list of tools is none: {error}")))
+    }
+
+    /// All resources of the server, as it describes them.
+    ///
+    /// # Errors
+    /// The server cannot be asked, has none, or its list is none.
+    pub(crate) async fn resources(&self, to: &impl Post) -> Result<Value, ApiError> {
+        self.pages(to, "resources/list", "resources").await.map(Value::Array)
+    }
+
+    /// All pages of a list.
+    async fn pages(&self, to: &impl Post, method: &'static str, of: &str) -> Result<Vec<Value>, ApiError> {
+        let (mut all, mut cursor, mut bytes) = (Vec::new(), Value::Null, 0);
         for page in 0..PAGES_MAX {
             let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
             let id = u64::try_from(page).unwrap_or(0) + 1;
-            let mut listed = self.call(to, id, "tools/list", &params).await?;
-            bytes += answer_bytes(&listed["tools"]);
+            let mut listed = self.call(to, id, method, &params).await?;
+            bytes += answer_bytes(&listed[of]);
             if bytes > LIST_BYTES_MAX {
-                return Err(unusable(&format!("its list of tools has more than {LIST_BYTES_MAX} bytes")));
+                return Err(unusable(&format!("its list of {of} has more than {LIST_BYTES_MAX} bytes")));
             }
-            let more: Vec<Described> =
-                serde_json::from_value(listed["tools"].take()).map_err(|error| unusable(&format!("its list of tools is none: {error}")))?;
-            tools.extend(more);
+            let Value::Array(more) = listed[of].take() else { return Err(unusable(&format!("its list of {of} is none"))) };
+            all.extend(more);
             cursor = listed["nextCursor"].take();
-            if tools.len() > TOOLS_MAX {
-                return Err(unusable(&format!("it has more than {TOOLS_MAX} tools")));
+            if all.len() > LISTED_MAX {
+                return Err(unusable(&format!("it has more than {LISTED_MAX} {of}")));
             }
             if cursor.is_null() {
-                return Ok(tools);
+                return Ok(all);
             }
         }
-        Err(unusable(&format!("its list of tools has more than {PAGES_MAX} pages")))
+        Err(unusable(&format!("its list of {of} has more than {PAGES_MAX} pages")))
     }
 }
 
@@ -239,6 +254,20 @@ pub(crate) fn outcome(mut result: Value) -> Result<Value, ApiError> {
         structured => Ok(structured),
     }
 }
+
+/// What a server's resources are as tools: the end of the name, what is asked, what it is, and the schema of its arguments.
+pub(crate) fn resource_tools() -> [(&'static str, McpAsk, &'static str, Value); 2] {
+    let uri = json!({ "type": "string", "minLength": 1, "maxLength": URI_BYTES_MAX });
+    let read = json!({ "type": "object", "properties": { "uri": uri }, "required": ["uri"], "additionalProperties": false });
+    let list = json!({ "type": "object", "additionalProperties": false });
+    [
+        ("resources", McpAsk::Resources, "Lists what can be read at the MCP server", list),
+        ("read", McpAsk::Read, "Reads a resource, by its `uri`, of the MCP server", read),
+    ]
+}
+
+/// Longest `uri` of a resource.
+const URI_BYTES_MAX: usize = 4 << 10;
 
 /// How long a server that was asked may stay silent while its tools are looked for.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(20);

@@ -364,6 +364,7 @@ async fn ask_all_as_services(urls: &[String]) {
     let sources = json!({
         "services": [service(0, &front, json!({}))],
         "openapi": each(&|n, url| json!({ "name": format!("o{n}"), "service": "s0", "document": { "url": url } })),
+        "knowledge": plain.chunks(64).enumerate().map(|(n, urls)| json!({ "name": format!("k{n}"), "urls": urls })).collect::<Vec<Value>>(),
         "mcpServers": each(&|n, url| json!({ "name": format!("m{n}"), "url": url, "timeoutMs": 5_000 })),
     });
     drop(broker(sources).look_for_tools().await);
@@ -448,7 +449,7 @@ async fn all_of_it() {
     for chunk in redirected.chunks(400) {
         ask_all_as_services(chunk).await;
     }
-    outside("redirects of services, hooks, tokens, documents, MCP servers and webhooks", direct.len() * 5);
+    outside("redirects of services, hooks, tokens, documents, bases, MCP servers and webhooks", direct.len() * 6);
 
     // An administrator may name what is private, but not where clouds keep their metadata.
     let metadata: Vec<IpAddr> = V4[METADATA_V4..]

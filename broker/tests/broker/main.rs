@@ -7,6 +7,7 @@ mod fetch;
 mod inside;
 mod jobs;
 mod journal;
+mod knowledge;
 mod mcp;
 mod models;
 mod modules;

@@ -84,6 +84,9 @@ async fn answer(State(server): State<Server>, headers: HeaderMap, Json(message):
         "notifications/initialized" => return StatusCode::ACCEPTED.into_response(),
         "tools/list" if message["params"]["cursor"].is_null() => json!({ "tools": [tools()[0]], "nextCursor": "more" }),
         "tools/list" => json!({ "tools": [tools()[1], tools()[2]] }),
+        "resources/list" if message["params"]["cursor"].is_null() => json!({ "resources": [{ "uri": "file:///a" }], "nextCursor": "more" }),
+        "resources/list" => json!({ "resources": [{ "uri": "file:///b" }] }),
+        "resources/read" => json!({ "contents": [{ "uri": message["params"]["uri"], "text": "hello" }] }),
         "tools/call" if arguments["city"] == "Atlantis" => {
             json!({ "isError": true, "content": [{ "type": "text", "text": "it is under water" }] })
         }
@@ -148,6 +151,23 @@ async fn a_server_of_the_newest_revision_needs_no_introduction() {
 #[tokio::test]
 async fn a_server_of_before_is_introduced_to() {
     use_of(Server { sessions: Some(Arc::default()), ..Server::default() }).await;
+}
+
+#[tokio::test]
+async fn resources_are_listed_and_read_where_the_spec_says_so() {
+    let server = Server::default();
+    *server.token.lock().unwrap() = "first".to_owned();
+    let mut spec = spec(&server.start().await, &["rain"]);
+    spec.mcp_servers[0].resources = true;
+    let secrets = [("mcp".to_owned(), [("token".to_owned(), b"first".to_vec())].into_iter().collect())].into_iter().collect();
+    let broker = Broker::new(spec, Secrets::memory(secrets)).unwrap();
+    assert_eq!(broker.look_for_tools().await.unwrap(), Vec::<String>::new());
+    assert_eq!(names(&broker), ["rain", "weather.resources", "weather.read"]);
+    let listed = value(&broker, call(1, "weather.resources", json!({}))).await;
+    assert_eq!(listed, json!([{ "uri": "file:///a" }, { "uri": "file:///b" }]), "of both pages");
+    let read = value(&broker, call(2, "weather.read", json!({ "uri": "file:///b" }))).await;
+    assert_eq!(read, json!([{ "uri": "file:///b", "text": "hello" }]));
+    assert_eq!(failure(&broker, call(3, "weather.read", json!({ "path": "/b" }))).await.code, ErrorCode::ToolArgsInvalid);
 }
 
 #[tokio::test]

@@ -35,6 +35,15 @@ impl Dev {
 
     /// Starts it with further flags and environment variables.
     pub fn start_with(data: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_to(data, flags, variables, Stdio::inherit())
+    }
+
+    /// The same, whose log goes to a file.
+    pub fn start_logging(data: &Path, flags: &[&str], variables: &[(&str, &str)], log: std::fs::File) -> Self {
+        Self::start_to(data, flags, variables, log.into())
+    }
+
+    fn start_to(data: &Path, flags: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut child = Command::new(BINARY)
             .args(["dev", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -42,6 +51,7 @@ impl Dev {
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -76,6 +76,12 @@ pub fn usage(store_prefix: &str, tenant: &str, day: &str, process: &str, number:
     format!("{}{process}-{number:08}.json", usage_prefix(store_prefix, tenant, day))
 }
 
+/// Prefix of the keys of documents that a tenant puts in the store for its sessions to search, with the trailing `/`; `below` is a name, or several with `/`.
+#[must_use]
+pub fn knowledge(store_prefix: &str, tenant: &str, below: &str) -> String {
+    format!("{}knowledge/{below}/", tenant_prefix(store_prefix, tenant))
+}
+
 /// Prefixes of all that is kept for a tenant beside its sessions, its audit and the names of its clusters.
 #[must_use]
 pub fn shared(store_prefix: &str, tenant: &str) -> [String; 4] {

@@ -124,9 +124,12 @@ fn deployment(broker: &ValidBroker, hash: &str, network: &NetworkArgs) -> Result
     }
     for (index, (name, keys)) in config_maps(broker).into_iter().enumerate() {
         // Optional: without a document the broker serves its other tools, and takes the document up when it comes.
-        let items: Vec<Value> = keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
+        let mut config_map = json!({ "name": name, "optional": true });
+        if let Some(keys) = keys {
+            config_map["items"] = keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
+        }
         let volume = format!("config-map-{index}");
-        volumes.push(json!({ "name": volume, "configMap": { "name": name, "items": items, "optional": true } }));
+        volumes.push(json!({ "name": volume, "configMap": config_map }));
         mounts.push(json!({ "name": volume, "mountPath": format!("{CONFIG_MAPS_DIR}/{name}"), "readOnly": true }));
     }
     serde_json::from_value(json!({
@@ -151,11 +154,18 @@ fn deployment(broker: &ValidBroker, hash: &str, network: &NetworkArgs) -> Result
     }))
 }
 
-/// The keys of ConfigMaps that the spec names, by name.
-fn config_maps(broker: &ValidBroker) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut named: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for reference in broker.spec.openapi.iter().filter_map(|source| source.document.config_map_ref.as_ref()) {
-        named.entry(&reference.name).or_default().extend(reference.key.as_deref());
+/// The keys of ConfigMaps that the spec names, by name; `None`: all.
+fn config_maps(broker: &ValidBroker) -> BTreeMap<&str, Option<BTreeSet<&str>>> {
+    let mut named: BTreeMap<&str, Option<BTreeSet<&str>>> = BTreeMap::new();
+    let documents = broker.spec.openapi.iter().filter_map(|source| source.document.config_map_ref.as_ref());
+    let bases = broker.spec.knowledge.iter().filter_map(|base| base.config_map_ref.as_ref());
+    for reference in documents.chain(bases) {
+        let keys = named.entry(&reference.name).or_insert_with(|| Some(BTreeSet::new()));
+        match (reference.key.as_deref(), keys.as_mut()) {
+            (Some(key), Some(keys)) => drop(keys.insert(key)),
+            (Some(_), None) => {}
+            (None, _) => *keys = None,
+        }
     }
     named
 }
@@ -206,6 +216,7 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
     let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
     let mut peers = Vec::new();
     let documents = broker.spec.openapi.iter().filter_map(|source| source.document.url.as_deref());
+    let documents = documents.chain(broker.spec.knowledge.iter().flat_map(|base| &base.urls).map(String::as_str));
     let traces = Some(network.traces_endpoint.as_str()).filter(|url| !url.is_empty());
     for (named, _) in
         journal.chain(services).chain(registry).chain(documents).chain(traces).map(egress_to).chain(fetches.then(|| (everywhere(), 0)))

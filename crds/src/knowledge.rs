@@ -1,0 +1,52 @@
+//! Documents that sessions may search and read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::KeyRef;
+#[cfg(feature = "kubernetes")]
+use crate::rules;
+
+/// Documents of a base at most; further ones are left out.
+pub const DOCUMENTS_MAX: usize = 2_000;
+/// Largest document, in bytes.
+pub const KNOWLEDGE_DOCUMENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of all documents of a ToolBroker.
+pub const KNOWLEDGE_BYTES_MAX: usize = 64 << 20;
+
+/// A base of documents: text, Markdown, HTML or CSV, by how their names end. It is in one of three places.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::knowledge())))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Knowledge {
+    /// Name, as cells write it.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 63)))]
+    pub name: String,
+    /// What it is about, for people and models.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 4096)))]
+    pub description: String,
+    /// A ConfigMap of the namespace: each of its keys is a document, or the one that is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<KeyRef>,
+    /// In the bucket of the journal: what is below `t/NAMESPACE/knowledge/PREFIX/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 256)))]
+    pub prefix: Option<String>,
+    /// At these `http` or `https` URLs; asked for without credentials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 64), inner(length(max = 2048))))]
+    pub urls: Vec<String>,
+}
+
+impl Knowledge {
+    /// Whether the prefix is names with `/` between them, none of which means something else.
+    #[must_use]
+    pub fn has_plain_prefix(&self) -> bool {
+        let plain = |part: &str| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            !part.is_empty() && part != "." && part != ".." && part.bytes().all(fits)
+        };
+        self.prefix.as_ref().is_none_or(|prefix| prefix.split('/').all(plain))
+    }
+}
