@@ -323,3 +323,41 @@ async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
     let refused = mcp(&dev, "tasks/get", of, json!({})).await;
     assert_eq!((&refused["error"]["code"], paid.lock().unwrap().len()), (&json!(-32021), 1), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_a_link_sees_the_call_and_decides_about_it_once() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, paid) = service().await;
+    let manifest = manifest(data.path(), service, "Always");
+    let dev = start(data.path(), &manifest);
+    let run = begin(&dev, "(await tools.pay({ to: '<b>&', amount: 7 })).amount", "one").await;
+    eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
+    let id = waiting(&dev).await[0]["id"].as_str().unwrap().to_owned();
+    let (status, wrong) = post_json(&dev, &format!("{SESSION}/approvals/{id}/link"), json!({ "expiresSeconds": 0 })).await;
+    assert_eq!((status, &wrong["error"]["code"]), (400, &json!("InvalidRequest")));
+    let (status, made) = post_json(&dev, &format!("{SESSION}/approvals/{id}/link"), json!({})).await;
+    assert_eq!(status, 200, "{made}");
+    let url = made["url"].as_str().unwrap().to_owned();
+    assert!(url.starts_with(&format!("{}/approve?token=", dev.server)), "{url}");
+    let page = http().get(&url).send().await.unwrap();
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    let text = page.text().await.unwrap();
+    assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>&\""), "{text}");
+    assert!(paid.lock().unwrap().is_empty(), "to look decides nothing");
+    let token = url.split("token=").nth(1).unwrap().to_owned();
+    let decide = async |token: &str, decision: &str| {
+        let form = format!("token={token}&decision={decision}&reason=no");
+        let request = http().post(format!("{}/approve", dev.server)).header("content-type", "application/x-www-form-urlencoded").body(form);
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(decide(&token.replace('.', "x."), "approve").await, 403, "forged");
+    assert_eq!(decide(&token, "approve").await, 200);
+    let ended = get(&dev, &format!("{run}?waitSeconds=60")).await;
+    assert_eq!((&ended["result"]["value"], paid.lock().unwrap().len()), (&json!(7), 1), "{ended}");
+    for decision in ["approve", "deny"] {
+        assert!([404, 409].contains(&decide(&token, decision).await), "it works once");
+    }
+    assert_eq!(http().get(&url).send().await.unwrap().status().as_u16(), 404, "the call is over");
+    assert_eq!(paid.lock().unwrap().len(), 1);
+}

@@ -147,6 +147,6 @@ pub(crate) fn unheard(broker: &str, error: KernelError) -> ApiError {
     }
 }
 
-fn not_found(id: &str) -> ApiError {
+pub(crate) fn not_found(id: &str) -> ApiError {
     ApiError::new(ErrorCode::ApprovalNotFound, format!("no call of this session waits as `{id}`: it was decided, or there was none"))
 }

@@ -35,6 +35,7 @@ pub mod jobs;
 pub mod journey;
 pub mod kernels;
 mod lifetimes;
+pub mod links;
 mod local;
 mod metrics;
 #[cfg(feature = "kubernetes")]
@@ -78,6 +79,7 @@ pub struct Gateway {
     certificate: Option<DoorCertificate>,
     origins: origins::Origins,
     resource: resource::Resource,
+    links: Option<links::Links>,
 }
 
 impl Gateway {
@@ -105,6 +107,7 @@ impl Gateway {
             certificate: None,
             origins: origins::Origins::default(),
             resource: resource::Resource::default(),
+            links: None,
         }
     }
 
@@ -145,6 +148,13 @@ impl Gateway {
     #[must_use]
     pub fn with_origins(mut self, origins: origins::Origins) -> Self {
         self.origins = origins;
+        self
+    }
+
+    /// Makes links with which people decide about calls that wait.
+    #[must_use]
+    pub fn with_links(mut self, links: links::Links) -> Self {
+        self.links = Some(links);
         self
     }
 
@@ -199,6 +209,7 @@ impl Gateway {
             keys: self.keys.clone(),
             origins: self.origins.clone(),
             resource: self.resource.clone(),
+            links: self.links.clone(),
             sockets: doors::ws::Sockets::default(),
         };
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))

@@ -16,6 +16,7 @@ use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
     directory::kubernetes::KubernetesDirectory,
+    links::Links,
     objects::ApprovalObjects,
     origins::Origins,
 };
@@ -55,6 +56,9 @@ pub struct Args {
     /// Tokens of an OpenID Connect issuer.
     #[command(flatten)]
     pub oidc: OidcArgs,
+    /// File with the key of links to calls that wait, 32 random bytes or more, the same for all replicas; without it there are no links.
+    #[arg(long, env = "DORMOUSE_LINKS_KEY_FILE", value_name = "FILE", requires = "public_url")]
+    pub links_key_file: Option<PathBuf>,
     /// Only ask whether the gateway at this URL answers, and end: 0 if it does.
     #[arg(long, value_name = "URL")]
     pub check: Option<String>,
@@ -138,6 +142,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         let read = dormouse_service::url::plain(url);
         anyhow::ensure!(read.is_some(), "--public-url `{url}` is no URL of http or https without query and fragment");
         gateway = gateway.with_public_url(url);
+        if let Some(file) = &args.links_key_file {
+            let key = std::fs::read(file).with_context(|| format!("--links-key-file {}", file.display()))?;
+            gateway = gateway.with_links(Links::new(&key, url).context("--links-key-file")?);
+        }
     }
     if let Some(settings) = args.oidc.settings()? {
         gateway = gateway.with_oidc(settings).context("--oidc-issuer")?;

@@ -26,11 +26,15 @@ use dormouse_gateway::{
     BrokerAddresses, Directory, Gateway, Kernels,
     auth::{keys::file::KeyFile, loopback::Loopback},
     directory::folder::{FolderDirectory, StaticPod},
+    links::Links,
 };
 use dormouse_kernel::{Pod, PodConfig};
 use dormouse_kms::KmsArgs;
 use dormouse_seal::{Keyring, Seal};
-use dormouse_service::tls::{PeerClient, Process};
+use dormouse_service::{
+    durable,
+    tls::{PeerClient, Process},
+};
 use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -49,6 +53,8 @@ const SYSTEM: &str = "dormouse-system";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7777";
 /// Where API keys are kept, without their secrets.
 const KEYS_FILE: &str = "keys.json";
+/// The key of links to calls that wait.
+const LINKS_KEY_FILE: &str = "links.key";
 /// Live sessions that fit.
 const SLOTS: u32 = 10_000;
 /// Bytes for copies of sleeping sessions.
@@ -152,9 +158,11 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
         }
     });
     let keys = Arc::new(KeyFile::open(&args.data.join(KEYS_FILE)).context("cannot read the API keys")?);
-    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).with_keys(keys).local();
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
+    let links = Links::new(&links_key(&args.data)?, &format!("http://{address}"))?;
+    let gateway = Gateway::new(Arc::clone(&directory) as Arc<dyn Directory>, kernels, Arc::new(callers)).with_keys(keys).local();
+    let gateway = gateway.with_links(links);
     sessions::apply(&args.sessions, &namespace, directory.as_ref()).await?;
     greet(address, &namespace, &brokers, &args);
     gateway.serve(listener, shutdown).await;
@@ -162,6 +170,19 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     inner_tasks.close();
     inner_tasks.wait().await;
     directory.flush().await.context("cannot write the status of sessions")
+}
+
+/// The key of links, made when there is none.
+fn links_key(data: &Path) -> anyhow::Result<Vec<u8>> {
+    let path = data.join(LINKS_KEY_FILE);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let key = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+            durable::replace(&path, key.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(key.into_bytes())
+        }
+        read => read.with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 /// Who may call.

@@ -33,6 +33,25 @@ pub struct ApprovalList {
     pub items: Vec<Approval>,
 }
 
+/// Body of `POST …/approvals/{id}/link`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MakeLink {
+    /// How long the link works, in seconds: up to thirty days, and no longer than the call waits. Absent: a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_seconds: Option<u64>,
+}
+
+/// A link whose holder decides about one call, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalLink {
+    /// Where a person decides. Whoever has it can.
+    pub url: String,
+    /// RFC 3339.
+    pub expires_at: String,
+}
+
 /// Body of `POST …/approvals/{id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -21,6 +21,7 @@ use crate::{
         jupyter, mcp, streaming,
         ws::{self, Sockets},
     },
+    links::Links,
     local,
     metrics::GatewayMetrics,
     origins::{self, Origins},
@@ -38,6 +39,7 @@ mod history;
 mod jobs;
 mod keyed;
 mod keys;
+mod links;
 mod openapi;
 mod reads;
 mod runs;
@@ -64,6 +66,8 @@ pub(crate) struct App {
     pub(crate) sockets: Sockets,
     /// Web pages that may call.
     pub(crate) origins: Origins,
+    /// Links to calls that wait, if they can be made.
+    pub(crate) links: Option<Links>,
     /// What clients are told that have no good token.
     pub(crate) resource: Resource,
 }
@@ -185,6 +189,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route(&below("/runs/{id}/cancel"), post(runs::cancel))
         .route(&below("/approvals"), get(approvals::list))
         .route(&below("/approvals/{id}"), post(approvals::decide))
+        .route(&below("/approvals/{id}/link"), post(links::make))
         .route("/v1/namespaces/{namespace}/approvals", get(approvals::list_all))
         .route(&below("/files"), get(files::list))
         .route(&below("/files/{*path}"), get(files::read).put(files::write).delete(files::remove))
@@ -218,6 +223,8 @@ pub(crate) fn routes(app: App) -> AxumRouter {
     if app.is_local {
         routes = routes.layer(from_fn(local::only));
     }
+    // A page of our own, which its token protects: wherever somebody comes from.
+    routes = routes.route("/approve", get(links::show).post(links::decide));
     routes
         .layer(from_fn(access::logged))
         .layer(from_fn_with_state(app.metrics.clone(), counted))

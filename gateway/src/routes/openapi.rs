@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi as _;
 
-use super::{approvals, eval, events, files, history, jobs, keys, runs, sessions, usage, webhooks};
+use super::{approvals, eval, events, files, history, jobs, keys, links, runs, sessions, usage, webhooks};
 use crate::doors::streaming;
 
 #[derive(utoipa::OpenApi)]
@@ -23,6 +23,7 @@ use crate::doors::streaming;
         approvals::list,
         approvals::list_all,
         approvals::decide,
+        links::make,
         history::checkpoints,
         history::make_checkpoint,
         history::difference,

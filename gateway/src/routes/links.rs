@@ -1,0 +1,150 @@
+//! Links to calls that wait, and the page behind one.
+
+use axum::{
+    Json,
+    extract::{Query, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    response::{Html, IntoResponse as _, Response},
+};
+use dormouse_protocol::{
+    ApiError, ErrorBody, ErrorCode,
+    approval::{Approval, ApprovalLink, Decide, MakeLink, Verdict},
+};
+use serde::Deserialize;
+
+use super::{
+    App,
+    body::{Body, ItemPath},
+};
+use crate::{
+    auth::{Caller, Part, Verb},
+    links,
+    problem::Problem,
+};
+
+/// What the page may do: show itself, and send its form.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Makes a link with which its holder decides about this call, whoever that is. Whoever may decide may make one.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}/link", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = MakeLink,
+    responses((status = 200, body = ApprovalLink), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
+pub(crate) async fn make(
+    State(app): State<App>,
+    caller: Caller,
+    ItemPath(key, id): ItemPath,
+    Body(body): Body<MakeLink>,
+) -> Result<Json<ApprovalLink>, Problem> {
+    app.allow(&caller, Verb::Update, &key.namespace, Some(&key.name), Part::Approvals).await?;
+    Ok(Json(links::make(app.links.as_ref(), &app.router, &key, &id, body.expires_seconds, &caller.user).await?))
+}
+
+/// Query of the page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Token {
+    token: String,
+}
+
+/// What the page's form sends.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Answer {
+    token: String,
+    decision: Verdict,
+    #[serde(default)]
+    reason: String,
+}
+
+/// The page: what waits, and two buttons. To look decides nothing.
+pub(crate) async fn show(State(app): State<App>, Query(query): Query<Token>) -> Response {
+    let shown = match &app.links {
+        Some(links) => links::show(links, &app.router, &query.token).await,
+        None => Err(none()),
+    };
+    match shown {
+        Ok(approval) => page(StatusCode::OK, &question(&approval, &query.token)),
+        Err(error) => refused(&error),
+    }
+}
+
+/// Takes what the page's form sends.
+pub(crate) async fn decide(State(app): State<App>, form: String) -> Response {
+    // A form is written as a query is.
+    let query = format!("/?{form}").parse::<Uri>().ok();
+    let Some(Query(answer)) = query.and_then(|uri| Query::<Answer>::try_from_uri(&uri).ok()) else {
+        return refused(&ApiError::new(ErrorCode::InvalidRequest, "this is not what the page of a link sends"));
+    };
+    let reason = Some(answer.reason).filter(|reason| !reason.trim().is_empty() && answer.decision == Verdict::Deny);
+    let body = Decide { decision: answer.decision, reason, arguments: None, idempotency_key: None };
+    let decided = match &app.links {
+        Some(links) => links::decide(links, &app.router, &answer.token, body).await,
+        None => Err(none()),
+    };
+    match decided {
+        Ok(decided) => {
+            let said = if decided.decision == Verdict::Approve { "You have agreed: the call is made." } else { "You have denied it." };
+            page(StatusCode::OK, &format!("<h1>{said}</h1><p>You can close this page.</p>"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn none() -> ApiError {
+    ApiError::new(ErrorCode::NotSupported, "this gateway makes no links")
+}
+
+fn refused(error: &ApiError) -> Response {
+    let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    page(status, &format!("<h1>Nothing was decided</h1><p>{}</p>", escaped(&error.message)))
+}
+
+fn question(approval: &Approval, token: &str) -> String {
+    let args = serde_json::to_string_pretty(&approval.args).unwrap_or_default();
+    let button = |decision: &str, text: &str, more: &str| {
+        format!(
+            "<form method=\"post\" action=\"approve\"><input type=\"hidden\" name=\"token\" value=\"{}\"><input type=\"hidden\" name=\"decision\" \
+             value=\"{decision}\">{more}<button>{text}</button></form>",
+            escaped(token)
+        )
+    };
+    format!(
+        "<h1>May this call be made?</h1><p>Session <b>{}</b> wants to call <b>{}</b> with</p><pre>{}</pre><p>Until {}.</p>{}{}",
+        escaped(&approval.session),
+        escaped(&approval.tool_name),
+        escaped(&args),
+        escaped(&approval.expires_at),
+        button("approve", "Agree", ""),
+        button("deny", "Deny", "<label>Why <input name=\"reason\" maxlength=\"1000\"></label> ")
+    )
+}
+
+/// Nobody keeps the page, frames it, or hears from where somebody came.
+fn page(status: StatusCode, body: &str) -> Response {
+    let style = "body{font:16px system-ui;max-width:44rem;margin:3rem auto;padding:0 1rem}pre{background:#f4f4f4;padding:1rem;overflow:auto}form{margin:1rem 0}";
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Approval</title><style>{style}</style><body>{body}</body></html>"
+    );
+    let kept = |name: HeaderName, value: &'static str| (name, HeaderValue::from_static(value));
+    let headers: HeaderMap = [
+        kept(header::CONTENT_SECURITY_POLICY, POLICY),
+        kept(header::REFERRER_POLICY, "no-referrer"),
+        kept(header::CACHE_CONTROL, "no-store"),
+        kept(header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ]
+    .into_iter()
+    .collect();
+    (status, headers, Html(text)).into_response()
+}
+
+fn escaped(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => all.push_str("&amp;"),
+            '<' => all.push_str("&lt;"),
+            '>' => all.push_str("&gt;"),
+            '"' => all.push_str("&quot;"),
+            '\'' => all.push_str("&#39;"),
+            c => all.push(c),
+        }
+    }
+    all
+}
