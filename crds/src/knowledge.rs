@@ -40,12 +40,12 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Whether the prefix is names with `/` between them, none of which means something else.
+    /// Whether the prefix is names with `/` between them, none of which begins with a dot.
     #[must_use]
     pub fn has_plain_prefix(&self) -> bool {
         let plain = |part: &str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            !part.is_empty() && part != "." && part != ".." && part.bytes().all(fits)
+            !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
         };
         self.prefix.as_ref().is_none_or(|prefix| prefix.split('/').all(plain))
     }

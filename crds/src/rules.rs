@@ -332,8 +332,8 @@ pub(crate) fn knowledge() -> Value {
             "a base of documents is in one place: write configMapRef, prefix or urls",
         ),
         rule(
-            "!has(self.prefix) || (self.prefix.matches('^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$') && !self.prefix.split('/').exists(p, p == '.' || p == '..'))",
-            "prefix: write names of letters, digits, '-', '_' and '.', with '/' between them",
+            "!has(self.prefix) || self.prefix.matches('^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$')",
+            "prefix: write names of letters, digits, '-', '_' and '.' that begin with no '.', with '/' between them",
         ),
         rule("!has(self.urls) || self.urls.all(u, u.matches('^https?://'))", "urls: write http:// or https:// URLs"),
     ])

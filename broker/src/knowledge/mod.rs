@@ -177,7 +177,10 @@ impl Bases {
                 problem("name", ProblemKind::Document("a base is in one place: write configMapRef, prefix or urls".to_owned()));
             }
             if !base.has_plain_prefix() {
-                problem("prefix", ProblemKind::Path("must be names of letters, digits, '-', '_' and '.', with '/' between them"));
+                problem(
+                    "prefix",
+                    ProblemKind::Path("must be names of letters, digits, '-', '_' and '.' that begin with no '.', with '/' between them"),
+                );
             }
             if named.insert(base.name.clone(), found(&base.name)).is_some() {
                 problem("name", ProblemKind::Duplicate(base.name.clone()));
