@@ -148,7 +148,7 @@ async fn of_urls(http: &Http, urls: &[String], left_out: &mut Vec<String>) -> Re
             (url, loaded)
         });
     }
-    let found: Vec<(String, Result<(Form, Vec<u8>), String>)> = stream::iter(asked).buffered(LOADS_IN_FLIGHT_MAX).collect().await;
+    let found: Vec<_> = stream::iter(asked).buffered(LOADS_IN_FLIGHT_MAX).collect().await;
     let mut room = Room::new();
     for (url, loaded) in found {
         match loaded {
