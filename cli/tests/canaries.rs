@@ -302,7 +302,7 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
     assert!(good > 0 && (good as usize) < calls, "some work and some do not: {good} of {calls}");
     let said = dev.command(&["logs", "s"], "");
     answers.extend([said.out.into_bytes(), said.err.into_bytes()]);
-    let http = reqwest::Client::new();
+    let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(60)).build().unwrap();
     for path in ["sessions/s", "sessions/s/journal", "sessions/s/runs", "webhooks/deliveries", "approvals", "usage"] {
         let answer = http.get(format!("{}/v1/namespaces/default/{path}", dev.server)).send().await.unwrap();
         answers.push(answer.bytes().await.unwrap().to_vec());
