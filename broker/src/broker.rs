@@ -39,6 +39,7 @@ use crate::{
     audit::{Audit, Line},
     callee::{Callee, Prepared, SERVICE},
     catalog::Catalog,
+    declarations,
     egress::{self, BrokerRules, Egress},
     exchange,
     jobs::{self, Jobs, RunnerTool},
@@ -327,6 +328,7 @@ impl Broker {
             (None, Ok(_)) => Err(unknown(&call.tool)),
             (Some(Callee::List), Ok(_)) => serde_json::to_value(self.tools())
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the list of tools cannot be written: {error}"))),
+            (Some(Callee::Declarations), Ok(_)) => Ok(declarations::of(&self.tools()).into()),
             (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();

@@ -23,6 +23,8 @@ use crate::{
 
 /// The call that lists the tools.
 pub(crate) const LIST: &str = "tools.list";
+/// The call that declares them in TypeScript.
+pub(crate) const DECLARATIONS: &str = "tools.declarations";
 /// The call of a service itself.
 pub(crate) const SERVICE: &str = "callService";
 
@@ -47,6 +49,7 @@ pub(crate) enum Callee {
     Runner(Arc<RunnerTool>),
     Knowledge(Arc<Bases>, Verb),
     List,
+    Declarations,
 }
 
 impl Callee {
@@ -57,7 +60,7 @@ impl Callee {
             Self::Service(service) => Some(service),
             Self::Mcp(tool) => Some(&tool.server.service),
             Self::Model(model) => Some(&model.service),
-            Self::Runner(_) | Self::Knowledge(..) | Self::List => None,
+            Self::Runner(_) | Self::Knowledge(..) | Self::List | Self::Declarations => None,
         }
     }
 
@@ -68,7 +71,7 @@ impl Callee {
             Self::Service(service) => service.direct.as_ref()?.approval.as_ref(),
             Self::Mcp(tool) => tool.server.approval.as_ref(),
             Self::Runner(tool) => tool.approval.as_ref(),
-            Self::Model(_) | Self::Knowledge(..) | Self::List => None,
+            Self::Model(_) | Self::Knowledge(..) | Self::List | Self::Declarations => None,
         }
     }
 
@@ -80,7 +83,7 @@ impl Callee {
             Self::Mcp(tool) => tool.server.timeout,
             Self::Model(model) => model.timeout,
             Self::Knowledge(..) => TURN_MAX,
-            Self::Runner(_) | Self::List => Duration::ZERO,
+            Self::Runner(_) | Self::List | Self::Declarations => Duration::ZERO,
         }
     }
 
@@ -96,7 +99,7 @@ impl Callee {
             Self::Model(model) => Prepared::Question(Box::new(model.prepare(args)?)),
             Self::Runner(tool) => Prepared::Message { arguments: exchange::arguments(&tool.input, args)?, safe: false },
             Self::Knowledge(bases, verb) => Prepared::Asked(bases.check(*verb, args)?),
-            Self::List => Prepared::Nothing,
+            Self::List | Self::Declarations => Prepared::Nothing,
         })
     }
 
@@ -104,7 +107,9 @@ impl Callee {
     pub(crate) async fn enter(&self, session_uid: &str) -> [Option<Permit>; 2] {
         let tool = match self {
             Self::Tool(tool) => Some(tool.limits.enter(session_uid).await),
-            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::Runner(_) | Self::Knowledge(..) | Self::List => None,
+            Self::Service(_) | Self::Mcp(_) | Self::Model(_) | Self::Runner(_) | Self::Knowledge(..) | Self::List | Self::Declarations => {
+                None
+            }
         };
         let service = match self.service() {
             Some(service) => Some(service.limits.enter(session_uid).await),

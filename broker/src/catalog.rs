@@ -23,7 +23,7 @@ use crate::{
     ConfigError, Problem, ProblemKind, SecretError, Secrets,
     approval::Approval,
     breaker::Breaker,
-    callee::{Callee, Direct, LIST, McpAsk, McpServer, McpTool, SERVICE},
+    callee::{Callee, DECLARATIONS, Direct, LIST, McpAsk, McpServer, McpTool, SERVICE},
     credential::Authentication,
     egress::{self, BrokerRules, Reach},
     jobs::RunnerTool,
@@ -245,6 +245,7 @@ impl Catalog {
     pub(crate) fn callee(&self, tool: &str, args: &Value) -> Option<Callee> {
         match tool {
             LIST => Some(Callee::List),
+            DECLARATIONS => Some(Callee::Declarations),
             SUB_LM => models::named(&self.models, args).map(Callee::Model),
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
@@ -273,7 +274,9 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     let kind = match (name.is_empty(), taken) {
         (true, _) => ProblemKind::NameMissing,
         (_, true) => ProblemKind::Duplicate(name.to_owned()),
-        _ if [LIST, SERVICE, SUB_LM, FETCH].contains(&name) || Verb::named(name).is_some() => ProblemKind::Reserved(name.to_owned()),
+        _ if [LIST, DECLARATIONS, SERVICE, SUB_LM, FETCH].contains(&name) || Verb::named(name).is_some() => {
+            ProblemKind::Reserved(name.to_owned())
+        }
         _ => return,
     };
     problems.push(Problem { path: format!("{path}.name"), kind });

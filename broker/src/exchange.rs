@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use dormouse_lifecycle::segment::sha256_hex;
-use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
+use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall, reference};
 use dormouse_service::{
     origin,
     wire::{Http, SendError},
@@ -250,7 +250,7 @@ struct Raw {
 }
 
 fn octets() -> String {
-    "application/octet-stream".to_owned()
+    reference::OCTETS.to_owned()
 }
 
 fn get() -> String {
@@ -492,9 +492,11 @@ async fn receive(mut response: Response, request: &Request, exchange: &Exchange<
     }
     match request.answered {
         Answered::Bytes => {
-            let type_ = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let bytes = base64::engine::general_purpose::STANDARD.encode(redactor.bytes(body));
-            return Ok(json!({ "$bytes": bytes, "type": redactor.text(type_) }));
+            return Ok(reference::of_bytes(&redactor.bytes(body), &redactor.text(&type_of(&response))));
+        }
+        // What is not text would come to harm as one.
+        Answered::Reference if std::str::from_utf8(&body).is_err() => {
+            return Ok(reference::of_bytes(&redactor.bytes(body), &redactor.text(&type_of(&response))));
         }
         Answered::Text => return Ok(Value::String(redactor.text(&String::from_utf8_lossy(&body)))),
         Answered::Json | Answered::Reference => {}
@@ -504,6 +506,12 @@ async fn receive(mut response: Response, request: &Request, exchange: &Exchange<
     }
     let value = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
     Ok(redactor.value(value))
+}
+
+/// What the service says that its answer is.
+fn type_of(response: &Response) -> String {
+    let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    said.unwrap_or(reference::OCTETS).to_owned()
 }
 
 /// What the service says of when to come back, in seconds.

@@ -20,6 +20,7 @@ mod callee;
 mod catalog;
 mod config;
 mod credential;
+mod declarations;
 mod documents;
 mod egress;
 mod exchange;

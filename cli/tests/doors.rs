@@ -323,6 +323,45 @@ async fn a_model_works_in_a_session_through_mcp() {
     let history = call("task_history", json!({ "session": "model" })).await;
     assert_eq!(history["structuredContent"]["tasks"][0]["outcome"], "counted");
 
+    // Functions of the session are tools of the server, and nothing wakes to list them.
+    let register = "let added = 0; mcp.tool('add', { description: 'Adds', input: { type: 'object', properties: { n: { type: 'number' } } } }, \
+                    async ({ n }) => { await sleep(1); if (n < 0) throw new RangeError('no'); added += n; return { added }; }); \
+                    const { z } = require('zod'); mcp.tool('shout', { input: z.object({ text: z.string() }) }, ({ text }) => text.toUpperCase()); mcp.list()";
+    let listed = call("eval", json!({ "session": "model", "code": register })).await;
+    assert_eq!(listed["structuredContent"]["value"], json!(["add", "shout"]), "{listed}");
+    call("session_hibernate", json!({ "session": "model" })).await;
+    let all = async || {
+        let (_, all) = ask("tools/list", json!({}), "2025-11-25").await;
+        let own = all["result"]["tools"].as_array().unwrap().iter().filter(|tool| tool["name"].as_str().unwrap().contains('.'));
+        own.cloned().collect::<Vec<_>>()
+    };
+    let own = all().await;
+    assert_eq!((own.len(), &own[0]["name"], &own[0]["description"]), (2, &json!("model.add"), &json!("Adds")), "{own:?}");
+    assert_eq!(own[1]["inputSchema"]["properties"]["text"]["type"], "string");
+    let state = call("session_get", json!({ "session": "model" })).await;
+    assert_eq!(state["structuredContent"]["state"], "Hibernated", "to list wakes nothing");
+    assert_eq!(call("model.add", json!({ "n": 2 })).await["structuredContent"], json!({ "added": 2 }));
+    assert_eq!(call("model.add", json!({ "n": 3 })).await["content"][0]["text"], r#"{"added":5}"#);
+    let refused = call("model.add", json!({ "n": -1 })).await;
+    assert_eq!((&refused["isError"], &refused["structuredContent"]["error"]["name"]), (&json!(true), &json!("RangeError")));
+    assert_eq!(call("model.shout", json!({ "text": "hi\u{2028}" })).await["content"][0]["text"], "HI\u{2028}");
+    assert_eq!(call("model.shout", json!({ "text": 1 })).await["isError"], true, "a schema of zod checks");
+    assert_eq!(call("model.shout", json!({ "text": "a", "__proto__": { "text": "b" } })).await["content"][0]["text"], "A");
+    let (_, unknown) = ask("tools/call", json!({ "name": "model.nothing" }), "2025-11-25").await;
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("no tool `model.nothing`"), "{unknown}");
+    let (_, unknown) = ask("tools/call", json!({ "name": "nobody.add" }), "2025-11-25").await;
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let limits = "const of = (make) => { try { make(); return 'ok'; } catch (error) { return error.code ?? error.name; } }; \
+                  [of(() => { for (let n = 0; n < 62; n++) mcp.tool(`t${n}`, {}, () => n); }), of(() => mcp.tool('t62', {}, () => 0)), mcp.remove('t0'), \
+                  of(() => mcp.tool('t0', { description: 'x'.repeat(70000) }, () => 0)), of(() => mcp.tool('a.b', {}, () => 0)), of(() => mcp.tool('a', {}))]";
+    let limits = call("eval", json!({ "session": "model", "code": limits })).await;
+    assert_eq!(
+        limits["structuredContent"]["value"],
+        json!(["ok", "QuotaExceeded", true, "QuotaExceeded", "TypeError", "TypeError"]),
+        "{limits}"
+    );
+    assert_eq!(all().await.len(), 63);
+
     // The same on standard input and output.
     let lines = [
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-11-25" } }),

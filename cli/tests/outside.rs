@@ -76,6 +76,8 @@ async fn a_runner_claims_a_call_keeps_it_and_answers_once() {
     assert_eq!(wrong.1["value"], json!("ToolArgsInvalid"), "nobody is asked: {}", wrong.1);
     let run = begin(&dev, SESSION, "const page = await tools.render({ url: 'https://a.example/' }); page.title").await;
     asleep(&dev, SESSION).await;
+    let waiting = get(&dev, SESSION).await;
+    assert_eq!((&waiting["state"], &waiting["status"]["pendingJobs"]), (&json!("WaitingForTool"), &json!(1)), "{waiting}");
     dev.kill();
 
     let dev = start(data.path());
@@ -102,6 +104,7 @@ async fn a_runner_claims_a_call_keeps_it_and_answers_once() {
     assert_eq!(post(&dev, &path("answer"), answer.clone()).await, (200, json!({ "told": true })));
     let end = ended(&dev, &run).await;
     assert_eq!((&end["state"], &end["result"]["value"]), (&json!("Succeeded"), &json!("A")), "{end}");
+    eventually("it waits for nobody", async || get(&dev, SESSION).await["status"].get("pendingJobs").is_none()).await;
     assert_eq!(post(&dev, &path("answer"), answer).await.0, 200, "the same once more");
     assert_eq!(post(&dev, &format!("{JOBS}/claim"), claim.clone()).await.0, 204);
 
@@ -172,6 +175,8 @@ async fn a_client_makes_calls_of_its_session_and_they_wait_while_it_is_away() {
     eventually("it waits", async || get(&dev, &run).await["state"] == "Waiting").await;
     assert_eq!(client().post(format!("{}{DESK}/hibernate", dev.server)).send().await.unwrap().status().as_u16(), 200);
     asleep(&dev, DESK).await;
+    let waiting = get(&dev, DESK).await;
+    assert_eq!((&waiting["state"], &waiting["status"]["pendingHostcalls"]), (&json!("WaitingForTool"), &json!(1)), "{waiting}");
     dev.kill();
     let dev = start(data.path());
     let mut socket = connect(&dev).await;

@@ -12,7 +12,9 @@ use std::{
 
 use axum::{
     Json, Router,
+    body::Bytes,
     extract::{DefaultBodyLimit, State},
+    http::HeaderMap,
     routing::{get, post},
 };
 use serde_json::{Value, json};
@@ -28,6 +30,11 @@ fn rows() -> Value {
     (0..ROWS).map(|n| json!({ "id": n, "name": format!("row {n} ü"), "text": "x".repeat(64) })).collect()
 }
 
+/// 1 MB that is no text.
+fn video() -> Vec<u8> {
+    (0..1_000_000_u32).map(|n| (n % 251) as u8 | 0x80).collect()
+}
+
 async fn service() -> (SocketAddr, Given) {
     let given = Given::default();
     let take = async |State(given): State<Given>, Json(body): Json<Value>| {
@@ -35,12 +42,20 @@ async fn service() -> (SocketAddr, Given) {
         given.lock().unwrap().push(body);
         Json(json!({ "bytes": bytes }))
     };
+    let raw = async |headers: HeaderMap, body: Bytes| {
+        let text: String = String::from_utf8_lossy(&body).chars().take(400).collect();
+        let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+        Json(json!({ "type": headers["content-type"].to_str().unwrap(), "bytes": body.len(), "sum": sum, "text": text }))
+    };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let routes = Router::new()
         .route("/rows", get(async || Json(rows())))
         .route("/few", get(async || Json(json!([1, 2, 3]))))
         .route("/take", post(take))
+        .route("/raw", post(raw))
+        .route("/image", get(async || ([("content-type", "image/png")], vec![0x89, 0xff, 0, 0x80])))
+        .route("/video", get(async || ([("content-type", "video/mp4")], video())))
         .layer(DefaultBodyLimit::disable())
         .with_state(Arc::clone(&given));
     tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
@@ -160,4 +175,97 @@ async fn a_call_says_whether_its_answer_stays_outside_and_who_agrees_sees_what_s
     assert!(said.status.success(), "{}{}", said.out, said.err);
     assert_eq!(value(&dev, "await given").await, json!(r#"{"few":[1,2,3]}"#.len()));
     assert_eq!(given.lock().unwrap().last(), Some(&json!({ "few": [1, 2, 3] })));
+}
+
+/// `callService` of the service, in a cell.
+fn call(request: &str) -> String {
+    format!("await callService('data', {request})")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_takes_bytes_files_and_forms() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, _) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service));
+    let raw = async |body: &str| value(&dev, &call(&format!("{{ method: 'POST', path: '/raw', body: {body} }}"))).await;
+    let octets = json!("application/octet-stream");
+    for body in ["new Uint8Array([0, 255, 128])", "new Uint8Array([0, 255, 128]).buffer", "Buffer.from([0, 255, 128])"] {
+        let given = raw(body).await;
+        assert_eq!((&given["type"], &given["bytes"], &given["sum"]), (&octets, &json!(3), &json!(383)), "{body}: {given}");
+    }
+    let blob = raw("new Blob(['a,b'], { type: 'text/csv' })").await;
+    assert_eq!((&blob["type"], &blob["text"]), (&json!("text/csv"), &json!("a,b")));
+    let form = raw("new URLSearchParams({ a: '1 2', b: 'ü' })").await;
+    assert_eq!(form["text"], "a=1+2&b=%C3%BC");
+    assert!(form["type"].as_str().unwrap().starts_with("application/x-www-form-urlencoded"));
+    value(
+        &dev,
+        "var form = new FormData(); form.append('note', 'hello'); form.append('scan', new File([new Uint8Array([1, 2])], 'a.bin')); 0",
+    )
+    .await;
+    let parts = raw("form").await;
+    let boundary = parts["type"].as_str().unwrap().strip_prefix("multipart/form-data; boundary=").unwrap().to_owned();
+    let text = parts["text"].as_str().unwrap();
+    assert!(text.contains(&boundary) && text.contains("hello") && text.contains("filename=\"a.bin\""), "{text}");
+    assert_eq!(raw("{ a: [1] }").await["type"], "application/json");
+    assert_eq!(raw("'text'").await["text"], "\"text\"", "a text is JSON, too");
+
+    // A file: a small one, and one that lies outside the heap and does not enter it.
+    value(&dev, "require('fs').writeFileSync('/tmp/small.txt', 'small'); 0").await;
+    let small = raw("{ $file: '/tmp/small.txt', type: 'text/plain' }").await;
+    assert_eq!((&small["type"], &small["text"]), (&json!("text/plain"), &json!("small")));
+    let large: Vec<u8> = video();
+    value(&dev, "var part = new Uint8Array(1e6).map((_, n) => (n % 251) | 128); for (let n = 0; n < 8; n++) require('fs').appendFileSync('/tmp/large.bin', part); part = 0").await;
+    let before = eval(&dev, "agent", "0").await["stats"]["heapBytes"].as_i64().unwrap();
+    let sent = eval(&dev, "agent", &call("{ method: 'POST', path: '/raw', body: { $file: '/tmp/large.bin' } }")).await;
+    let sum: u64 = 8 * large.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+    assert_eq!(
+        (&sent["value"]["bytes"], &sent["value"]["sum"], &sent["value"]["type"]),
+        (&json!(8_000_000), &json!(sum), &octets),
+        "{sent}"
+    );
+    assert!(sent["stats"]["heapBytes"].as_i64().unwrap() - before < 64 << 10, "{sent}");
+    assert_eq!(value(&dev, "refs.list()").await, json!([]), "what stood for the file is gone");
+    let missing = value(&dev, "try { callService('data', { path: '/raw', body: { $file: '/no' } }) } catch (error) { error.code }").await;
+    assert_eq!(missing, "ENOENT");
+    let huge = format!("{}.catch((error) => error.code)", call("{ method: 'POST', path: '/raw', body: { $file: '/tmp/huge.bin' } }"));
+    value(
+        &dev,
+        "var block = new Uint8Array(1e6); for (let n = 0; n < 19; n++) require('fs').appendFileSync('/tmp/huge.bin', block); block = 0",
+    )
+    .await;
+    assert_eq!(value(&dev, &huge).await, "SizeAdmissionError", "more than one call may stand for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_of_a_service_is_bytes_text_json_or_a_reference() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, _) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service));
+    let image = value(&dev, &format!("[...{}]", call("{ path: '/image', response: 'bytes' }"))).await;
+    assert_eq!(image, json!([0x89, 0xff, 0, 0x80]));
+    assert_eq!(value(&dev, &call("{ path: '/few', response: 'text' }")).await, "[1,2,3]");
+    assert_eq!(value(&dev, &call("{ path: '/few', response: 'json' }")).await, json!([1, 2, 3]));
+    let length = value(&dev, &format!("({}).length", call("{ path: '/rows', response: 'json' }"))).await;
+    assert_eq!(length, json!(ROWS), "who says how to read an answer has it in the heap");
+    let video = value(&dev, &format!("var video = {}; video", call("{ path: '/video', response: 'reference' }"))).await;
+    assert_eq!((&video["$ref"]["bytes"], &video["$ref"]["mimeType"]), (&json!(1_000_000), &json!("video/mp4")));
+    assert_eq!(value(&dev, "[...refs.read(video, 0, 3)]").await, json!([128, 129, 130]));
+    assert_eq!(value(&dev, "refs.save(video, '/tmp/v.mp4'); require('fs').statSync('/tmp/v.mp4').size").await, json!(1_000_000));
+    let back = value(&dev, &call("{ method: 'POST', path: '/raw', body: video }")).await;
+    assert_eq!((&back["bytes"], &back["type"]), (&json!(1_000_000), &json!("video/mp4")), "it goes back as what it was");
+    let wrong = value(&dev, "try { callService('data', { path: '/few', response: 'xml' }) } catch (error) { error.message }").await;
+    assert_eq!(wrong, "response: write one of json, text, bytes, reference");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_are_declared_in_typescript() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, _) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service));
+    let declared = value(&dev, "await tools.declarations()").await;
+    let declared = declared.as_str().unwrap();
+    assert!(declared.contains("  few(args?: Record<string, unknown>, options?: CallOptions): Promise<unknown>;"), "{declared}");
+    // Whoever keeps them beside a cell may compile both.
+    assert_eq!(value(&dev, &format!("{declared}; 1 + 1")).await, json!(2));
 }

@@ -318,6 +318,15 @@ pub struct KernelSessionStatus {
     /// Calls that wait for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_approvals: Option<u32>,
+    /// Calls that wait for a runner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_jobs: Option<u32>,
+    /// Calls that wait for a client of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_hostcalls: Option<u32>,
+    /// MCP tools that its cells have registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_tools: Option<u32>,
 }
 
 /// Which process may run a session.

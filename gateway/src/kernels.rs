@@ -16,7 +16,7 @@ use dormouse_protocol::{
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
         Anchor, AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall,
-        LiveUsage, MigrateCall, PodInfo, ReportLine, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall,
+        LiveUsage, McpTools, MigrateCall, PodInfo, ReportLine, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall,
         StoredStatus, StoredUsage, UsageCall, WaitingCall,
     },
     run::{Run, RunList},
@@ -226,6 +226,11 @@ impl Kernels {
     /// The calls of a session that wait for a client, as stored.
     pub async fn stored_hostcalls(&self, pod: &KernelPod, call: &StoredCall) -> Result<ApprovalList, KernelError> {
         json(self.client.send(self.order(pod, "/v1/stored/hostcalls", call)).await?).await
+    }
+
+    /// The MCP tools that cells of a session have registered, as stored.
+    pub async fn stored_mcp_tools(&self, pod: &KernelPod, call: &StoredCall) -> Result<McpTools, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/stored/mcp-tools", call)).await?).await
     }
 
     /// The calls of a session that wait for a person, as stored. Any pod of its namespace can tell.

@@ -21,6 +21,10 @@ pub fn view(record: &Record) -> Session {
         state: match state_of(&record.status) {
             // It sleeps as long as nobody decides.
             State::Hibernated if record.status.pending_approvals.is_some_and(|waiting| waiting > 0) => State::WaitingForApproval,
+            // Or nobody makes the call that it waits for.
+            State::Hibernated if record.status.pending_jobs.or(record.status.pending_hostcalls).is_some_and(|waiting| waiting > 0) => {
+                State::WaitingForTool
+            }
             state => state,
         },
         status: record.status.clone(),

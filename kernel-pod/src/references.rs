@@ -23,9 +23,9 @@ pub(crate) async fn keep(contents: &Contents, answer: Value, wanted: Option<bool
         return Ok(answer);
     }
     let (digits, preview) = (contents.digits(ID_DIGITS), usize::try_from(offload.preview_chars).unwrap_or(usize::MAX));
-    let (reference, text) = contents.beside(move || Reference::of(answer, &digits, preview)).await?;
-    contents.keep(&reference.id, true, text.as_bytes()).await.map_err(|error| {
-        let message = format!("the call was made, and its answer of {} bytes cannot be kept: {}", text.len(), error.message);
+    let (reference, content) = contents.beside(move || Reference::of(answer, &digits, preview)).await?;
+    contents.keep(&reference.id, reference.is_text(), &content).await.map_err(|error| {
+        let message = format!("the call was made, and its answer of {} bytes cannot be kept: {}", content.len(), error.message);
         ApiError::new(error.code, message)
     })?;
     Ok(reference.token())
@@ -38,7 +38,7 @@ pub(crate) async fn values(contents: &Contents, args: &Value) -> Result<BTreeMap
         let known = id.starts_with(reference::PREFIX);
         let text = if known { contents.whole(&id).await? } else { None };
         let text = text.ok_or_else(|| reference::not_found(&id))?;
-        bytes += text.len();
+        bytes += if id.ends_with(reference::BYTES_END) { text.len().div_ceil(3) * 4 } else { text.len() };
         if bytes > REFERENCES_BYTES_MAX {
             let message = format!(
                 "the references of one call may stand for {REFERENCES_BYTES_MAX} bytes, these do for more: pass them on in several calls"

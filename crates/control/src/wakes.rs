@@ -151,6 +151,9 @@ mod tests {
             cells: 1,
             tool_calls: 0,
             approvals: 0,
+            jobs: 0,
+            hostcalls: 0,
+            mcp_tools: 0,
         };
         record.reported(&report, at(0));
         record

@@ -1,1 +1,1 @@
-include_bytes!("41d40fec98de363e.wasm")
+include_bytes!("6e95dc2b0c2eb707.wasm")

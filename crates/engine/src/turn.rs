@@ -129,6 +129,14 @@ pub enum OpKind {
         /// Id of the timer's operation.
         id: u64,
     },
+    /// A function of the session is an MCP tool of this name now, or none any more. Needs no answer.
+    McpTool {
+        /// The tool.
+        name: String,
+        /// What is told of it; absent when it is taken away.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<Value>,
+    },
 }
 
 /// One console line.

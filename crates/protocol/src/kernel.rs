@@ -399,6 +399,33 @@ pub struct SessionReport {
     /// Calls that wait for a person.
     #[serde(default)]
     pub approvals: u32,
+    /// Calls that wait for a runner.
+    #[serde(default)]
+    pub jobs: u32,
+    /// Calls that wait for a client.
+    #[serde(default)]
+    pub hostcalls: u32,
+    /// MCP tools that its cells have registered.
+    #[serde(default)]
+    pub mcp_tools: u32,
+}
+
+/// An MCP tool that a cell has registered: a function of the session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpTool {
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input: serde_json::Value,
+}
+
+/// The MCP tools of a session, by name.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpTools {
+    /// They.
+    pub tools: std::collections::BTreeMap<String, McpTool>,
 }
 
 /// One line of `GET /v1/report`. The stream begins with `Picture`, `Pod`, every session, live or cached, and `Complete`; then it brings changes. A reader

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,31 +14,56 @@ pub const PREFIX: &str = "ref_";
 
 const KEY: &str = "$ref";
 
+/// Bytes among arguments and in answers are `{"$bytes": BASE64, "type": MEDIA_TYPE}`.
+const BYTES: &str = "$bytes";
+
+/// What bytes are that nobody has said anything of.
+pub const OCTETS: &str = "application/octet-stream";
+
+/// How the name of a content ends that is bytes, and no JSON or text.
+pub const BYTES_END: &str = ".bin";
+
 /// Stands for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
-    /// Names it in its session, and in none else. Its end tells what it is, as that of a file: `.json` or `.txt`.
+    /// Names it in its session, and in none else. Its end tells what it is, as that of a file: `.json`, `.txt` or `.bin`.
     pub id: String,
-    /// Bytes of the text.
+    /// Bytes of the content.
     pub bytes: u64,
-    /// `application/json`, or `text/plain` of an answer that is a string.
+    /// `application/json`, or `text/plain` of an answer that is a string; of bytes, what the service said.
     pub mime_type: String,
-    /// The first characters of the text.
+    /// The first characters of the text; of bytes nothing.
     pub preview: String,
 }
 
 impl Reference {
-    /// Stands for `value`, whose text is answered too. `digits` make its id unique in the session; the preview has `preview_chars` characters at most.
+    /// Stands for `value`, whose content is answered too. `digits` make its id unique in the session; the preview has `preview_chars` characters at
+    /// most.
     #[must_use]
-    pub fn of(value: Value, digits: &str, preview_chars: usize) -> (Self, String) {
+    pub fn of(value: Value, digits: &str, preview_chars: usize) -> (Self, Vec<u8>) {
+        if let Some((bytes, mime_type)) = bytes_of(&value) {
+            return (Self::of_bytes(bytes.len() as u64, mime_type, digits), bytes);
+        }
         let (text, end, mime_type) = match value {
             Value::String(text) => (text, "txt", "text/plain"),
             other => (other.to_string(), "json", "application/json"),
         };
         let preview = text.chars().take(preview_chars).collect();
         let id = format!("{PREFIX}{digits}.{end}");
-        (Self { id, bytes: text.len() as u64, mime_type: mime_type.to_owned(), preview }, text)
+        (Self { id, bytes: text.len() as u64, mime_type: mime_type.to_owned(), preview }, text.into_bytes())
+    }
+
+    /// Stands for so many bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: u64, mime_type: String, digits: &str) -> Self {
+        Self { id: format!("{PREFIX}{digits}{BYTES_END}"), bytes, mime_type, preview: String::new() }
+    }
+
+    /// Whether it stands for text.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        !self.id.ends_with(BYTES_END)
     }
 
     /// As the heap has it.
@@ -46,14 +73,29 @@ impl Reference {
     }
 }
 
-/// The value that a reference stands for, from its text.
+/// Bytes as a value.
+#[must_use]
+pub fn of_bytes(bytes: &[u8], mime_type: &str) -> Value {
+    json!({ BYTES: STANDARD.encode(bytes), "type": mime_type })
+}
+
+/// The bytes that a value is, and what they are.
+fn bytes_of(value: &Value) -> Option<(Vec<u8>, String)> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    let mime_type = fields.get("type")?.as_str()?;
+    Some((STANDARD.decode(fields.get(BYTES)?.as_str()?).ok()?, mime_type.to_owned()))
+}
+
+/// The value that a reference stands for, from its content.
 ///
 /// # Errors
 /// The text is not what was kept.
 pub fn value(id: &str, text: Vec<u8>) -> Result<Value, ApiError> {
     let corrupt =
         |why: &dyn std::fmt::Display| ApiError::new(ErrorCode::SnapshotCorrupt, format!("what {id} stands for cannot be read: {why}"));
-    if id.ends_with(".txt") {
+    if id.ends_with(BYTES_END) {
+        Ok(of_bytes(&text, OCTETS))
+    } else if id.ends_with(".txt") {
         String::from_utf8(text).map(Value::String).map_err(|error| corrupt(&error))
     } else {
         serde_json::from_slice(&text).map_err(|error| corrupt(&error))
@@ -84,8 +126,12 @@ pub fn ids(args: &Value) -> BTreeSet<String> {
 /// `RefNotFound`: `values` lacks one.
 pub fn put_in(args: &mut Value, values: &BTreeMap<String, Value>) -> Result<(), ApiError> {
     if let Some(id) = id_of(args) {
-        let found = values.get(id).cloned();
-        *args = found.ok_or_else(|| not_found(id))?;
+        let mut found = values.get(id).cloned().ok_or_else(|| not_found(id))?;
+        // What bytes are stands in the reference only.
+        if let (Some(mime_type), true) = (args[KEY]["mimeType"].as_str(), found.get(BYTES).is_some()) {
+            found["type"] = mime_type.into();
+        }
+        *args = found;
         return Ok(());
     }
     match args {
@@ -120,11 +166,24 @@ mod tests {
             let args = json!({"deep": [{"er": reference.token()}], "beside": 1});
             assert_eq!(ids(&args), BTreeSet::from([reference.id.clone()]));
             let mut whole = args.clone();
-            let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, text.into_bytes()).unwrap())]);
+            let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, text).unwrap())]);
             put_in(&mut whole, &values).unwrap();
             assert_eq!(whole, json!({"deep": [{"er": answer}], "beside": 1}));
             assert_eq!(put_in(&mut args.clone(), &BTreeMap::new()).unwrap_err().code, ErrorCode::RefNotFound);
         }
+    }
+
+    #[test]
+    fn bytes_stay_bytes_and_what_they_are() {
+        let answer = of_bytes(&[0, 255, 128], "image/png");
+        let (reference, content) = Reference::of(answer.clone(), "0f", 10);
+        assert_eq!((reference.id.as_str(), content.as_slice(), reference.is_text()), ("ref_0f.bin", [0, 255, 128].as_slice(), false));
+        let mut args = json!({ "body": reference.token() });
+        let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, content).unwrap())]);
+        put_in(&mut args, &values).unwrap();
+        assert_eq!(args, json!({ "body": answer }));
+        let (text, _) = Reference::of(json!({ "$bytes": "no base64!", "type": "a/b" }), "0f", 10);
+        assert!(text.is_text(), "what is no bytes is JSON");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Desk {
         Ok(Key::new(&self.namespace, name))
     }
 
-    async fn may(&self, verb: Verb, key: &Key, part: Part) -> Result<(), ApiError> {
+    pub(crate) async fn may(&self, verb: Verb, key: &Key, part: Part) -> Result<(), ApiError> {
         self.app.allow(&self.caller, verb, &key.namespace, Some(&key.name), part).await.map_err(|problem| problem.0)
     }
 

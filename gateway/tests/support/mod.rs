@@ -328,6 +328,9 @@ fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
         cells: 0,
         tool_calls: 0,
         approvals: 0,
+        jobs: 0,
+        hostcalls: 0,
+        mcp_tools: 0,
     })
 }
 

@@ -5,7 +5,7 @@ use dormouse_lifecycle::{Head, SessionKey};
 use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::history::{CheckpointList, Difference, JournalPage};
-use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, StoredCall, StoredStatus, StoredUsage, UsageCall};
+use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, McpTools, StoredCall, StoredStatus, StoredUsage, UsageCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::{SignedDuration, Timestamp};
 
@@ -53,6 +53,15 @@ impl Pod {
         let Some(record) = self.stored_record(call).await? else { return Ok(ApprovalList::default()) };
         let waits = record.parked().filter(|parked| parked.waits_for == WaitsFor::Client);
         Ok(ApprovalList { items: waits.map(ParkedCall::view).collect() })
+    }
+
+    /// The MCP tools that cells of a session have registered, as committed.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what is stored does not verify.
+    pub async fn stored_mcp_tools(&self, call: &StoredCall) -> Result<McpTools, ApiError> {
+        let Some(record) = self.stored_record(call).await? else { return Ok(McpTools::default()) };
+        Ok(McpTools { tools: record.mcp_tools })
     }
 
     async fn stored_record(&self, call: &StoredCall) -> Result<Option<SessionState>, ApiError> {

@@ -479,6 +479,10 @@ impl Live {
                 self.close_body(stream, allowance.sender);
                 None
             }
+            OpKind::McpTool { name, tool } => {
+                self.state.describe_mcp_tool(name, tool);
+                None
+            }
         }
     }
 }

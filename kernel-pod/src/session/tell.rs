@@ -1,6 +1,7 @@
 //! What others see of a session: reports and events.
 
 use dormouse_engine::{Outlet, Output};
+use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::SessionReport;
 use dormouse_protocol::session::State;
@@ -126,6 +127,10 @@ impl Actor {
     fn live_report(&self, live: &Live) -> SessionReport {
         let timer = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let next_wake = timer.into_iter().chain(live.state.run_due()).min();
+        let waiting = |whom| {
+            let waits = live.state.parked().filter(|parked| parked.waits_for == whom);
+            u32::try_from(waits.count()).unwrap_or(u32::MAX)
+        };
         SessionReport {
             heap_bytes: live.instance.heap_bytes(),
             snapshot: live.owned.head.as_deref().map(stored::snapshot),
@@ -133,7 +138,10 @@ impl Actor {
             next_wake_time: next_wake.map(|time| time.to_string()),
             cells: live.state.cells,
             tool_calls: live.state.calls,
-            approvals: u32::try_from(live.state.approvals().count()).unwrap_or(u32::MAX),
+            approvals: waiting(WaitsFor::Person),
+            jobs: waiting(WaitsFor::Runner),
+            hostcalls: waiting(WaitsFor::Client),
+            mcp_tools: u32::try_from(live.state.mcp_tools.len()).unwrap_or(u32::MAX),
             ..self.unknown_report()
         }
     }
@@ -154,6 +162,9 @@ impl Actor {
             cells: 0,
             tool_calls: 0,
             approvals: 0,
+            jobs: 0,
+            hostcalls: 0,
+            mcp_tools: 0,
         }
     }
 }

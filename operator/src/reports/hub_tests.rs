@@ -16,6 +16,9 @@ fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
         cells: 0,
         tool_calls: 0,
         approvals: 0,
+        jobs: 0,
+        hostcalls: 0,
+        mcp_tools: 0,
     }))
 }
 

@@ -269,6 +269,9 @@ fn first_report(name: &str, uid: &str) -> SessionReport {
         cells: 0,
         tool_calls: 0,
         approvals: 0,
+        jobs: 0,
+        hostcalls: 0,
+        mcp_tools: 0,
     }
 }
 

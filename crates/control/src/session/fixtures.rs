@@ -25,5 +25,8 @@ pub(super) fn report(state: State) -> SessionReport {
         cells: 3,
         tool_calls: 1,
         approvals: 0,
+        jobs: 0,
+        hostcalls: 0,
+        mcp_tools: 0,
     }
 }

@@ -90,7 +90,11 @@ pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
         status.next_wake_time.clone_from(&report.next_wake_time);
         status.cells = Some(report.cells);
         status.tool_calls = Some(report.tool_calls);
-        status.pending_approvals = (report.approvals > 0).then_some(report.approvals);
+        let some = |count: u32| (count > 0).then_some(count);
+        status.pending_approvals = some(report.approvals);
+        status.pending_jobs = some(report.jobs);
+        status.pending_hostcalls = some(report.hostcalls);
+        status.mcp_tools = some(report.mcp_tools);
     }
     Some(status)
 }

@@ -42,7 +42,10 @@ pub fn urgency(old: &KernelSessionStatus, new: &KernelSessionStatus, generation:
     let first = old.conditions.is_empty() || (old.snapshot.is_none() && new.snapshot.is_some());
     // The user has changed the spec since: whoever acts on that has to know how the session is.
     let unobserved = old.observed_generation != generation || old.observed_generation != new.observed_generation;
-    let urgent = settles || timer || first || unobserved || old.pending_approvals != new.pending_approvals;
+    // Somebody looks for what waits, and for tools, by status.
+    let waiting =
+        |status: &KernelSessionStatus| (status.pending_approvals, status.pending_jobs, status.pending_hostcalls, status.mcp_tools);
+    let urgent = settles || timer || first || unobserved || waiting(old) != waiting(&new);
     if urgent { Urgency::Now } else { Urgency::Later }
 }
 

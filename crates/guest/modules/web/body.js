@@ -4,6 +4,8 @@ const { Blob } = require('web/blob');
 const { FormData, formDataToBlob } = require('web/form');
 const { URLSearchParams } = require('web/url');
 
+// Whether a value is a body by itself, and not by its text.
+const isBody = (value) => [ReadableStream, FormData, Blob, URLSearchParams, ArrayBuffer].some((it) => value instanceof it) || ArrayBuffer.isView(value);
 // Bytes and type of what may become a body; a stream stays one.
 const extract = (value) => {
   if (value === null || value === undefined) return {};
@@ -96,4 +98,4 @@ const { split, refill } = Body;
 delete Body.split;
 delete Body.refill;
 
-module.exports = { Body, extract, refill, split };
+module.exports = { Body, collect, extract, isBody, refill, split };

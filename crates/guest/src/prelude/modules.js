@@ -31,6 +31,7 @@ inside.callTool = callTool;
 inside.sliceOf = sliceOf;
 inside.operate = operate;
 inside.giveUp = giveUp;
+inside.tell = tell;
 inside.loadModule = (id) => loadModule(id);
 inside.isKnown = native.hasModule;
 
@@ -180,6 +181,7 @@ const GLOBALS = {
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
   'web/references': ['refs'],
+  'web/mcp': ['mcp'],
   'web/streams': [
     'ReadableStream', 'ReadableStreamDefaultReader', 'ReadableStreamBYOBReader', 'ReadableStreamDefaultController', 'ReadableByteStreamController',
     'ReadableStreamBYOBRequest', 'WritableStream', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController', 'TransformStream',

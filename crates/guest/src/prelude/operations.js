@@ -134,14 +134,17 @@ const callTool = (name, args, options) => {
 // A service itself, where its spec lets cells call it.
 const callService = (service, request) => {
   if (typeof service !== 'string') throw new TypeErrorCtor('callService needs the name of a service');
-  return callTool('callService', { __proto__: null, ...request, service });
+  return loadModule('web/services').callService(service, request);
 };
-const listTools = () => callTool('tools.list');
+const ABOUT_TOOLS = {
+  __proto__: null,
+  list: () => callTool('tools.list'),
+  declarations: () => callTool('tools.declarations', {}, { reference: false }),
+};
 const tools = new ProxyCtor(create(null), {
   get(target, name) {
     if (typeof name !== 'string' || name === 'then' || name === 'toJSON') return undefined;
-    if (name === 'list') return listTools;
-    return (args, options) => callTool(name, args, options);
+    return ABOUT_TOOLS[name] ?? ((args, options) => callTool(name, args, options));
   },
   set() { return false; },
   defineProperty() { return false; },
@@ -153,6 +156,8 @@ const operate = (kindOfOperation) => {
   const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, cell: runningCell, resolve, reject }); });
   return { __proto__: null, id, promise };
 };
+// What the host is told and answers nothing to.
+const tell = (kindOfOperation) => { issue(kindOfOperation); };
 // Nobody waits for the operation any more, which `kindOfOperation` tells the host.
 const giveUp = (id, kindOfOperation) => {
   if (id !== undefined) mapDelete(pending, id);

@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span};
 use super::desk::Desk;
 use crate::{problem::Problem, routes::Body};
 
+mod registered;
 mod runs;
 mod task;
 mod tools;
@@ -164,7 +165,7 @@ fn implementation() -> Value {
 }
 
 async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str) -> Result<Value, Failure> {
-    let mut result = match method {
+    let result = match method {
         "initialize" => {
             let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
             let spoken = REVISIONS.into_iter().filter(|spoken| *spoken <= INITIALIZED).find(|spoken| *spoken == asked);
@@ -178,14 +179,25 @@ async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str
             "_meta": { "io.modelcontextprotocol/serverInfo": implementation() },
         }),
         "ping" => json!({}),
-        "tools/list" => fresh(json!({ "tools": tools::all() })),
+        "tools/list" => {
+            let mut all = tools::all().clone();
+            all.extend(registered::list(desk).await);
+            fresh(json!({ "tools": all }))
+        }
         "tools/call" => {
             let name =
                 params.get("name").and_then(Value::as_str).ok_or_else(|| Failure::new(code::INVALID_PARAMS, "name: say which tool"))?;
+            let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
+            let called = match registered::Called::named(name) {
+                Some(called) => called.run(desk, &arguments).await.transpose(),
+                None => None,
+            };
+            if let Some(answer) = called {
+                return Ok(completed(answer.unwrap_or_else(|error| tools::failed(&error)), revision));
+            }
             if !tools::all().iter().any(|tool| tool["name"] == name) {
                 return Err(Failure::new(code::INVALID_PARAMS, format!("there is no tool `{name}`: list the tools")));
             }
-            let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
             // A failure of a tool is for the model to read and to act on.
             let tasks = revision == REVISIONS[0] && runs::are_known(&params);
             tools::call(desk, name, arguments, tasks).await.unwrap_or_else(|error| tools::failed(&error))
@@ -203,12 +215,17 @@ async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str
         }
         other => return Err(Failure::new(code::METHOD_NOT_FOUND, format!("there is no method `{other}`"))),
     };
+    Ok(completed(result, revision))
+}
+
+/// A result, which says in the stateless revision whether it is all.
+fn completed(mut result: Value, revision: &'static str) -> Value {
     if revision == REVISIONS[0]
         && let Some(result) = result.as_object_mut()
     {
         result.entry("resultType").or_insert_with(|| json!("complete"));
     }
-    Ok(result)
+    result
 }
 
 /// A list that nobody is told of when it changes.

@@ -101,7 +101,7 @@ impl Replay {
                     self.timers.insert((due, op.id), ());
                 }
                 OpKind::CancelTimer { id } => self.timers.retain(|(_, timer), ()| *timer != id),
-                OpKind::CancelFetch { .. } | OpKind::CloseBody { .. } => {}
+                OpKind::CancelFetch { .. } | OpKind::CloseBody { .. } | OpKind::McpTool { .. } => {}
                 OpKind::Tool { .. } | OpKind::Fetch { .. } | OpKind::Body { .. } => {
                     self.calls += 1;
                     refused.push(op.id);

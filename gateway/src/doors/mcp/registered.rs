@@ -1,0 +1,106 @@
+//! Functions of sessions that cells have registered as MCP tools, by `mcp.tool`. They are listed as they are stored, so that nothing wakes for it; to
+//! call one is to run a cell that calls the function.
+
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    eval::EvalRequest,
+    kernel::{McpTool, McpTools},
+};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use super::tools;
+use crate::{
+    auth::{Part, Verb},
+    directory::Key,
+    doors::desk::Desk,
+    history::ask,
+    kernels::stored,
+    router::Router,
+};
+
+/// Sessions whose tools one list shows.
+const SESSIONS_MAX: usize = 200;
+/// Sessions that are read at one time.
+const READS_IN_FLIGHT_MAX: usize = 8;
+
+/// The tools of those sessions of the desk's namespace in which its caller may run cells.
+pub(super) async fn list(desk: &Desk) -> Vec<Value> {
+    let records = desk.app.router.directory().list(Some(&desk.namespace)).into_iter();
+    let with_tools = records.filter(|record| record.status.mcp_tools.is_some_and(|count| count > 0));
+    let keys: Vec<Key> = with_tools.map(|record| record.key.clone()).take(SESSIONS_MAX).collect();
+    let lists: Vec<Vec<Value>> =
+        futures::stream::iter(keys).map(|key| async move { of_session(desk, &key).await }).buffered(READS_IN_FLIGHT_MAX).collect().await;
+    lists.into_iter().flatten().collect()
+}
+
+async fn stored_tools(router: &Router, key: &Key) -> Result<McpTools, ApiError> {
+    let record = router.find(key).await?;
+    let call = stored(&record);
+    ask(router, &record, |pod| {
+        let call = &call;
+        async move { router.kernels().stored_mcp_tools(&pod, call).await }
+    })
+    .await
+}
+
+async fn of_session(desk: &Desk, key: &Key) -> Vec<Value> {
+    if desk.may(Verb::Create, key, Part::Eval).await.is_err() {
+        return Vec::new();
+    }
+    match stored_tools(&desk.app.router, key).await {
+        Ok(found) => {
+            let shown = |(name, tool): (String, McpTool)| json!({ "name": format!("{}.{name}", key.name), "description": tool.description, "inputSchema": tool.input });
+            found.tools.into_iter().map(shown).collect()
+        }
+        // One session that cannot be read takes nobody the others.
+        Err(error) => {
+            tracing::info!(session = %key, %error, "the MCP tools of a session cannot be read");
+            Vec::new()
+        }
+    }
+}
+
+/// A tool of a session, as a call names it.
+pub(super) struct Called<'a> {
+    session: &'a str,
+    tool: &'a str,
+}
+
+impl<'a> Called<'a> {
+    /// `SESSION.TOOL`; no tool of the server itself has a dot.
+    pub(super) fn named(name: &'a str) -> Option<Self> {
+        let (session, tool) = name.rsplit_once('.')?;
+        Some(Self { session, tool })
+    }
+
+    /// Calls it. `None`: there is no such tool.
+    pub(super) async fn run(&self, desk: &Desk, arguments: &Value) -> Result<Option<Value>, ApiError> {
+        let Ok(key) = desk.key(self.session) else { return Ok(None) };
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        let known = match stored_tools(&desk.app.router, &key).await {
+            Err(error) if error.code == ErrorCode::SessionNotFound => return Ok(None),
+            known => known?,
+        };
+        if !known.tools.contains_key(self.tool) {
+            return Ok(None);
+        }
+        // Text in a text: a key `__proto__` of a literal would be something else.
+        let code = format!("await mcp.call({}, JSON.parse({}))", Value::from(self.tool), Value::from(arguments.to_string()));
+        let result = desk.eval(&key, EvalRequest { code, ..EvalRequest::default() }).await?;
+        if !result.ok {
+            return Ok(Some(tools::evaluated(&result)));
+        }
+        let value = result.value.unwrap_or_default();
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            Value::Null => result.preview,
+            other => other.to_string(),
+        };
+        let mut answer = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
+        if value.is_object() {
+            answer["structuredContent"] = value;
+        }
+        Ok(Some(answer))
+    }
+}
