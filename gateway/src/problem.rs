@@ -18,6 +18,8 @@ use tracing::Span;
 
 use crate::directory::{DirectoryError, Key};
 
+/// The media type of errors.
+pub const PROBLEM: &str = "application/problem+json";
 /// How long a client should wait where the code does not say.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -182,6 +184,6 @@ fn with_body(response: Response, error: ApiError) -> Response {
     parts.headers.remove(header::CONTENT_TYPE);
     let mut response = (parts.status, Json(ErrorBody { error })).into_response();
     response.headers_mut().extend(parts.headers);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
     response
 }

@@ -219,14 +219,12 @@ fn after(framing: Framing) -> &'static [u8] {
 
 /// Runs a cell and streams its events up to `final`. An error here comes before the first event.
 pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
-    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
-    let cell = Cell { router: router.clone(), key: key.clone(), eval, request_id };
-    let (lines, route) = cell.open(&mut journey).await?;
-    let (queue, receiver) = Queue::new();
-    let session = session_id(&route.record.uid);
-    let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session };
-    tokio::spawn(cell.pump(journey, client, lines, route));
-    Ok(receiver)
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: false }.begin().await
+}
+
+/// The same of a cell that is a run: the first event comes when it is stored that the cell will run to its end, whoever waits.
+pub async fn run(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: true }.begin().await
 }
 
 /// A cell whose events are streamed.
@@ -235,12 +233,22 @@ struct Cell {
     key: Key,
     eval: EvalRequest,
     request_id: String,
+    run: bool,
 }
 
 impl Cell {
+    async fn begin(self) -> Result<Frames, ApiError> {
+        let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+        let (lines, route) = self.open(&mut journey).await?;
+        let (queue, receiver) = Queue::new();
+        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&route.record.uid) };
+        tokio::spawn(self.pump(journey, client, lines, route));
+        Ok(receiver)
+    }
+
     async fn open(&self, journey: &mut Journey) -> Result<(Lines, Route), ApiError> {
         let opened = self.router.send_claiming(journey, &self.key, |pod, assignment, unwritten| async move {
-            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone() };
+            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone(), run: self.run };
             self.router.kernels().eval_events(&pod, &call, unwritten).await
         });
         opened.await

@@ -249,6 +249,9 @@ pub struct EvalCall {
     /// The client's request id, for logs.
     #[serde(default)]
     pub request_id: String,
+    /// Whether the cell is a run from its beginning: then nothing of its events comes before it is stored that it will run to its end.
+    #[serde(default)]
+    pub run: bool,
 }
 
 /// Body of `POST /v1/runs/cancel`.

@@ -1,4 +1,4 @@
-//! Encryption at rest: an object's bytes in, sealed bytes out, and back, under the keys of a namespace.
+//! Encryption at rest: an object's bytes in, sealed bytes out, and back, under the keys of a namespace. And of what travels: [`channel`].
 //!
 //! The only user of AES. What a key encrypts is a *data key*, and the data key encrypts objects; an object carries its encrypted data key in its
 //! header, so that it can be opened alone: checkpoints and journals are read when the head is lost. [`envelope`] has the form and what it binds.
@@ -9,6 +9,7 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")
 )]
 
+pub mod channel;
 pub mod envelope;
 pub mod keys;
 mod seal;

@@ -97,6 +97,12 @@ impl Desk {
         service::get(&self.app.router, key).await
     }
 
+    /// Reads a session for whoever may run cells in it.
+    pub(crate) async fn get_to_run(&self, key: &Key) -> Result<Session, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        service::get(&self.app.router, key).await
+    }
+
     /// A page of the sessions of the namespace.
     pub(crate) async fn list(&self, limit: Option<usize>, after: Option<&str>, selector: &str) -> Result<SessionList, ApiError> {
         check_name(&self.namespace, "namespace")?;
@@ -130,7 +136,7 @@ impl Desk {
         let (router, eval) = (&self.app.router, &self.with_key(eval));
         let mut journey = Journey::new(Asleep::Refuse, Source::Request);
         let sent = router.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
-            let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone() };
+            let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false };
             router.kernels().eval(&pod, &call, unwritten).await
         });
         let (answer, _) = sent.await?;
@@ -154,6 +160,13 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
         stream::eval(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
+    }
+
+    /// Runs a cell as a run and streams its events, up to `final`. The first comes when it is stored that the cell will run to its end.
+    pub(crate) async fn run_events(&self, key: &Key, eval: EvalRequest) -> Result<Frames, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        quota::admit_cell(&self.app.router, &key.namespace).await?;
+        stream::run(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
     }
 
     /// Streams a session's events from behind `after`, a JSON object a line.

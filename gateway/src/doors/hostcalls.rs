@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use axum::extract::ws::Message;
 use dormouse_protocol::{ApiError, ErrorCode, approval::Approval, broker::ToolAnswer};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -16,20 +16,32 @@ use crate::directory::Key;
 /// How long it takes until a session whose events ended is followed again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Before a call's number, where a protocol marks the ids of calls.
+pub(super) const CALL_PREFIX: &str = "c_";
+
 /// What a client says of a call.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Said {
+pub(crate) struct Said {
+    /// The call, as its event or frame names it.
+    #[schema(required)]
     call_id: Option<String>,
+    /// Whether it went well.
+    #[schema(required)]
     ok: Option<bool>,
+    /// Its result: any JSON.
+    #[serde(alias = "result")]
+    #[schema(rename = "result")]
     value: Value,
+    /// A message, or an object with one, where `ok` is false.
     error: Value,
 }
 
 impl Said {
     fn answer(self) -> Result<(u64, ToolAnswer), ApiError> {
-        let invalid = || ApiError::new(ErrorCode::InvalidRequest, "a hostcall-result has callId, ok, and value or error");
-        let call = self.call_id.as_deref().and_then(|id| id.parse().ok()).ok_or_else(invalid)?;
+        let invalid = || ApiError::new(ErrorCode::InvalidRequest, "what is said of a call has callId, ok, and its result or error");
+        let number = |id: &str| id.strip_prefix(CALL_PREFIX).unwrap_or(id).parse().ok();
+        let call = self.call_id.as_deref().and_then(number).ok_or_else(invalid)?;
         if self.ok.ok_or_else(invalid)? {
             return Ok((call, ToolAnswer::Ok { value: self.value }));
         }
@@ -106,11 +118,14 @@ mod tests {
     #[test]
     fn what_a_client_says_is_a_value_or_an_error() {
         assert_eq!(said(json!({ "callId": "3", "ok": true, "value": 7 })).unwrap(), (3, ToolAnswer::Ok { value: json!(7) }));
+        assert_eq!(said(json!({ "callId": "c_3", "ok": true, "result": 7 })).unwrap(), (3, ToolAnswer::Ok { value: json!(7) }));
         for error in [json!("no"), json!({ "message": "no" })] {
             let (_, answer) = said(json!({ "callId": "3", "ok": false, "error": error })).unwrap();
             assert!(matches!(answer, ToolAnswer::Err { error } if error.message == "no"));
         }
-        for wrong in [json!({ "ok": true }), json!({ "callId": "x", "ok": true }), json!({ "callId": "3" })] {
+        for wrong in
+            [json!({ "ok": true }), json!({ "callId": "x", "ok": true }), json!({ "callId": "c_", "ok": true }), json!({ "callId": "3" })]
+        {
             assert_eq!(said(wrong).unwrap_err().code, ErrorCode::InvalidRequest);
         }
     }

@@ -11,6 +11,7 @@ use axum::{
     http::HeaderMap,
 };
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_seal::channel::{Opener, Sealer};
 use futures::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -18,7 +19,7 @@ use futures::{
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_tungstenite::tungstenite;
 
-use super::desk::Desk;
+use super::{desk::Desk, sealed};
 use crate::{
     problem::Problem,
     routes::{App, BODY_BYTES_MAX, bearer},
@@ -75,37 +76,52 @@ pub(super) struct Connection {
     app: App,
     credential: Credential,
     reviewed: tokio::time::Instant,
+    /// Opens the client's frames, where they are sealed.
+    opener: Option<Opener>,
+}
+
+/// How a socket is served.
+pub(super) struct Serving {
+    /// Messages that may wait for a slow client.
+    pub(super) queued_max: usize,
+    /// The keys of frames that are sealed.
+    pub(super) keys: Option<(Sealer, Opener)>,
 }
 
 impl Connection {
-    /// Serves a socket. What is sent is written; so many messages may wait for a slow client.
-    pub(super) fn open(socket: WebSocket, app: App, credential: Credential, queued_max: usize) -> (Self, mpsc::Sender<Message>) {
+    /// Serves a socket. What is sent is written.
+    pub(super) fn open(socket: WebSocket, app: App, credential: Credential, serving: Serving) -> (Self, mpsc::Sender<Message>) {
         let (sink, incoming) = socket.split();
-        let (out, outgoing) = mpsc::channel(queued_max);
-        let writing = tokio::spawn(write(sink, outgoing));
+        let (out, outgoing) = mpsc::channel(serving.queued_max);
+        let (sealer, opener) = serving.keys.unzip();
+        let writing = tokio::spawn(write(sink, outgoing, sealer));
         let reviewed = tokio::time::Instant::now();
-        (Self { incoming, out: out.clone(), writing, app, credential, reviewed }, out)
+        (Self { incoming, out: out.clone(), writing, app, credential, reviewed, opener }, out)
     }
 
     /// The next text of the client. `None`: it has left, or has to.
     pub(super) async fn next(&mut self) -> Option<Utf8Bytes> {
-        let (code, reason) = loop {
+        let frame = loop {
             let came = tokio::select! {
                 came = self.incoming.next() => came,
-                () = self.app.shutdown.cancelled() => break (GOING_AWAY, "the gateway stops: connect again"),
+                () = self.app.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
                 () = self.out.closed() => return None,
                 () = tokio::time::sleep_until(self.reviewed + REVIEW_INTERVAL) => {
                     self.reviewed = tokio::time::Instant::now();
                     if !self.credential.is_good(&self.app).await {
-                        break (POLICY, "the credentials are not good any more");
+                        break close(POLICY, "the credentials are not good any more");
                     }
                     continue;
                 }
             };
             match came {
-                Some(Ok(Message::Text(text))) => return Some(text),
+                Some(Ok(Message::Text(text))) => match self.opener.as_mut().map(|opener| sealed::open(opener, &text)) {
+                    None => return Some(text),
+                    Some(Ok(opened)) => return Some(opened.into()),
+                    Some(Err(told)) => break told,
+                },
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Binary(_))) => break (NOT_TEXT, "frames are JSON in text"),
+                Some(Ok(Message::Binary(_))) => break close(NOT_TEXT, "frames are JSON in text"),
                 Some(Err(error)) => match fault(error) {
                     Some(told) => break told,
                     None => return None,
@@ -113,7 +129,7 @@ impl Connection {
                 Some(Ok(Message::Close(_))) | None => return None,
             }
         };
-        let _ = self.out.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+        let _ = self.out.send(Message::Close(Some(frame))).await;
         None
     }
 
@@ -125,21 +141,32 @@ impl Connection {
 }
 
 /// What a client is told whose frame cannot be read; nothing where nobody is there to be told.
-fn fault(error: axum::Error) -> Option<(u16, &'static str)> {
+fn fault(error: axum::Error) -> Option<CloseFrame> {
     match *error.into_inner().downcast::<tungstenite::Error>().ok()? {
-        tungstenite::Error::Utf8(_) => Some((NOT_UTF8, "text is UTF-8")),
-        tungstenite::Error::Capacity(_) => Some((TOO_LONG, "a message has at most 8 MiB")),
-        tungstenite::Error::Protocol(_) => Some((BROKEN, "a frame is as RFC 6455 has it")),
+        tungstenite::Error::Utf8(_) => Some(close(NOT_UTF8, "text is UTF-8")),
+        tungstenite::Error::Capacity(_) => Some(close(TOO_LONG, "a message has at most 8 MiB")),
+        tungstenite::Error::Protocol(_) => Some(close(BROKEN, "a frame is as RFC 6455 has it")),
         _ => None,
     }
 }
 
-async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>) {
+fn close(code: u16, reason: &'static str) -> CloseFrame {
+    CloseFrame { code, reason: reason.into() }
+}
+
+async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>, mut sealer: Option<Sealer>) {
     loop {
         let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
             Ok(Some(message)) => message,
             Ok(None) => break,
             Err(_) => Message::Ping(Default::default()),
+        };
+        let message = match (&message, &mut sealer) {
+            (Message::Text(text), Some(sealer)) => match sealed::seal(sealer, text) {
+                Ok(text) => Message::Text(text.into()),
+                Err(told) => Message::Close(Some(told)),
+            },
+            _ => message,
         };
         let last = matches!(message, Message::Close(_));
         if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {

@@ -1,5 +1,5 @@
 //! Sessions over a WebSocket: JSON text frames `{t, id?, …}`, each answered by `{t: "T-result", id, …}`. With the subprotocol `dormouse.v1` the events
-//! of a cell come between the two, as `{t: "event", id, event}`.
+//! of a cell come between the two, as `{t: "event", id, event}`. With `dormouse.v1.encrypted` each frame is sealed, too.
 //!
 //! Cells of one socket run one after the other; everything else is answered at once. A socket holds nothing that its session needs: a client that
 //! connects again, through any gateway, goes on where it was.
@@ -27,10 +27,12 @@ use tokio::{
 };
 
 use super::{
+    config::{self, invalid},
     desk::Desk,
     hostcalls::{self, Said},
     lines::Events,
-    socket::{self, Connection, Credential},
+    sealed,
+    socket::{self, Connection, Credential, Serving},
 };
 use crate::{directory::Key, problem::Problem, service::Existing};
 
@@ -42,6 +44,8 @@ const CELLS_QUEUED_MAX: usize = 64;
 const FRAMES_QUEUED_MAX: usize = 16;
 /// The subprotocol with events.
 const EVENTS_PROTOCOL: &str = "dormouse.v1";
+/// The same with frames that are sealed after an exchange of keys.
+const SEALED_PROTOCOL: &str = "dormouse.v1.encrypted";
 
 /// Room for sockets. Clones share it.
 #[derive(Clone)]
@@ -83,12 +87,20 @@ pub(crate) async fn named(desk: Desk, Query(Named { id }): Query<Named>, request
 async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, Problem> {
     let key = desk.key(name)?;
     let credential = Credential::of(request.headers());
-    let upgrade = socket::upgrade(&desk, request).await?.protocols([EVENTS_PROTOCOL]);
+    let upgrade = socket::upgrade(&desk, request).await?.protocols([SEALED_PROTOCOL, EVENTS_PROTOCOL]);
     let room = desk.app.sockets.enter()?;
-    let response = upgrade.on_upgrade(move |socket| async move {
+    let response = upgrade.on_upgrade(move |mut socket| async move {
         let _room = room;
-        let streams = socket.protocol().is_some_and(|protocol| protocol == EVENTS_PROTOCOL);
-        serve(socket, Door { desk, key, streams }, credential).await;
+        let chosen = socket.protocol().and_then(|protocol| protocol.to_str().ok()).unwrap_or_default().to_owned();
+        let keys = match chosen.as_str() {
+            SEALED_PROTOCOL => match sealed::handshake(&mut socket).await {
+                Some(keys) => Some(keys),
+                None => return,
+            },
+            _ => None,
+        };
+        let serving = Serving { queued_max: FRAMES_QUEUED_MAX, keys };
+        serve(socket, Door { desk, key, streams: !chosen.is_empty() }, credential, serving).await;
     });
     Ok(response.into_response())
 }
@@ -138,8 +150,8 @@ struct Config {
     modules: Option<Vec<String>>,
 }
 
-async fn serve(socket: WebSocket, door: Door, credential: Credential) {
-    let (mut connection, out) = Connection::open(socket, door.desk.app.clone(), credential, FRAMES_QUEUED_MAX);
+async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: Serving) {
+    let (mut connection, out) = Connection::open(socket, door.desk.app.clone(), credential, serving);
     let (cells, mut queue) = mpsc::channel::<Frame>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (door, out) = (door.clone(), out.clone());
@@ -292,11 +304,8 @@ impl Door {
     }
 }
 
-/// The spec that a `config` means. It goes through the spec's own reader, so what is refused there is refused here.
+/// The spec that a `config` means.
 fn spec(config: &Config) -> Result<KernelSessionSpec, ApiError> {
-    let invalid = |path: &str, message: &str| {
-        ApiError::new(ErrorCode::InvalidRequest, format!("config.{path}: {message}")).with_detail("path", format!("config.{path}"))
-    };
     let mut spec = KernelSessionSpec::default();
     if let Some(ticks) = config.cell_budget_ticks {
         spec.limits.eval_ticks = ticks;
@@ -324,28 +333,11 @@ fn spec(config: &Config) -> Result<KernelSessionSpec, ApiError> {
         }
         Some(_) => return Err(invalid("fetch", "write true, false, or a list of hosts")),
     }
-    match &config.tools {
-        None | Some(Value::Null | Value::Bool(false)) => {}
-        Some(Value::String(broker)) => drop(more.insert("toolBrokerRef".to_owned(), json!({ "name": broker }))),
-        Some(own @ Value::Array(_)) => drop(more.insert("clientTools".to_owned(), own.clone())),
-        Some(Value::Object(both)) if both.keys().all(|name| name == "broker" || name == "client") => {
-            if let Some(broker) = both.get("broker") {
-                more.insert("toolBrokerRef".to_owned(), json!({ "name": broker }));
-            }
-            if let Some(own) = both.get("client") {
-                more.insert("clientTools".to_owned(), own.clone());
-            }
-        }
-        Some(_) => {
-            return Err(invalid("tools", "write the name of a ToolBroker, a list of {name, description?, input?}, or {broker, client}"));
-        }
-    }
+    config::add_tools(&mut more, config.tools.as_ref())?;
     if let Some(modules) = &config.modules {
         more.insert("modules".to_owned(), json!({ "allow": modules }));
     }
-    let mut whole = serde_json::to_value(&spec).map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
-    crate::directory::merge_patch(&mut whole, &Value::Object(more));
-    serde_path_to_error::deserialize(whole).map_err(|error| invalid(&error.path().to_string(), &error.inner().to_string()))
+    config::with_fields(&spec, more)
 }
 
 #[cfg(test)]

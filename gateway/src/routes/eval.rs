@@ -69,7 +69,7 @@ pub(crate) async fn eval(
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
     let mut journey = Journey::new(Asleep::Refuse, Source::Request);
     let sent = router.send_claiming(&mut journey, &key, |pod, assignment, unwritten| async move {
-        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone() };
+        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false };
         router.kernels().eval(&pod, &call, unwritten).await
     });
     let (result, _) = sent.await.map_err(|error| keyed.names(error))?;

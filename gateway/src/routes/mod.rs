@@ -215,6 +215,8 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/sessions", get(streaming::list).post(streaming::start))
         .route("/sessions/{id}", get(streaming::get).delete(streaming::delete))
         .route("/sessions/{id}/stream", get(streaming::stream))
+        .route("/sessions/{id}/cancel", post(streaming::cancel))
+        .route("/sessions/{id}/tool-results", post(streaming::tool_result))
         .route(resource::WELL_KNOWN, get(resource::metadata))
         .route(&format!("{}{}", resource::WELL_KNOWN, resource::MCP), get(resource::metadata))
         .route("/openapi.json", get(openapi::serve));

@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi as _;
 
 use super::{approvals, eval, events, files, history, jobs, keys, links, runs, sessions, usage, webhooks};
-use crate::doors::streaming;
+use crate::{doors::streaming, problem::PROBLEM};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -52,7 +52,9 @@ use crate::doors::streaming;
         streaming::list,
         streaming::get,
         streaming::delete,
-        streaming::stream
+        streaming::stream,
+        streaming::cancel,
+        streaming::tool_result
     ),
     tags(
         (name = "sessions", description = "Sessions and their cells."),
@@ -63,7 +65,7 @@ use crate::doors::streaming;
         (name = "keys", description = "API keys."),
         (name = "streaming", description = "The streaming protocol's own paths.")
     ),
-    modifiers(&Bearer)
+    modifiers(&Bearer, &Problems)
 )]
 struct Document;
 
@@ -76,6 +78,26 @@ impl utoipa::Modify for Bearer {
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
         document.security = Some(vec![SecurityRequirement::new("bearer", Vec::<String>::new())]);
+    }
+}
+
+/// Errors come as problems (RFC 9457), on every path.
+struct Problems;
+
+impl utoipa::Modify for Problems {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::RefOr;
+        let operations = document.paths.paths.values_mut().flat_map(|item| {
+            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().filter_map(Option::as_mut)
+        });
+        for (status, response) in operations.flat_map(|operation| operation.responses.responses.iter_mut()) {
+            let RefOr::T(response) = response else { continue };
+            if status.starts_with(['4', '5'])
+                && let Some(content) = response.content.shift_remove("application/json")
+            {
+                response.content.insert(PROBLEM.to_owned(), content);
+            }
+        }
     }
 }
 

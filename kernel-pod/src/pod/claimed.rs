@@ -66,6 +66,7 @@ impl Pod {
             served: Served::default(),
             arrived: Instant::now(),
             kept: false,
+            run: call.run,
             origin: Origin::current().or_id(&call.request_id),
         };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await

@@ -153,6 +153,7 @@ impl Actor {
         let key = job.request.idempotency_key.get_or_insert_with(|| self.host.environment.ids.next().to_string()).clone();
         let same = |other: &&mut EvalJob| other.request.idempotency_key.as_ref() == Some(&key);
         if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
+            known.run |= job.run;
             return known.waiters.extend(job.waiters);
         }
         self.queue.retain(|job| !job.is_left());
@@ -192,6 +193,13 @@ impl Actor {
                 job.answer(Err(error));
                 continue;
             }
+            if job.run
+                && !job.kept
+                && let Err(error) = self.keep(&mut job)
+            {
+                job.answer(Err(error));
+                continue;
+            }
             if woke != Woke::No {
                 job.woke = woke;
                 job.served = Served { from: self.woke_from, ms: began.elapsed().as_secs_f64() * 1000.0 };
@@ -204,7 +212,9 @@ impl Actor {
                         continue;
                     }
                     Err(fault) => {
+                        let error = fault.error();
                         self.on_result(Err(fault));
+                        job.answer(Err(error));
                         continue;
                     }
                 }

@@ -163,6 +163,8 @@ pub(crate) struct EvalJob {
     pub arrived: Instant,
     /// Whether it is a run's: it goes on without anybody who waits.
     pub kept: bool,
+    /// Whether it is to be a run, and is not accepted as one yet.
+    pub run: bool,
     /// Whose request it is, as long as this process has it.
     pub origin: Origin,
 }

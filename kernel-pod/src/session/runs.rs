@@ -16,6 +16,7 @@ use dormouse_service::origin::Origin;
 use tokio::time::Instant;
 
 use super::actor::Actor;
+use super::phase::Live;
 use super::{EvalJob, Fault, QUEUED_EVALS_MAX, ended, gone};
 use crate::record::{NOTICES_MAX, SessionState};
 
@@ -44,28 +45,14 @@ impl Actor {
         if let Some(error) = expired {
             return Err(Fault::Refused(error));
         }
-        let (request, now) = (Json::of(&call.eval), live.clock.now().to_string());
-        let request = match request {
-            Ok(request) => request,
-            Err(error) => return Err(Fault::Refused(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))),
-        };
-        if live.state.notices.is_full() {
-            let message = format!("the session's ToolBroker has not taken {NOTICES_MAX} notices; send the run again when it is there");
-            return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
-        }
+        let now = live.clock.now().to_string();
         let known = live.state.ends.find(&key).map(|known| (known.cell, outcome_of(&known.end)));
         let under_way = self.current.iter().chain(self.queue.iter()).any(|job| job.has(&key));
         if known.is_none() && !under_way && self.queue.len() >= QUEUED_EVALS_MAX {
             let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
             return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         }
-        if let Err(refused) = live.state.runs.accept(&key, request, &now) {
-            let code = match refused {
-                runs::Refused::TooMany => ErrorCode::SessionBusy,
-                runs::Refused::TooLarge => ErrorCode::SizeAdmissionError,
-            };
-            return Err(Fault::Refused(ApiError::new(code, refused.to_string())));
-        }
+        admit(live, &key, &call.eval).map_err(Fault::Refused)?;
         if let Some((cell, outcome)) = known {
             live.state.runs.end(&key, End { time: now.clone(), outcome, cell });
         } else if under_way && live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
@@ -94,6 +81,15 @@ impl Actor {
             let Some(request) = run.request.as_ref().and_then(|request| request.read::<EvalRequest>().ok()) else { continue };
             self.queue.push_front(EvalJob::of_run(request, self.assignment.clone()));
         }
+    }
+
+    /// Takes a cell that is about to begin down as a run. The commit of its beginning is the one that accepts it.
+    pub(super) fn keep(&mut self, job: &mut EvalJob) -> Result<(), ApiError> {
+        let Some(live) = self.phase.live_mut() else { return Err(gone("the session has no instance")) };
+        let Some(key) = job.request.idempotency_key.clone() else { return Ok(()) };
+        admit(live, &key, &job.request)?;
+        job.kept = true;
+        Ok(())
     }
 
     /// Notes that the cell of a run begins, before anything of it runs. False: it does not.
@@ -213,6 +209,23 @@ impl Actor {
     }
 }
 
+/// Takes a cell down as a run that has not begun. It is accepted when that is committed.
+fn admit(live: &mut Live, key: &str, eval: &EvalRequest) -> Result<(), ApiError> {
+    let request = Json::of(eval).map_err(|error| ApiError::new(ErrorCode::InvalidRequest, error.to_string()))?;
+    if live.state.notices.is_full() {
+        let message = format!("the session's ToolBroker has not taken {NOTICES_MAX} notices; send the run again when it is there");
+        return Err(ApiError::new(ErrorCode::SessionBusy, message));
+    }
+    let now = live.clock.now().to_string();
+    live.state.runs.accept(key, request, &now).map_err(|refused| {
+        let code = match refused {
+            runs::Refused::TooMany => ErrorCode::SessionBusy,
+            runs::Refused::TooLarge => ErrorCode::SizeAdmissionError,
+        };
+        ApiError::new(code, refused.to_string())
+    })
+}
+
 impl EvalJob {
     /// The cell of a run: nobody needs to wait for it.
     fn of_run(request: EvalRequest, assignment: Assignment) -> Self {
@@ -225,6 +238,7 @@ impl EvalJob {
             served: Served::default(),
             arrived: Instant::now(),
             kept: true,
+            run: false,
             origin: Origin::default(),
         }
     }

@@ -224,6 +224,7 @@ impl Actor {
                 served: Served::default(),
                 arrived: Instant::now(),
                 kept: false,
+                run: false,
                 origin: Origin::default(),
             }));
         }

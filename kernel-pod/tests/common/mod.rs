@@ -202,6 +202,7 @@ pub fn call(assignment: &Assignment, code: &str, key: &str) -> EvalCall {
         assignment: assignment.clone(),
         eval: EvalRequest { code: code.to_owned(), idempotency_key: Some(key.to_owned()), ..EvalRequest::default() },
         request_id: String::new(),
+        run: false,
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     doors::{
         desk::Desk,
         lines::Events,
-        socket::{self, Connection, Credential},
+        socket::{self, Connection, Credential, Serving},
     },
     problem::Problem,
 };
@@ -60,7 +60,8 @@ struct Kernel {
 }
 
 async fn serve(socket: WebSocket, kernel: Kernel, credential: Credential) {
-    let (mut connection, out) = Connection::open(socket, kernel.desk.app.clone(), credential, MESSAGES_QUEUED_MAX);
+    let (mut connection, out) =
+        Connection::open(socket, kernel.desk.app.clone(), credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
     let (cells, mut queue) = mpsc::channel::<Request>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (kernel, out) = (kernel.clone(), out.clone());
