@@ -37,7 +37,7 @@ def jupyter(url):
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     book = nbformat.v4.new_notebook(cells=cells)
     book.metadata["kernelspec"] = {"name": "dormouse", "display_name": "Dormouse", "language": "typescript"}
-    NotebookClient(book, timeout=60, kernel_name="dormouse", kernel_manager_class=GatewayKernelManager, allow_errors=True).execute()
+    NotebookClient(book, timeout=60, kernel_name="dormouse", kernel_manager_class=GatewayKernelManager, allow_errors=True).execute(kernel_name="dormouse")
     first, second, third = (cell.outputs for cell in book.cells)
     assert [output.output_type for output in first] == ["stream", "execute_result"], first
     assert first[0].text == "hello\n" and second[0].data["text/plain"] == "42", (first, second)

@@ -389,7 +389,10 @@ async fn a_notebook_attaches_to_a_session() {
     let id = kernel.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned();
     assert_eq!(id.split('-').count(), 5, "an id as Jupyter's servers want it: {id}");
     assert_eq!(get(&format!("/api/kernels/{id}")).await["session"], "s");
-    assert_eq!(get("/api/kernels").await.as_array().unwrap().len(), 1);
+    let kernels = get("/api/kernels").await;
+    assert_eq!(kernels.as_array().unwrap().len(), 1);
+    let active = kernels[0]["last_activity"].as_str().unwrap();
+    assert!(active.len() == "2026-01-01T00:00:00.123456Z".len() && active.ends_with('Z'), "as Jupyter's servers read it: {active}");
 
     let address = format!("ws://{}/api/kernels/{id}/channels?session_id=1", dev.server.trim_start_matches("http://"));
     let mut socket = connect_async(address).await.unwrap().0;

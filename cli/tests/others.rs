@@ -1,35 +1,103 @@
-//! Clients that others wrote, where a Python has them: `DORMOUSE_CLIENTS_PYTHON` names one with the packages `mcp`, `jupyter_server` and `nbclient`.
+//! Clients and suites that others wrote. Each installs what it runs, pinned, and is skipped by name where that cannot be had.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
-use support::Dev;
+use support::{Dev, packages};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
+const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
 
-/// Runs a client; says so where there is none.
-fn run(client: &str, package: &str) {
-    let python = std::env::var("DORMOUSE_CLIENTS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has = Command::new(&python).args(["-c", &format!("import {package}")]).output();
-    if !has.is_ok_and(|has| has.status.success()) {
-        eprintln!("SKIPPED {client}: {python} has no package {package}; name another Python with DORMOUSE_CLIENTS_PYTHON");
-        return;
-    }
-    let data = tempfile::tempdir().unwrap();
+/// A server with a session `s`, of which there is something to see.
+fn dev(data: &tempfile::TempDir) -> Dev {
     let dev = Dev::start(data.path(), &[]);
-    let said = Command::new(&python).args([SCRIPT, &dev.server, client]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success() && out.trim().ends_with("ok"), "{out}{err}");
+    assert_eq!(dev.eval("console.log('here'); 6 * 7"), "here\n42");
+    dev
+}
+
+/// Runs a command to its end, which must be a good one. Answers what it said.
+fn passes(command: &mut Command) -> String {
+    let said = command.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success(), "{command:?}\n{text}");
+    text
+}
+
+/// Runs a client of `clients.py`.
+fn client(name: &str, wanted: &[&str]) {
+    let Some(bin) = packages::python(name, wanted) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let said = passes(Command::new(bin.join("python")).args([CLIENTS, &dev.server, name]));
+    assert!(said.trim().ends_with("ok"), "{said}");
 }
 
 #[test]
-fn the_python_sdk_of_mcp_uses_a_session() {
-    run("mcp", "mcp");
+fn the_python_sdks_of_both_eras_of_mcp_use_a_session() {
+    client("mcp", &["mcp==1.25.0"]);
+    client("mcp", &["mcp==2.3.0"]);
 }
 
 #[test]
 fn nbclient_runs_a_notebook_through_the_gateway() {
-    run("jupyter", "jupyter_server, nbclient");
+    client("jupyter", &["jupyter_server==2.21.1", "nbclient==0.11.0"]);
+}
+
+/// The scenarios of the suite that need no server made for it: its others ask for tools, prompts and resources by name.
+const SCENARIOS: [&str; 5] = ["server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection"];
+
+#[test]
+fn the_conformance_suite_of_mcp_finds_no_fault() {
+    // The suite needs a newer Node than a machine may have.
+    let Some(folder) = packages::npm("conformance", &["@modelcontextprotocol/conformance@0.1.16", "node@22.23.3"]) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let bin = folder.join("node_modules/.bin");
+    for scenario in SCENARIOS {
+        let mut suite = Command::new(bin.join("node"));
+        suite.arg(bin.join("conformance")).args(["server", "--url", &format!("{}/mcp", dev.server), "--scenario", scenario]);
+        let said = passes(suite.current_dir(data.path()));
+        assert!(said.contains("0 failed, 0 warnings") && !said.contains("Passed: 0/0"), "{scenario}: {said}");
+    }
+}
+
+#[test]
+fn schemathesis_gets_no_answer_that_is_not_documented() {
+    let Some(bin) = packages::python("schemathesis", &["schemathesis==4.32.5"]) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let config = data.path().join("schemathesis.toml");
+    // A claim of a job waits for up to a minute. In `dev` all sessions are in one namespace, and one session is there from the beginning.
+    std::fs::write(
+        &config,
+        "[parameters]\n\"path.namespace\" = \"default\"\n\"path.name\" = \"s\"\n\"header.Dormouse-Namespace\" = \"default\"\n",
+    )
+    .unwrap();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
+    let checks =
+        "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance";
+    let mut suite = Command::new(bin.join("schemathesis"));
+    suite.arg("--config-file").arg(&config).arg("run").arg(document).args(["--url", &dev.server, "--checks", checks]);
+    suite.args(["--phases", "coverage,fuzzing", "--max-examples", "10", "--max-time", "45", "--workers", "2", "--request-timeout", "65"]);
+    suite.args(["--generation-deterministic", "--suppress-health-check", "all", "--no-color", "--warnings", "off"]);
+    let said = passes(suite.current_dir(data.path()));
+    assert!(said.contains(" passed"), "it has tested something: {said}");
+}
+
+/// What a server that speaks HTTP/1.1 on the same port answers in HTTP/1.1: a first line that is none of HTTP/2.
+const H2_KNOWN: &str = "Sends invalid connection preface";
+
+#[test]
+fn h2spec_finds_no_fault_in_http_2() {
+    let Some(h2spec) = packages::go("h2spec", "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible") else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let address: std::net::SocketAddr = dev.server.trim_start_matches("http://").parse().unwrap();
+    let mut suite = Command::new(h2spec);
+    suite.args(["--host", &address.ip().to_string(), "--port", &address.port().to_string(), "--path", "/openapi.json"]);
+    let said = suite.output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout);
+    let failures: Vec<_> = said.split("Failures:").nth(1).unwrap_or_default().lines().filter(|line| line.contains('×')).collect();
+    assert!(said.contains(" tests, ") && failures.iter().all(|failure| failure.contains(H2_KNOWN)), "{said}");
 }

@@ -1,6 +1,8 @@
 //! The real binary: `dormouse dev` on a free port, and commands against it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod packages;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     path::Path,

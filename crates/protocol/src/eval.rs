@@ -194,7 +194,7 @@ pub struct EvalResult {
     pub ok: bool,
     /// The value, when it is JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub value: Option<serde_json::Value>,
     /// `typeof` of the value, or the class of an object: `number`, `Map`, `Promise`, …
     pub value_type: String,

@@ -24,10 +24,10 @@ pub(super) const CALL_PREFIX: &str = "c_";
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Said {
     /// The call, as its event or frame names it.
-    #[schema(required)]
+    #[schema(value_type = String, required)]
     call_id: Option<String>,
     /// Whether it went well.
-    #[schema(required)]
+    #[schema(value_type = bool, required)]
     ok: Option<bool>,
     /// Its result: any JSON.
     #[serde(alias = "result")]

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Request {
     pub(super) header: Header,
-    #[serde(default)]
+    /// The channel: the shell, where a client names none, as jupyter_server's own does not.
+    #[serde(default = "shell")]
     pub(super) channel: String,
     #[serde(default)]
     pub(super) content: Value,
@@ -22,6 +23,10 @@ pub(super) struct Header {
     session: String,
     #[serde(flatten)]
     rest: serde_json::Map<String, Value>,
+}
+
+fn shell() -> String {
+    "shell".to_owned()
 }
 
 impl Request {
@@ -106,6 +111,12 @@ pub(super) fn completion(object: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_of_no_channel_is_answered_on_the_shell() {
+        let request: Request = serde_json::from_value(json!({ "header": { "msg_id": "1", "msg_type": "kernel_info_request" } })).unwrap();
+        assert_eq!(request.reply(json!({}))["channel"], "shell");
+    }
 
     #[test]
     fn what_stands_before_the_cursor_is_completed() {

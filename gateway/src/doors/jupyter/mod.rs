@@ -70,7 +70,9 @@ fn kernel(desk: &Desk, session: &Session) -> Value {
         SessionState::Failed => "dead",
         SessionState::Idle | SessionState::Hibernated => "idle",
     };
-    let active = session.status.last_active_time.clone().unwrap_or_else(|| desk.app.router.clock().now().to_string());
+    let active = session.status.last_active_time.as_ref().and_then(|time| time.parse().ok());
+    // Jupyter's servers read microseconds, all six digits, and nothing else.
+    let active = format!("{:.6}", active.unwrap_or_else(|| desk.app.router.clock().now()));
     json!({ "id": id_of(desk, session), "name": KERNEL, "last_activity": active, "execution_state": state, "connections": 1, "session": session.name })
 }
 
