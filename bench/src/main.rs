@@ -14,6 +14,7 @@ mod sealed;
 mod storage;
 mod table;
 mod tiers;
+mod tools;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -46,6 +47,8 @@ enum Part {
     Encryption,
     /// Whole requests against a real `dormouse dev`.
     Gateway,
+    /// A tool's call through a broker, beside the bare request.
+    Tools,
     /// Many sessions and requests at once, against a real `dormouse dev`.
     Load,
 }
@@ -87,6 +90,9 @@ async fn run() -> anyhow::Result<()> {
     }
     if wanted(Part::Gateway) {
         rows.extend(gateway::rows().await.context("gateway")?);
+    }
+    if wanted(Part::Tools) {
+        rows.extend(tools::rows().await.context("tools")?);
     }
     if wanted(Part::Load) {
         rows.extend(load::rows().await.context("load")?);

@@ -63,9 +63,11 @@ impl Line {
     /// A call that was made, or refused.
     pub(crate) fn call(kind: &'static str, call: &ToolCall, answer: &ToolAnswer, took: Duration) -> Self {
         let (status, bytes) = match answer {
-            ToolAnswer::Ok { value } => ("ok".to_owned(), answer_bytes(value)),
-            ToolAnswer::Err { error } => (error.code.to_string(), 0),
-            ToolAnswer::Parked { .. } => ("parked".to_owned(), 0),
+            ToolAnswer::Ok { value } => ("ok".to_owned(), Some(answer_bytes(value))),
+            ToolAnswer::Err { error } => (error.code.to_string(), Some(0)),
+            ToolAnswer::Parked { .. } => ("parked".to_owned(), Some(0)),
+            // How many come is not known yet.
+            ToolAnswer::Stream { .. } => ("ok".to_owned(), None),
         };
         Self {
             time: now(),
@@ -79,7 +81,7 @@ impl Line {
             digest: digest(&call.tool, &call.args),
             by: None,
             status,
-            bytes: Some(bytes),
+            bytes,
             milliseconds: u64::try_from(took.as_millis()).ok(),
             request_id: request_id(),
         }
@@ -112,7 +114,7 @@ impl Line {
         let (status, bytes) = match &call.answer {
             ToolAnswer::Ok { value } => ("ok".to_owned(), answer_bytes(value)),
             ToolAnswer::Err { error } => (error.code.to_string(), 0),
-            ToolAnswer::Parked { .. } => ("parked".to_owned(), 0),
+            ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } => ("parked".to_owned(), 0),
         };
         Self {
             time: now(),

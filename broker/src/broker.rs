@@ -18,8 +18,8 @@ use dormouse_crds::{broker::ToolBrokerSpec, webhooks::EventKind};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{
-        CALL_BYTES_MAX, DecideCall, EVENTS_HEADER, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, Waits, events_text,
-        offload_text,
+        CALL_BYTES_MAX, DecideCall, EVENTS_HEADER, OFFLOAD_HEADER, PAGE_HEADER, StreamedAnswer, ToolAnswer, ToolCall, ToolDescription,
+        Waits, events_text, offload_text,
     },
 };
 use dormouse_service::{
@@ -30,14 +30,16 @@ use dormouse_service::{
     tls::{PeerIdentity, Process, Server, TlsFiles, require},
     wire::Http,
 };
+use serde_json::Value;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     ConfigError, Secrets,
+    answer::Answer,
     approval::Gate,
     audit::{Audit, Line},
-    callee::{Callee, Prepared, SERVICE},
+    callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
     egress::{self, BrokerRules, Egress},
@@ -284,7 +286,13 @@ impl Broker {
 
     /// Has a call made that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
     async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>, made: impl Future<Output = ToolAnswer>) {
-        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else { return ticket.finish(made.await) };
+        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else {
+            return match made.await {
+                // It can be read once, and the call made again.
+                answer @ ToolAnswer::Stream { .. } if patience.is_none() => ticket.hand_over(answer),
+                answer => ticket.finish(answer),
+            };
+        };
         match ledger.admit(call, patience).await {
             Ok(Admitted::Make(attempt)) => {
                 let answer = made.await;
@@ -323,12 +331,14 @@ impl Broker {
         let meters = &self.inner.meters;
         let started = Instant::now();
         meters.in_flight.inc();
+        let repeatable = prepared.as_ref().is_ok_and(Prepared::is_safe);
         let result = match (&callee, prepared) {
             (_, Err(error)) => Err(error),
             (None, Ok(_)) => Err(unknown(&call.tool)),
             (Some(Callee::List), Ok(_)) => serde_json::to_value(self.tools())
+                .map(Answer::from)
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the list of tools cannot be written: {error}"))),
-            (Some(Callee::Declarations), Ok(_)) => Ok(declarations::of(&self.tools()).into()),
+            (Some(Callee::Declarations), Ok(_)) => Ok(Value::from(declarations::of(&self.tools())).into()),
             (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();
@@ -347,7 +357,11 @@ impl Broker {
             );
         }
         let answer = match result {
-            Ok(value) => ToolAnswer::Ok { value },
+            Ok(Answer::Value(value)) => ToolAnswer::Ok { value },
+            Ok(Answer::Open(reader, mime_type)) => match self.inner.egress.open(call, *reader) {
+                Ok(()) => ToolAnswer::Stream { stream: StreamedAnswer { mime_type, repeatable } },
+                Err(error) => ToolAnswer::Err { error },
+            },
             Err(error) => ToolAnswer::Err { error },
         };
         meters.outcome(&answer);
@@ -355,7 +369,7 @@ impl Broker {
         answer
     }
 
-    async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<serde_json::Value, ApiError> {
+    async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<Answer, ApiError> {
         let places = async {
             let permits = callee.enter(&call.session_uid).await;
             (permits, self.inner.slots.acquire().await)
@@ -365,8 +379,9 @@ impl Broker {
             ApiError::new(ErrorCode::RateLimited, message)
         };
         let _places = tokio::time::timeout(callee.timeout(), places).await.map_err(limited)?;
-        let Inner { http, secrets, spending, .. } = &*self.inner;
-        callee.make(prepared, (http, secrets, spending), call).await
+        let Inner { http, secrets, spending, egress, .. } = &*self.inner;
+        let received = &egress.received();
+        callee.make(prepared, Means { http, secrets, spending, received }, call).await
     }
 
     /// Notes a line of the audit, where there is a store for it.

@@ -5,11 +5,13 @@ use std::{sync::Arc, time::Duration};
 use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;
+use prometheus::IntCounter;
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Secrets,
+    answer::{Above, Answer},
     approval::Approval,
     catalog::{Service, Tool},
     credential::Caller,
@@ -125,24 +127,38 @@ impl Callee {
     pub(crate) async fn make(
         &self,
         prepared: Prepared,
-        (http, secrets, spending): (&Http, &Secrets, &Spending),
+        Means { http, secrets, spending, received }: Means<'_>,
         call: &ToolCall,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let (timeout, caller, key, form) = (self.timeout(), call.into(), exchange::idempotency_key(call), Form::Body);
+        let above = call.stream_above.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let open = above.map(|bytes| Above { bytes, received: received.clone() });
         match (self, prepared) {
             (Self::Tool(tool), Prepared::Request(request)) => {
-                let (service, output) = (&tool.service, Some(&tool.output));
-                Exchange { service, request: *request, timeout, output, caller, key, form }.run(http, secrets).await
+                let (service, output) = (&tool.service, tool.output.as_ref());
+                // What is checked is read whole.
+                let open = open.filter(|_| output.is_none());
+                Exchange { service, request: *request, timeout, output, caller, key, form, open }.run(http, secrets).await
             }
             (Self::Service(service), Prepared::Request(request)) => {
-                Exchange { service, request: *request, timeout, output: None, caller, key, form }.run(http, secrets).await
+                Exchange { service, request: *request, timeout, output: None, caller, key, form, open }.run(http, secrets).await
             }
-            (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await,
-            (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await,
-            (Self::Knowledge(bases, verb), Prepared::Asked(args)) => bases.answer(*verb, args),
-            _ => Ok(Value::Null),
+            (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await.map(Answer::from),
+            (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await.map(Answer::from),
+            (Self::Knowledge(bases, verb), Prepared::Asked(args)) => bases.answer(*verb, args).map(Answer::from),
+            _ => Ok(Value::Null.into()),
         }
     }
+}
+
+/// What a call is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) http: &'a Http,
+    pub(crate) secrets: &'a Secrets,
+    pub(crate) spending: &'a Spending,
+    /// Counts the bytes of answers that are left open.
+    pub(crate) received: &'a IntCounter,
 }
 
 /// What a callee makes of arguments that fit.
@@ -251,8 +267,8 @@ impl mcp::Post for Line<'_> {
         let service = &self.server.service;
         let request = Request::of_message(service, message, self.safe)?;
         let (timeout, caller, key) = (self.timeout, self.caller, self.key.clone());
-        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc };
-        let mut reply = exchange.run(self.http, self.secrets).await?;
+        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc, open: None };
+        let mut reply = exchange.run(self.http, self.secrets).await?.value();
         let status = reply["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
         let session = reply["session"].as_str().and_then(|text| HeaderValue::from_str(text).ok());
         Ok(mcp::Reply { status, session, message: reply["message"].take() })

@@ -67,7 +67,8 @@ pub(crate) struct Tool {
     pub(crate) path: Template,
     pub(crate) timeout: Duration,
     pub(crate) input: Validator,
-    pub(crate) output: Validator,
+    /// What its answers must fit, where its spec says something.
+    pub(crate) output: Option<Validator>,
     pub(crate) service: Arc<Service>,
     pub(crate) approval: Option<Approval>,
     pub(crate) limits: Limiter,
@@ -308,7 +309,7 @@ pub(crate) fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets,
     }
     let authentication = Authentication::check(&spec.name, &spec.auth, &spec.secret_headers, path, secrets, problems);
     // Nothing is served with a problem; one that is wrong stays known, so that its tools are not wrong for it.
-    let authentication = authentication.unwrap_or_default();
+    let authentication = authentication.unwrap_or_default().for_sessions(&spec.session_secrets, path, secrets, problems);
     let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), secrets, problems));
     let direct = spec.direct.as_ref().map(|direct| {
         let path = format!("{path}.direct");
@@ -369,7 +370,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         }
     }
     let input = schema(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
-    let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok();
+    let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok().map(Some);
     let method = method(&spec.method, format!("{path}.method"), problems);
     if let (Some(service), Some(method)) = (service, &method)
         && !service.methods.contains(method.as_str())
@@ -388,7 +389,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         path: template?,
         timeout: Duration::from_millis(timeout),
         input: input?,
-        output: output?,
+        output: output?.filter(|_| spec.output.is_some()),
         service: service?.clone(),
         limits: Limiter::new(&spec.limits),
         shape: None,

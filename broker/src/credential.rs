@@ -1,7 +1,8 @@
 //! A service's credential: where it comes from, how it goes out, how it is renewed, and what of it must not come back.
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -45,22 +46,24 @@ pub(crate) struct Caller<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) session: &'a str,
     pub(crate) session_uid: &'a str,
+    /// The Secrets that the session names, by service.
+    pub(crate) secrets: Option<&'a BTreeMap<String, String>>,
 }
 
 impl Caller<'static> {
     /// The broker itself, which asks what there is.
-    pub(crate) const BROKER: Self = Self { namespace: "", session: "", session_uid: "" };
+    pub(crate) const BROKER: Self = Self { namespace: "", session: "", session_uid: "", secrets: None };
 }
 
 impl<'a> From<&'a ToolCall> for Caller<'a> {
     fn from(call: &'a ToolCall) -> Self {
-        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid }
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets: Some(&call.service_secrets) }
     }
 }
 
 impl<'a> From<&'a ModulesCall> for Caller<'a> {
     fn from(call: &'a ModulesCall) -> Self {
-        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid }
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets: None }
     }
 }
 
@@ -111,13 +114,45 @@ enum Scheme {
     Signature(SecretKey),
 }
 
+impl Scheme {
+    /// The same with another Secret; `None` where it has none.
+    fn with_secret(&self, name: &str) -> Option<Self> {
+        let in_it = |key: &SecretKey| SecretKey::in_secret(name, &key.key);
+        Some(match self {
+            Self::None | Self::Issued(Issuer::Hook { .. }) => return None,
+            Self::Bearer(key) => Self::Bearer(in_it(key)),
+            Self::Header { name: header, value } => Self::Header { name: header.clone(), value: in_it(value) },
+            Self::Basic { .. } => Self::Basic { secret: name.to_owned() },
+            Self::Signature(key) => Self::Signature(in_it(key)),
+            Self::Issued(Issuer::ClientCredentials { token_url, scopes, id, password }) => {
+                let (id, password) = (in_it(id), in_it(password));
+                Self::Issued(Issuer::ClientCredentials { token_url: token_url.clone(), scopes: scopes.clone(), id, password })
+            }
+        })
+    }
+
+    /// What it reads of Secrets, by field.
+    fn keys(&self) -> Vec<(String, SecretKey)> {
+        let of = |field: &str, keys: &[SecretKey]| keys.iter().map(|key| (field.to_owned(), key.clone())).collect::<Vec<_>>();
+        match self {
+            Self::None | Self::Issued(Issuer::Hook { token: None, .. }) => Vec::new(),
+            Self::Bearer(value) | Self::Header { value, .. } | Self::Signature(value) => of("auth.secretRef", std::slice::from_ref(value)),
+            Self::Basic { secret } => of("auth.secretRef", &BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key))),
+            Self::Issued(Issuer::ClientCredentials { id, password, .. }) => of("auth.secretRef", &[id.clone(), password.clone()]),
+            Self::Issued(Issuer::Hook { token: Some(token), .. }) => of("auth.hook.secretRef", std::slice::from_ref(token)),
+        }
+    }
+}
+
 /// A service's credentials, and those that were made for it and may be used again.
 #[derive(Debug, Default)]
 pub(crate) struct Authentication {
     service: String,
     scheme: Scheme,
     headers: Vec<(HeaderName, SecretKey)>,
-    /// By session, where they are made for one; else under the empty name. Whoever holds a slot is the only one to ask the issuer.
+    /// Secrets that a session may name instead of the scheme's.
+    session_secrets: BTreeSet<String>,
+    /// By session, where they are made for one, or by the Secret that it names; else under the empty name. Whoever holds a slot is the only one to ask the issuer.
     kept: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
@@ -163,6 +198,9 @@ pub(crate) enum CredentialError {
     /// A Secret's value cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// The session names one that the service does not allow.
+    #[error("the session names the Secret `{0}`, which is not among the service's sessionSecrets")]
+    NotAllowed(String),
     /// Whoever makes it does not, or makes something else. The text is free of secrets.
     #[error("{0}")]
     Issuer(String),
@@ -193,7 +231,13 @@ impl Authentication {
         if problems.len() > before {
             return None;
         }
-        let checked = Self { service: service.to_owned(), scheme: scheme?, headers: checked, kept: Mutex::default() };
+        let checked = Self {
+            service: service.to_owned(),
+            scheme: scheme?,
+            headers: checked,
+            session_secrets: BTreeSet::new(),
+            kept: Mutex::default(),
+        };
         let mut wrong = "";
         for (field, key) in &checked.keys() {
             if let Err(error) = key.read(secrets)
@@ -206,18 +250,33 @@ impl Authentication {
         Some(checked)
     }
 
+    /// The same, of which sessions may name these Secrets.
+    pub(crate) fn for_sessions(self, names: &[String], path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Self {
+        for (index, name) in names.iter().enumerate() {
+            let path = format!("{path}.sessionSecrets[{index}]");
+            match self.scheme.with_secret(name) {
+                None => problems.push(Problem { path, kind: ProblemKind::AuthFieldMissing("sessionSecrets") }),
+                Some(scheme) => {
+                    let unreadable = scheme.keys().into_iter().find_map(|(_, key)| key.read(secrets).err());
+                    problems.extend(unreadable.map(|error| Problem { path, kind: ProblemKind::Secret(error) }));
+                }
+            }
+        }
+        Self { session_secrets: names.iter().cloned().collect(), ..self }
+    }
+
+    /// How this caller's requests are authenticated, and the Secret that it names.
+    fn scheme_of<'a>(&'a self, caller: Caller<'a>) -> Result<(Cow<'a, Scheme>, Option<&'a str>), CredentialError> {
+        let Some(named) = caller.secrets.and_then(|secrets| secrets.get(&self.service)) else {
+            return Ok((Cow::Borrowed(&self.scheme), None));
+        };
+        let scheme = self.scheme.with_secret(named).filter(|_| self.session_secrets.contains(named));
+        Ok((Cow::Owned(scheme.ok_or_else(|| CredentialError::NotAllowed(named.clone()))?), Some(named)))
+    }
+
     /// What it reads of Secrets, by field.
     fn keys(&self) -> Vec<(String, SecretKey)> {
-        let of = |field: &str, keys: &[SecretKey]| keys.iter().map(|key| (field.to_owned(), key.clone())).collect::<Vec<_>>();
-        let mut keys = match &self.scheme {
-            Scheme::None | Scheme::Issued(Issuer::Hook { token: None, .. }) => Vec::new(),
-            Scheme::Bearer(value) | Scheme::Header { value, .. } | Scheme::Signature(value) => {
-                of("auth.secretRef", std::slice::from_ref(value))
-            }
-            Scheme::Basic { secret } => of("auth.secretRef", &BASIC_KEYS.map(|key| SecretKey::in_secret(secret, key))),
-            Scheme::Issued(Issuer::ClientCredentials { id, password, .. }) => of("auth.secretRef", &[id.clone(), password.clone()]),
-            Scheme::Issued(Issuer::Hook { token: Some(token), .. }) => of("auth.hook.secretRef", std::slice::from_ref(token)),
-        };
+        let mut keys = self.scheme.keys();
         for (index, (_, key)) in self.headers.iter().enumerate() {
             keys.push((format!("secretHeaders[{index}].secretRef"), key.clone()));
         }
@@ -255,7 +314,8 @@ impl Authentication {
         refused: Option<&Credential>,
     ) -> Result<Credential, CredentialError> {
         let mut signer = None;
-        let mut made = match &self.scheme {
+        let (scheme, named) = self.scheme_of(caller)?;
+        let mut made = match &*scheme {
             Scheme::None => Made { headers: Vec::new(), secret: Vec::new() },
             Scheme::Bearer(key) => {
                 let token = key.read(secrets)?;
@@ -280,7 +340,7 @@ impl Authentication {
                 );
                 Made { headers: Vec::new(), secret: vec![secret] }
             }
-            Scheme::Issued(issuer) => self.kept(http, secrets, issuer, caller, refused).await?,
+            Scheme::Issued(issuer) => self.kept(http, secrets, issuer, (caller, named), refused).await?,
         };
         for (name, key) in &self.headers {
             let value = key.read(secrets)?;
@@ -297,10 +357,12 @@ impl Authentication {
         http: &Http,
         secrets: &Secrets,
         issuer: &Issuer,
-        caller: Caller<'_>,
+        (caller, named): (Caller<'_>, Option<&str>),
         refused: Option<&Credential>,
     ) -> Result<Made, CredentialError> {
-        let of = issuer.makes_for(caller);
+        // No session's uid has a blank.
+        let named = named.map(|name| format!("Secret {name}"));
+        let of = named.as_deref().unwrap_or_else(|| issuer.makes_for(caller));
         let slot = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() >= KEPT_MAX && !kept.contains_key(of) {
@@ -416,7 +478,7 @@ mod tests {
         let auth = serde_json::from_value(json!({ "type": "basic", "secretRef": { "name": "s" } })).unwrap();
         let mut problems = Vec::new();
         let checked = Authentication::check("s", &auth, &[], "services[0]", &secrets, &mut problems).unwrap();
-        let call = Caller { namespace: "n", session: "s", session_uid: "u" };
+        let call = Caller { namespace: "n", session: "s", session_uid: "u", secrets: None };
         let http = Http::new(crate::exchange::client().unwrap());
         let credential = checked.credential(&http, &secrets, call).await.unwrap();
         assert!(problems.is_empty(), "{problems:?}");

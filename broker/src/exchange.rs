@@ -11,8 +11,8 @@ use dormouse_service::{
 };
 use jsonschema::Validator;
 use reqwest::{
-    Client, Method, Response, StatusCode, Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
+    Client, Method, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,22 +20,16 @@ use tokio::time::Instant;
 
 use crate::{
     Secrets,
+    answer::{Above, Answer, MESSAGE_BYTES_MAX, cut, lost, receive, unreachable},
     catalog::{Service, Tool},
     credential::{Caller, Credential, CredentialError},
     egress::{Reach, Resolver},
-    redact::Redactor,
     sources::{
-        mcp::{self, Posted},
+        mcp::Posted,
         openapi::{BODY, Shape},
     },
 };
 
-/// How much of a failed answer's body is read, in bytes.
-const ERROR_BODY_READ_BYTES_MAX: usize = 64 << 10;
-/// How much of a failed answer's body is passed on, in bytes.
-const ERROR_BODY_BYTES_MAX: usize = 4 << 10;
-/// Longest message of a schema's refusal, in bytes: it may quote the value.
-const MESSAGE_BYTES_MAX: usize = 512;
 /// How long a service may take to accept a connection, at most; a tool's own timeout may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Names a call to the service, so that it can make two of one name once. The value is a string of RFC 8941, as
@@ -81,6 +75,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) key: String,
     /// What is read of the answer.
     pub(crate) form: Form,
+    /// Which answers are left open.
+    pub(crate) open: Option<Above>,
 }
 
 /// What is read of an answer.
@@ -93,7 +89,7 @@ pub(crate) enum Form {
 }
 
 /// How a failed attempt may be followed by another.
-enum Again {
+pub(crate) enum Again {
     /// Not at all.
     No,
     /// With another credential.
@@ -105,15 +101,15 @@ enum Again {
 }
 
 /// A failed attempt.
-struct Failure {
-    error: ApiError,
-    again: Again,
+pub(crate) struct Failure {
+    pub(crate) error: ApiError,
+    pub(crate) again: Again,
     /// Whether it says that the service is not well.
-    broken: bool,
+    pub(crate) broken: bool,
 }
 
 impl Failure {
-    fn of(error: ApiError, again: Again) -> Self {
+    pub(crate) fn of(error: ApiError, again: Again) -> Self {
         Self { error, again, broken: true }
     }
 }
@@ -129,22 +125,24 @@ impl Exchange<'_> {
     ///
     /// # Errors
     /// Whatever the service makes of it, and that it is left in peace.
-    pub(crate) async fn run(&self, http: &Http, secrets: &Secrets) -> Result<Value, ApiError> {
+    pub(crate) async fn run(&self, http: &Http, secrets: &Secrets) -> Result<Answer, ApiError> {
         let deadline = Instant::now() + self.timeout;
-        let value = tokio::time::timeout_at(deadline, self.attempts(http, secrets, deadline)).await.unwrap_or_else(|_| {
+        let answer = tokio::time::timeout_at(deadline, self.attempts(http, secrets, deadline)).await.unwrap_or_else(|_| {
             self.service.breaker.failed();
             let message = format!("the service did not answer within {} ms", self.timeout.as_millis());
             Err(ApiError::new(ErrorCode::TimeoutError, message))
         })?;
-        if let Some(Err(error)) = self.output.map(|output| output.validate(&value)) {
+        if let (Some(output), Answer::Value(value)) = (self.output, &answer)
+            && let Err(error) = output.validate(value)
+        {
             let path = error.instance_path().to_string();
             let message = format!("the service's answer does not fit the tool's output schema at `{path}`: {error}");
             return Err(ApiError::new(ErrorCode::ToolResultInvalid, cut(&message, MESSAGE_BYTES_MAX)).with_details(json!({"path": path})));
         }
-        Ok(value)
+        Ok(answer)
     }
 
-    async fn attempts(&self, http: &Http, secrets: &Secrets, deadline: Instant) -> Result<Value, ApiError> {
+    async fn attempts(&self, http: &Http, secrets: &Secrets, deadline: Instant) -> Result<Answer, ApiError> {
         let Self { service, request, caller, .. } = self;
         let unusable = |error: CredentialError| {
             tracing::error!(service = service.name, %error, "credential");
@@ -379,7 +377,7 @@ impl Request {
         Ok(Self { safe: true, headers, ..request })
     }
 
-    async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Value, Failure> {
+    async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Answer, Failure> {
         let mut request = http
             .client()
             .request(self.method.clone(), self.url.clone())
@@ -447,136 +445,4 @@ fn scalar(value: &Value) -> Option<String> {
 
 fn text(value: &Value) -> String {
     scalar(value).unwrap_or_else(|| value.to_string())
-}
-
-async fn receive(mut response: Response, request: &Request, exchange: &Exchange<'_>, redactor: &Redactor) -> Result<Value, Failure> {
-    let Exchange { service, form, .. } = exchange;
-    let status = response.status();
-    if status.is_redirection() {
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let details = json!({"status": status.as_u16(), "location": cut(&redactor.text(location), MESSAGE_BYTES_MAX)});
-        let message = format!("the service answered {status}; redirects are not followed");
-        return Err(ApiError::new(ErrorCode::ToolResultInvalid, message).with_details(details).into());
-    }
-    // What a client of JSON-RPC did wrong is said in a message.
-    let is_message =
-        *form == Form::Rpc && matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    if !status.is_success() && !is_message {
-        let after = retry_after(&response);
-        let again = match status {
-            StatusCode::UNAUTHORIZED => Again::Authenticated,
-            StatusCode::TOO_MANY_REQUESTS => Again::Unseen(after),
-            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Again::Harmless(after),
-            _ => Again::No,
-        };
-        return Err(Failure { error: refusal(response, status, redactor).await, again, broken: status.is_server_error() });
-    }
-    let too_large = || {
-        let message = format!("the service's answer is larger than its responseBytesMax of {}", service.response_bytes_max);
-        ApiError::new(ErrorCode::ToolResultInvalid, message)
-    };
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    if announced > service.response_bytes_max {
-        return Err(too_large().into());
-    }
-    let broken = |error: reqwest::Error| Failure::of(lost(request.safe, error.into(), redactor), Again::Harmless(None));
-    if *form == Form::Rpc {
-        let session = response.headers().get(mcp::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
-        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-        return Ok(json!({ "status": status.as_u16(), "session": session, "message": redactor.value(message) }));
-    }
-    let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(broken)?;
-    if !whole {
-        return Err(too_large().into());
-    }
-    match request.answered {
-        Answered::Bytes => {
-            return Ok(reference::of_bytes(&redactor.bytes(body), &redactor.text(&type_of(&response))));
-        }
-        // What is not text would come to harm as one.
-        Answered::Reference if std::str::from_utf8(&body).is_err() => {
-            return Ok(reference::of_bytes(&redactor.bytes(body), &redactor.text(&type_of(&response))));
-        }
-        Answered::Text => return Ok(Value::String(redactor.text(&String::from_utf8_lossy(&body)))),
-        Answered::Json | Answered::Reference => {}
-    }
-    if body.is_empty() {
-        return Ok(Value::Null);
-    }
-    let value = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
-    Ok(redactor.value(value))
-}
-
-/// What the service says that its answer is.
-fn type_of(response: &Response) -> String {
-    let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    said.unwrap_or(reference::OCTETS).to_owned()
-}
-
-/// What the service says of when to come back, in seconds.
-fn retry_after(response: &Response) -> Option<Duration> {
-    response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
-}
-
-/// The body up to `max` bytes, and whether that was all.
-pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = max - body.len();
-        if let Some(fits) = chunk.get(..room).filter(|_| chunk.len() > room) {
-            body.extend_from_slice(fits);
-            return Ok((body, false));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((body, true))
-}
-
-async fn refusal(mut response: Response, status: StatusCode, redactor: &Redactor) -> ApiError {
-    let (body, whole) = read(&mut response, ERROR_BODY_READ_BYTES_MAX).await.unwrap_or_default();
-    let body = String::from_utf8_lossy(&body);
-    // Redacted before it is cut: half a credential would not be recognised.
-    let body = if whole { redactor.text(&body) } else { redactor.cut_text(&body) };
-    let denied = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    let code = if denied { ErrorCode::ToolDenied } else { ErrorCode::ToolResultInvalid };
-    let details = json!({"status": status.as_u16(), "body": cut(&body, ERROR_BODY_BYTES_MAX)});
-    ApiError::new(code, format!("the service answered {status}")).with_details(details)
-}
-
-/// The service has not seen the request.
-fn unreachable(error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
-    transport(ErrorCode::ToolResultInvalid, "the service cannot be reached", error, redactor)
-}
-
-/// The connection broke when the service may have seen the request: of one that changes something nobody knows whether it did.
-fn lost(safe: bool, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
-    if safe {
-        return transport(ErrorCode::ToolResultInvalid, "the service's answer was lost", error, redactor);
-    }
-    let what = "the connection broke after the request was sent; it may or may not have had its effect, and is not sent again";
-    transport(ErrorCode::OutcomeUnknown, what, error, redactor)
-}
-
-fn transport(code: ErrorCode, what: &str, error: Box<dyn std::error::Error + Send + Sync>, redactor: &Redactor) -> ApiError {
-    // The URL holds arguments, and what the error knows besides is in its sources.
-    let error = match error.downcast::<reqwest::Error>() {
-        Ok(error) => Box::new(error.without_url()),
-        Err(other) => other,
-    };
-    let mut message = format!("{what}: {error}");
-    let mut source = error.source();
-    while let Some(cause) = source {
-        message.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    ApiError::new(code, cut(&redactor.text(&message), MESSAGE_BYTES_MAX))
-}
-
-fn cut(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", text.get(..end).unwrap_or_default())
 }

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    Secrets,
+    Secrets, answer,
     credential::{Caller, CredentialError, SecretKey, base64, usable_name},
-    exchange, path,
+    path,
 };
 
 /// How long whoever makes credentials may take.
@@ -149,7 +149,7 @@ async fn ask<T: serde::de::DeserializeOwned>(http: &Http, request: RequestBuilde
     if !status.is_success() {
         return Err(CredentialError::Issuer(format!("{who} answered {status}")));
     }
-    let (body, whole) = exchange::read(&mut response, ISSUER_BYTES_MAX).await.map_err(|_| silent())?;
+    let (body, whole) = answer::read(&mut response, ISSUER_BYTES_MAX).await.map_err(|_| silent())?;
     if !whole {
         return Err(CredentialError::Issuer(format!("{who} answered more than {ISSUER_BYTES_MAX} bytes")));
     }

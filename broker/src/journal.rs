@@ -272,6 +272,14 @@ impl Ticket {
         self.settle(answer);
     }
 
+    /// Gives everybody who waits an answer that can be had once, of a call that may be made again: the next sending claims it anew.
+    pub(crate) fn hand_over(mut self, answer: ToolAnswer) {
+        if let Some(sender) = self.answer.take() {
+            self.journal.withdraw(&self.session_uid, self.call);
+            sender.send_replace(Some(Ok(Arc::new(answer))));
+        }
+    }
+
     /// Tells everybody who waits that the call is not made. The next sending claims it anew.
     pub(crate) fn refuse(mut self, error: ApiError) {
         if let Some(sender) = self.answer.take() {

@@ -17,6 +17,8 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         settled_below: 0,
         page: None,
         waits: Default::default(),
+        service_secrets: Default::default(),
+        stream_above: None,
     }
 }
 

@@ -12,6 +12,7 @@
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect that its rules do not allow, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+mod answer;
 mod approval;
 mod audit;
 mod breaker;

@@ -61,7 +61,7 @@ impl Meters {
 
     pub(crate) fn outcome(&self, answer: &ToolAnswer) {
         let outcome = match answer {
-            ToolAnswer::Ok { .. } => "ok".to_owned(),
+            ToolAnswer::Ok { .. } | ToolAnswer::Stream { .. } => "ok".to_owned(),
             ToolAnswer::Err { error } => error.code.to_string(),
             ToolAnswer::Parked { .. } => "parked".to_owned(),
         };

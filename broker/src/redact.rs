@@ -23,7 +23,11 @@ impl Redactor {
             let escaped = escaped.trim_matches('"').to_owned();
             let url_safe = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value);
             let standard = standard_base64(value).trim_end_matches('=').to_owned();
-            forms.extend([(*value).to_owned(), standard, url_safe, path::encode(value), escaped]);
+            forms.extend([(*value).to_owned(), standard, url_safe, path::encode(value)]);
+            // As writers of JSON escape it: with slashes, all but ASCII, what HTML means something by.
+            let ascii = ascii_escaped(&escaped);
+            let html = escaped.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+            forms.extend([escaped.replace('/', "\\/"), ascii.replace('/', "\\/"), ascii, html, escaped]);
         }
         forms.retain(|form| !form.is_empty());
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -52,6 +56,14 @@ impl Redactor {
             kept.extend_from_slice(rest);
             kept
         })
+    }
+
+    /// Takes them out of what comes in parts: answers what of `held` is sure to have none, and leaves what may be a beginning of one.
+    pub(crate) fn pass(&self, held: &mut Vec<u8>) -> Vec<u8> {
+        let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
+        let mut redacted = self.bytes(std::mem::take(held));
+        *held = redacted.split_off((redacted.len() + 1).saturating_sub(longest.max(1)));
+        redacted
     }
 
     /// The beginning of a text that was cut off somewhere, without them and without a beginning of one at its end.
@@ -84,6 +96,18 @@ impl Redactor {
     }
 }
 
+/// With everything that is not ASCII as `\\uXXXX`.
+fn ascii_escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit).ok().filter(u8::is_ascii) {
+            Some(byte) => escaped.push(char::from(byte)),
+            None => escaped.push_str(&format!("\\u{unit:04x}")),
+        }
+    }
+    escaped
+}
+
 fn standard_base64(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
@@ -97,8 +121,13 @@ mod tests {
     #[test]
     fn every_form_is_struck() {
         let redactor = Redactor::new(&["user:pa\"ss/wörd"]);
-        for form in ["user:pa\"ss/wörd", "user:pa\\\"ss/wörd", &standard_base64("user:pa\"ss/wörd"), &path::encode("user:pa\"ss/wörd")]
-        {
+        for form in [
+            "user:pa\"ss/wörd",
+            "user:pa\\\"ss/wörd",
+            &standard_base64("user:pa\"ss/wörd"),
+            &path::encode("user:pa\"ss/wörd"),
+            "user:pa\\\"ss\\/w\\u00f6rd",
+        ] {
             assert_eq!(redactor.text(&format!("<{form}>")).trim_matches(['<', '>', '=']), REDACTED, "{form}");
         }
     }
@@ -108,6 +137,25 @@ mod tests {
         let redactor = Redactor::new(&["123456"]);
         let redacted = redactor.value(json!({"a123456": ["x123456y", 123456, 1.5, null, {"b": "123456"}]}));
         assert_eq!(redacted, json!({"a[redacted]": ["x[redacted]y", REDACTED, 1.5, null, {"b": REDACTED}]}));
+    }
+
+    #[test]
+    fn what_comes_in_parts_is_struck_wherever_it_is_cut() {
+        let redactor = Redactor::new(&["top/secret", "short"]);
+        let text = b"a top/secret b short, top\\/secret and top/secre";
+        let whole = redactor.bytes(text.to_vec());
+        assert_eq!(String::from_utf8_lossy(&whole), "a [redacted] b [redacted], [redacted] and top/secre");
+        for size in 1..text.len() {
+            let (mut held, mut passed) = (Vec::new(), Vec::new());
+            for part in text.chunks(size) {
+                held.extend_from_slice(part);
+                passed.append(&mut redactor.pass(&mut held));
+            }
+            passed.append(&mut held);
+            assert_eq!(passed, whole, "in parts of {size}");
+        }
+        let (mut held, none) = (b"all".to_vec(), Redactor::default());
+        assert_eq!((none.pass(&mut held), held.len()), (b"all".to_vec(), 0), "nothing is held for nothing");
     }
 
     #[test]

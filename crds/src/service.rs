@@ -23,6 +23,10 @@ pub struct Service {
     /// Credentials that the broker adds.
     #[serde(default)]
     pub auth: Auth,
+    /// Secrets with the keys of `auth.secretRef` that a session may name instead of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set")))]
+    pub session_secrets: Vec<String>,
     /// Further headers whose values are secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
@@ -267,6 +271,16 @@ impl Auth {
         })
     }
 
+    /// The same with another Secret.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn with_secret(&self, name: &str) -> Result<Self, Missing> {
+        let has_one = !matches!(self.type_, AuthType::None | AuthType::Custom);
+        let own = self.secret_ref.as_ref().filter(|_| has_one).ok_or(Missing("auth.secretRef"))?;
+        Ok(Self { secret_ref: Some(KeyRef { name: name.to_owned(), ..own.clone() }), ..self.clone() })
+    }
+
     /// The URLs that it has asked, beside the service's.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.token_url.as_deref().into_iter().chain(self.hook.as_ref().map(|hook| hook.url.as_str()))
@@ -281,6 +295,7 @@ impl Service {
             name: name.to_owned(),
             base_url: base_url.to_owned(),
             auth: Auth::default(),
+            session_secrets: Vec::new(),
             secret_headers: Vec::new(),
             tls: None,
             allowed_methods: default_methods(),
@@ -301,6 +316,9 @@ impl Service {
     /// A field is missing.
     pub fn secrets(&self) -> Result<Vec<(String, String)>, Missing> {
         let mut needed = self.auth.secrets()?;
+        for name in &self.session_secrets {
+            needed.extend(self.auth.with_secret(name)?.secrets()?);
+        }
         for header in &self.secret_headers {
             needed.push(key_of(&header.secret_ref, "secretHeaders[].secretRef.key")?);
         }

@@ -1,5 +1,7 @@
 //! KernelSession: a durable JavaScript/TypeScript REPL.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
@@ -86,6 +88,10 @@ pub struct KernelSessionSpec {
     /// The ToolBroker that answers `callTool` and makes the requests of `fetch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_broker_ref: Option<NameRef>,
+    /// By service of the ToolBroker: the Secret whose credentials its calls get, of those that the service's `sessionSecrets` allow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("maxProperties" = 16)))]
+    pub service_secrets: BTreeMap<String, String>,
     /// Tools that clients of the session make, over a WebSocket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
@@ -121,6 +127,7 @@ impl Default for KernelSessionSpec {
             limits: Limits::default(),
             determinism: None,
             tool_broker_ref: None,
+            service_secrets: BTreeMap::new(),
             client_tools: Vec::new(),
             egress: None,
             modules: None,

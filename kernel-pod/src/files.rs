@@ -63,7 +63,7 @@ impl Pod {
     ) -> Result<(FileEntry, bool), ApiError> {
         let FileCall { assignment, path, preconditions, .. } = call;
         let Answer::Receiver(contents) = self.ask_files(&assignment, Ask::Receive).await? else { return Err(mismatch()) };
-        let receiving = Receiving::begin(contents).await?;
+        let receiving = Receiving::begin(contents, false).await?;
         let mut content = std::pin::pin!(content);
         while let Some(chunk) = content.next().await {
             let chunk = chunk.map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the content ended early: {error}")))?;

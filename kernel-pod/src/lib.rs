@@ -30,6 +30,7 @@ mod session;
 mod slots;
 mod storage;
 mod stored;
+mod streamed;
 mod tools;
 mod usage;
 

@@ -14,6 +14,9 @@ use crate::contents::Contents;
 /// Bytes of a call that are left for what is not a reference's: arguments, names, the rest of the message.
 const CALL_REST_BYTES: usize = 8 << 20;
 
+/// An answer that is to stay outside in any case comes as it is from so many bytes on.
+const STREAMED_BYTES_MIN: u64 = 64 << 10;
+
 /// Bytes of all that the references of one call stand for.
 const REFERENCES_BYTES_MAX: usize = CALL_BYTES_MAX - CALL_REST_BYTES;
 
@@ -31,6 +34,15 @@ pub(crate) async fn keep(contents: &Contents, answer: Value, wanted: Option<bool
     Ok(reference.token())
 }
 
+/// From how many bytes on an answer may come part by part. `wanted` is the call's own word, `offload` the ToolBroker's.
+pub(crate) fn streamed_above(wanted: Option<bool>, offload: Offload) -> Option<u64> {
+    match wanted {
+        Some(false) => None,
+        Some(true) => Some(STREAMED_BYTES_MIN),
+        None => Some(offload.threshold_bytes),
+    }
+}
+
 /// What the references among `args` stand for.
 pub(crate) async fn values(contents: &Contents, args: &Value) -> Result<BTreeMap<String, Value>, ApiError> {
     let (mut values, mut bytes) = (BTreeMap::new(), 0);
@@ -46,7 +58,7 @@ pub(crate) async fn values(contents: &Contents, args: &Value) -> Result<BTreeMap
             return Err(ApiError::new(ErrorCode::SizeAdmissionError, message));
         }
         let name = id.clone();
-        let value = contents.beside(move || reference::value(&name, text)).await??;
+        let value = contents.beside(move || reference::value(&name, &text)).await?;
         values.insert(id, value);
     }
     Ok(values)

@@ -1,6 +1,6 @@
 //! Calls to the session's broker.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -121,6 +121,8 @@ pub(crate) struct Caller {
     pub epoch: u64,
     /// What the session may fetch.
     pub allow: Vec<EgressRule>,
+    /// The Secrets that the session names, by service.
+    pub service_secrets: BTreeMap<String, String>,
     /// Whose request makes the session call.
     pub origin: Origin,
 }
@@ -375,6 +377,8 @@ mod tests {
             settled_below: 1,
             page: None,
             waits: Default::default(),
+            service_secrets: Default::default(),
+            stream_above: None,
         };
         let tools = BrokerTools { retries_max: 2, ..BrokerTools::new(client, "broker:7444") };
         tools.call("broker", call).await.unwrap_err().code

@@ -32,7 +32,9 @@ pub(crate) use request::Clients;
 pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
-use self::{failure::Fault, reader::Reader, request::Parsed, rules::Judge, streams::Streams};
+pub(crate) use reader::{Reader, TOO_LARGE};
+
+use self::{failure::Fault, request::Parsed, rules::Judge, streams::Streams};
 use crate::{
     Broker, ConfigError,
     approval::{Approval, Gate},
@@ -115,6 +117,21 @@ impl Egress {
             response.stream = Some(call.call.call);
         }
         Ok(FetchOutcome::Response(response))
+    }
+}
+
+impl Egress {
+    /// What is read of an answer, counted.
+    pub(crate) fn received(&self) -> prometheus::IntCounter {
+        self.meters.received.clone()
+    }
+
+    /// Keeps the answer of a call open.
+    ///
+    /// # Errors
+    /// `QuotaExceeded` when too many are.
+    pub(crate) fn open(&self, call: &ToolCall, reader: Reader) -> Result<(), ApiError> {
+        self.streams.open(call, reader)
     }
 }
 

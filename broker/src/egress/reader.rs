@@ -11,9 +11,13 @@ use super::{
     decode::Decoder,
     failure::{self, network},
 };
+use crate::redact::Redactor;
 
 /// Largest body, in bytes, as a cell reads it.
 const RESPONSE_BYTES_MAX: u64 = 256 << 20;
+
+/// The code of a body that is larger than it may be.
+pub(crate) const TOO_LARGE: &str = "ERR_BODY_TOO_LARGE";
 
 /// A body that is being read.
 #[derive(Debug)]
@@ -28,13 +32,60 @@ pub(crate) struct Reader {
     bytes_max: u64,
     end: Option<Result<(), NetworkFailure>>,
     received: IntCounter,
+    redacting: Redacting,
+}
+
+/// What is taken out of the bytes before they are ready, and those of which that is not sure yet.
+#[derive(Default)]
+struct Redacting {
+    redactor: Option<Redactor>,
+    held: Vec<u8>,
+}
+
+impl std::fmt::Debug for Redacting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redacting")
+    }
 }
 
 impl Reader {
     pub(crate) fn new(response: Response, received: IntCounter) -> Self {
         let decoder = Decoder::of(response.headers());
         let (raw, ready) = (VecDeque::new(), Vec::new());
-        Self { response, decoder, raw, ready, taken: 0, bytes_max: RESPONSE_BYTES_MAX, end: None, received }
+        let redacting = Redacting::default();
+        Self { response, decoder, raw, ready, taken: 0, bytes_max: RESPONSE_BYTES_MAX, end: None, received, redacting }
+    }
+
+    /// The same of at most so many bytes.
+    pub(crate) fn within(self, bytes_max: usize) -> Self {
+        Self { bytes_max: bytes_max as u64, ..self }
+    }
+
+    /// From now on these are taken out of what is read, of which nothing was taken yet.
+    pub(crate) fn redact(&mut self, redactor: Redactor) {
+        self.redacting = Redacting { redactor: Some(redactor), held: Vec::new() };
+        let mut ready = std::mem::take(&mut self.ready);
+        self.make_ready(&mut ready);
+        self.finish();
+    }
+
+    /// What is decoded is ready, but for what may be a beginning of something that is taken out.
+    fn make_ready(&mut self, fresh: &mut Vec<u8>) {
+        let Redacting { redactor, held } = &mut self.redacting;
+        match redactor {
+            None => self.ready.append(fresh),
+            Some(redactor) => {
+                held.append(fresh);
+                self.ready.append(&mut redactor.pass(held));
+            }
+        }
+    }
+
+    /// After the end nothing is the beginning of anything.
+    fn finish(&mut self) {
+        if self.end.is_some() {
+            self.ready.append(&mut self.redacting.held);
+        }
     }
 
     /// Reads until `enough` bytes are ready, the body has ended or failed, or it is `until`. Safe to drop at any moment.
@@ -51,8 +102,11 @@ impl Reader {
                     self.raw.extend(chunk);
                 }
                 Ok(Ok(None)) => {
-                    let finished = self.decoder.finish(&mut self.ready);
+                    let mut fresh = Vec::new();
+                    let finished = self.decoder.finish(&mut fresh);
+                    self.make_ready(&mut fresh);
                     self.end = Some(finished.map_err(|_| cut_short()));
+                    self.finish();
                 }
                 Ok(Err(error)) => {
                     let at = self.response.url().origin().ascii_serialization();
@@ -63,13 +117,16 @@ impl Reader {
     }
 
     fn decode(&mut self) {
-        match self.decoder.push(self.raw.make_contiguous(), &mut self.ready) {
+        let mut fresh = Vec::new();
+        match self.decoder.push(self.raw.make_contiguous(), &mut fresh) {
             Ok(used) => drop(self.raw.drain(..used)),
             Err(_) => self.end = Some(Err(cut_short())),
         }
-        if self.taken + self.ready.len() as u64 > self.bytes_max {
+        self.make_ready(&mut fresh);
+        let held = self.redacting.held.len();
+        if self.taken + (self.ready.len() + held) as u64 > self.bytes_max {
             let message = format!("the body is larger than {} bytes", self.bytes_max);
-            self.end = Some(Err(network("ERR_BODY_TOO_LARGE", message)));
+            self.end = Some(Err(network(TOO_LARGE, message)));
         }
     }
 
@@ -79,6 +136,11 @@ impl Reader {
         let taken = std::mem::replace(&mut self.ready, rest);
         self.taken += taken.len() as u64;
         taken
+    }
+
+    /// Whether more than so many bytes are ready.
+    pub(crate) fn has_more_than(&self, bytes: usize) -> bool {
+        self.ready.len() > bytes
     }
 
     /// Whether bytes are ready.

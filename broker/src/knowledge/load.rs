@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use dormouse_crds::knowledge::{DOCUMENTS_MAX, KNOWLEDGE_BYTES_MAX, KNOWLEDGE_DOCUMENT_BYTES_MAX, Knowledge};
 use dormouse_lifecycle::keys;
 use dormouse_service::{url, wire::Http};
+use dormouse_store::StoreError;
 use futures::{StreamExt as _, stream};
 use reqwest::header::CONTENT_TYPE;
 use sha2::{Digest as _, Sha256};
@@ -13,7 +14,7 @@ use super::{
     Base,
     parse::{self, Form},
 };
-use crate::{JournalStore, Secrets, exchange};
+use crate::{JournalStore, Secrets, answer};
 
 /// Documents that are asked for at one time.
 const LOADS_IN_FLIGHT_MAX: usize = 8;
@@ -79,7 +80,7 @@ impl Room {
 
     fn take(&mut self, name: String, form: Form, bytes: Vec<u8>, left_out: &mut Vec<String>) {
         if bytes.len() > KNOWLEDGE_DOCUMENT_BYTES_MAX {
-            left_out.push(format!("`{name}` has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));
+            left_out.push(too_large(&name));
         } else if self.read.len() >= DOCUMENTS_MAX || self.bytes + bytes.len() > KNOWLEDGE_BYTES_MAX {
             left_out.push(format!("`{name}`: a base has {DOCUMENTS_MAX} documents and {KNOWLEDGE_BYTES_MAX} bytes at most"));
         } else {
@@ -87,6 +88,10 @@ impl Room {
             self.read.push((name, form, bytes));
         }
     }
+}
+
+fn too_large(name: &str) -> String {
+    format!("`{name}` has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes")
 }
 
 fn form_of(name: &str, left_out: &mut Vec<String>) -> Option<Form> {
@@ -124,7 +129,7 @@ async fn of_bucket(place: &JournalStore, prefix: &str, left_out: &mut Vec<String
     let mut asked = Vec::new();
     for (name, form) in names {
         let (store, key) = (Arc::clone(&place.store), format!("{prefix}{name}"));
-        asked.push(async move { (name, form, store.get(&key).await) });
+        asked.push(async move { (name, form, store.get_within(&key, KNOWLEDGE_DOCUMENT_BYTES_MAX as u64).await) });
     }
     let mut found = stream::iter(asked).buffered(LOADS_IN_FLIGHT_MAX);
     let mut room = Room::new();
@@ -133,6 +138,7 @@ async fn of_bucket(place: &JournalStore, prefix: &str, left_out: &mut Vec<String
             Ok(Some(object)) => room.take(name, form, object.bytes.to_vec(), left_out),
             // It was removed meanwhile.
             Ok(None) => {}
+            Err(StoreError::TooLarge { .. }) => left_out.push(too_large(&name)),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -169,7 +175,7 @@ async fn of_url(http: &Http, text: &str) -> Result<(Form, Vec<u8>), String> {
     }
     let media = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).and_then(Form::of_type);
     let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML nor CSV")?;
-    let (bytes, whole) = exchange::read(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
+    let (bytes, whole) = answer::read(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
     if !whole {
         return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));
     }

@@ -17,7 +17,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use crate::{
-    JournalStore, Secrets, catalog, exchange,
+    JournalStore, Secrets, answer, catalog,
     knowledge::{self, Base},
 };
 
@@ -124,7 +124,7 @@ async fn document(source: &DocumentSource, secrets: &Secrets, http: &Http) -> Re
             if !status.is_success() {
                 return Err(format!("was answered with {status}"));
             }
-            let (bytes, whole) = exchange::read(&mut response, DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
+            let (bytes, whole) = answer::read(&mut response, DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
             if !whole {
                 return Err(format!("has more than {DOCUMENT_BYTES_MAX} bytes"));
             }

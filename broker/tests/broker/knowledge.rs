@@ -95,6 +95,11 @@ async fn what_no_base_names_is_not_there_whatever_is_written() {
         let refused = failure(&broker, call(number, "knowledge.read", json!({ "base": "hr", "document": document }))).await;
         assert_eq!(refused.code, ErrorCode::FileNotFound, "{document}");
     }
+    // One that is too large is told of, and takes nobody the others.
+    let large = Bytes::from(vec![b'x'; dormouse_crds::knowledge::KNOWLEDGE_DOCUMENT_BYTES_MAX + 1]);
+    store.put("p/t/team-a/knowledge/hr/large.txt", large, Condition::None).await.unwrap();
+    let missing = broker.look_for_tools().await.unwrap();
+    assert!(missing.len() == 1 && missing[0].contains("`large.txt` has more than"), "{missing:?}");
     let read = |args: Value| async { failure(&broker, call(50 + args.to_string().len() as u64, "knowledge.read", args)).await.code };
     assert_eq!(read(json!({ "base": "other", "document": "a.md" })).await, ErrorCode::ToolArgsInvalid);
     assert_eq!(read(json!({ "base": "hr", "document": "a.md", "section": "x" })).await, ErrorCode::FileNotFound);

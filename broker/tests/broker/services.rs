@@ -103,6 +103,8 @@ fn secrets() -> Secrets {
         ("client", secret(&[("clientId", "vm-id"), ("clientSecret", "pass/word")])),
         ("hook", secret(&[("token", "for-the-hook")])),
         ("extra", secret(&[("key", "second-secret")])),
+        ("ann", secret(&[("key", "of-ann"), ("clientId", "vm-id"), ("clientSecret", "pass/word")])),
+        ("ben", secret(&[("key", "of-ben"), ("clientId", "vm-id"), ("clientSecret", "pass/word")])),
     ];
     Secrets::memory(all.into_iter().map(|(name, keys)| (name.to_owned(), keys)).collect())
 }
@@ -360,4 +362,53 @@ async fn a_webhook_of_the_tenant_gets_signed_arguments_and_answers() {
     assert_eq!(failure(&broker, call(3, "charge", json!({}))).await.code, ErrorCode::ToolArgsInvalid);
     let unsigned = Broker::new(spec(), secret("whsec_!")).unwrap();
     assert_eq!(failure(&unsigned, call(1, "charge", json!({ "amount": 7 }))).await.code, ErrorCode::ToolDenied);
+}
+
+/// A call of a session that names this Secret for the service.
+fn with_secret(number: u64, secret: &str) -> ToolCall {
+    let service_secrets = [("far".to_owned(), secret.to_owned())].into_iter().collect();
+    ToolCall { service_secrets, ..of_session(number, secret, "read") }
+}
+
+#[tokio::test]
+async fn a_session_names_the_secret_of_its_user_where_the_service_allows_it() {
+    let far = Far::default();
+    let base = far.start().await;
+    let auth = json!({ "type": "bearer", "secretRef": { "name": "extra", "key": "key" } });
+    let broker_of = |fields: Value| broker(&base, fields);
+    let broker = broker_of(json!({ "auth": auth, "sessionSecrets": ["ann", "ben"] }));
+    for (number, secret) in (1..).zip(["ann", "ben", "ann"]) {
+        assert_eq!(value(&broker, with_secret(number, secret)).await["shown"], "Bearer [redacted]");
+        assert_eq!(far.asked().last().unwrap().1, format!("Bearer of-{secret}"));
+    }
+    value(&broker, of_session(1, "carl", "read")).await;
+    assert_eq!(far.asked().last().unwrap().1, "Bearer second-secret", "who names none has the service's own");
+    let refused = failure(&broker, with_secret(4, "client")).await;
+    assert_eq!(refused.code, ErrorCode::ToolDenied);
+    assert!(refused.message.contains("`client`") && refused.message.contains("sessionSecrets"), "{}", refused.message);
+    assert_eq!(far.asked().len(), 4, "nothing left for it");
+
+    // A token is made for each Secret, once.
+    let mut fields = oauth(&base);
+    fields["sessionSecrets"] = json!(["ann", "ben"]);
+    let broker = broker_of(fields);
+    for (number, secret) in (11..).zip(["ann", "ben", "ann", "ben"]) {
+        value(&broker, with_secret(number, secret)).await;
+    }
+    assert_eq!(far.tokens_made.load(Ordering::SeqCst), 2);
+
+    for (fields, wrong) in [
+        (
+            json!({ "auth": { "type": "bearer", "secretRef": { "name": "extra", "key": "key" } }, "sessionSecrets": ["nobody"] }),
+            "has no key",
+        ),
+        (json!({ "sessionSecrets": ["ann"] }), "sessionSecrets"),
+    ] {
+        let spec = json!({ "services": [{ "name": "far", "baseUrl": base, "sessionSecrets": fields["sessionSecrets"], "auth": fields.get("auth").cloned().unwrap_or(json!({})) }] });
+        let Err(ConfigError::Problems(problems)) = Broker::new(serde_json::from_value(spec).unwrap(), secrets()) else {
+            panic!("accepted")
+        };
+        let told = problems[0].to_string();
+        assert!(told.starts_with("spec.services[0].sessionSecrets[0]") && told.contains(wrong), "{told}");
+    }
 }

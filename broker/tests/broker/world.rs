@@ -167,6 +167,8 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         settled_below: 0,
         page: None,
         waits: Default::default(),
+        service_secrets: Default::default(),
+        stream_above: None,
     }
 }
 

@@ -132,6 +132,10 @@ impl SnapshotStore for Joined {
         self.inner.get(key).await
     }
 
+    async fn get_within(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
+        self.inner.get_within(key, bytes_max).await
+    }
+
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
         self.join().await?;
         self.inner.put(key, bytes, condition).await

@@ -103,6 +103,12 @@ pub struct ToolCall {
     /// Whether it waits for a person's decision already.
     #[serde(default, skip_serializing_if = "Waits::is_no")]
     pub waits: Waits,
+    /// The Secrets that the session's spec names, by service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_secrets: BTreeMap<String, String>,
+    /// An answer of more bytes than that may be [`ToolAnswer::Stream`]; without it, none may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_above: Option<u64>,
 }
 
 impl ToolCall {
@@ -332,6 +338,21 @@ pub enum ToolAnswer {
         /// How.
         parked: Parked,
     },
+    /// It worked, and its answer is large: it is read part by part, as [`BodyCall`] reads a body, under the call's own number.
+    Stream {
+        /// What comes.
+        stream: StreamedAnswer,
+    },
+}
+
+/// An answer that a broker holds open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamedAnswer {
+    /// What the service says that it is.
+    pub mime_type: String,
+    /// Whether the call may be made again when its answer breaks off.
+    pub repeatable: bool,
 }
 
 /// How a call waits.

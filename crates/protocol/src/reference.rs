@@ -60,6 +60,20 @@ impl Reference {
         Self { id: format!("{PREFIX}{digits}{BYTES_END}"), bytes, mime_type, preview: String::new() }
     }
 
+    /// Stands for an answer that is kept as it came, of which the service says that it is `mime_type`; its size and its preview are to be filled in.
+    #[must_use]
+    pub fn of_stream(mime_type: &str, digits: &str) -> Self {
+        let essence = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let (end, mime_type) = if essence == "application/json" || essence.ends_with("+json") {
+            (".json", "application/json")
+        } else if essence.starts_with("text/") {
+            (".txt", "text/plain")
+        } else {
+            (BYTES_END, mime_type)
+        };
+        Self { id: format!("{PREFIX}{digits}{end}"), bytes: 0, mime_type: mime_type.to_owned(), preview: String::new() }
+    }
+
     /// Whether it stands for text.
     #[must_use]
     pub fn is_text(&self) -> bool {
@@ -86,19 +100,16 @@ fn bytes_of(value: &Value) -> Option<(Vec<u8>, String)> {
     Some((STANDARD.decode(fields.get(BYTES)?.as_str()?).ok()?, mime_type.to_owned()))
 }
 
-/// The value that a reference stands for, from its content.
-///
-/// # Errors
-/// The text is not what was kept.
-pub fn value(id: &str, text: Vec<u8>) -> Result<Value, ApiError> {
-    let corrupt =
-        |why: &dyn std::fmt::Display| ApiError::new(ErrorCode::SnapshotCorrupt, format!("what {id} stands for cannot be read: {why}"));
+/// The value that a reference stands for, from its content. What a service only says is JSON is text.
+#[must_use]
+pub fn value(id: &str, content: &[u8]) -> Value {
+    let text = || Value::String(String::from_utf8_lossy(content).into_owned());
     if id.ends_with(BYTES_END) {
-        Ok(of_bytes(&text, OCTETS))
+        of_bytes(content, OCTETS)
     } else if id.ends_with(".txt") {
-        String::from_utf8(text).map(Value::String).map_err(|error| corrupt(&error))
+        text()
     } else {
-        serde_json::from_slice(&text).map_err(|error| corrupt(&error))
+        serde_json::from_slice(content).unwrap_or_else(|_| text())
     }
 }
 
@@ -166,11 +177,28 @@ mod tests {
             let args = json!({"deep": [{"er": reference.token()}], "beside": 1});
             assert_eq!(ids(&args), BTreeSet::from([reference.id.clone()]));
             let mut whole = args.clone();
-            let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, text).unwrap())]);
+            let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, &text))]);
             put_in(&mut whole, &values).unwrap();
             assert_eq!(whole, json!({"deep": [{"er": answer}], "beside": 1}));
             assert_eq!(put_in(&mut args.clone(), &BTreeMap::new()).unwrap_err().code, ErrorCode::RefNotFound);
         }
+    }
+
+    #[test]
+    fn what_is_kept_as_it_came_is_what_its_service_says() {
+        let cases = [
+            ("application/json; charset=utf-8", "ref_0f.json", "application/json"),
+            ("application/problem+JSON", "ref_0f.json", "application/json"),
+            ("text/csv", "ref_0f.txt", "text/plain"),
+            ("video/mp4", "ref_0f.bin", "video/mp4"),
+            ("", "ref_0f.bin", ""),
+        ];
+        for (said, id, mime_type) in cases {
+            let reference = Reference::of_stream(said, "0f");
+            assert_eq!((reference.id.as_str(), reference.mime_type.as_str()), (id, mime_type), "{said}");
+        }
+        assert_eq!(value("ref_0f.json", b"[1, 2]"), json!([1, 2]));
+        assert_eq!(value("ref_0f.json", b"no JSON"), json!("no JSON"));
     }
 
     #[test]
@@ -179,7 +207,7 @@ mod tests {
         let (reference, content) = Reference::of(answer.clone(), "0f", 10);
         assert_eq!((reference.id.as_str(), content.as_slice(), reference.is_text()), ("ref_0f.bin", [0, 255, 128].as_slice(), false));
         let mut args = json!({ "body": reference.token() });
-        let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, content).unwrap())]);
+        let values = BTreeMap::from([(reference.id.clone(), value(&reference.id, &content))]);
         put_in(&mut args, &values).unwrap();
         assert_eq!(args, json!({ "body": answer }));
         let (text, _) = Reference::of(json!({ "$bytes": "no base64!", "type": "a/b" }), "0f", 10);

@@ -57,13 +57,15 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
-    /// Larger than [`crate::OBJECT_BYTES_MAX`].
-    #[error("object {key} has {bytes} bytes; at most {} are allowed", crate::OBJECT_BYTES_MAX)]
+    /// Larger than [`crate::OBJECT_BYTES_MAX`], or than the reader takes.
+    #[error("object {key} has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// Its key.
         key: String,
         /// Its bytes.
         bytes: u64,
+        /// How many there may be.
+        bytes_max: u64,
     },
     /// A key that cannot be a path.
     #[error("{key:?} cannot be a key: it needs non-empty parts of letters, digits, '-', '_' and '.' between '/'")]

@@ -100,10 +100,24 @@ impl SnapshotStore for Folder {
         self.blocking(std::convert::identity, move |_| read(&path)).await
     }
 
+    async fn get_within(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
+        let (path, key) = (self.inner.path(key)?, key.to_owned());
+        let within = move |_: &Inner| match std::fs::metadata(&path) {
+            Ok(there) if there.len() > bytes_max => Err(StoreError::TooLarge { key, bytes: there.len(), bytes_max }),
+            // What is not there is for the reading to say.
+            _ => read(&path),
+        };
+        self.blocking(std::convert::identity, within).await
+    }
+
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError> {
         let path = self.inner.path(key)?;
         if bytes.len() as u64 > OBJECT_BYTES_MAX {
-            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: bytes.len() as u64 }));
+            return Err(PutError::Failed(StoreError::TooLarge {
+                key: key.to_owned(),
+                bytes: bytes.len() as u64,
+                bytes_max: OBJECT_BYTES_MAX,
+            }));
         }
         self.blocking(PutError::Unknown, move |inner| inner.put(&path, &bytes, &condition)).await
     }

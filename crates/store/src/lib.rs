@@ -61,6 +61,21 @@ pub trait SnapshotStore: Send + Sync {
     /// The object at `key`, if any.
     async fn get(&self, key: &str) -> Result<Option<Object>, StoreError>;
 
+    /// The same of at most so many bytes: of a larger one nothing is read.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`], beside those of [`Self::get`].
+    async fn get_within(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
+        let found = self.get(key).await?;
+        // A store whose objects are in memory, or that cannot tell before.
+        match &found {
+            Some(object) if object.bytes.len() as u64 > bytes_max => {
+                Err(StoreError::TooLarge { key: key.to_owned(), bytes: object.bytes.len() as u64, bytes_max })
+            }
+            _ => Ok(found),
+        }
+    }
+
     /// Puts `bytes` at `key` if the condition holds. It is never tried twice behind the caller's back.
     async fn put(&self, key: &str, bytes: Bytes, condition: Condition) -> Result<ETag, PutError>;
 

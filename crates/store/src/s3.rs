@@ -104,7 +104,7 @@ impl S3 {
         }
     }
 
-    async fn get_once(&self, key: &str) -> Result<Option<Object>, StoreError> {
+    async fn get_once(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
         let answer = match self.client.get_object().bucket(&self.place.bucket).key(key).send().await {
             Ok(answer) => answer,
             Err(error) if error.as_service_error().is_some_and(|e| e.is_no_such_key()) => return Ok(None),
@@ -114,8 +114,8 @@ impl S3 {
             |reason: &str| StoreError::Unexpected { operation: "read", endpoint: self.place.endpoint.clone(), reason: reason.to_owned() };
         let length =
             answer.content_length().and_then(|length| u64::try_from(length).ok()).ok_or_else(|| unexpected("no content length"))?;
-        if length > OBJECT_BYTES_MAX {
-            return Err(StoreError::TooLarge { key: key.to_owned(), bytes: length });
+        if length > bytes_max {
+            return Err(StoreError::TooLarge { key: key.to_owned(), bytes: length, bytes_max });
         }
         let etag = answer.e_tag().ok_or_else(|| unexpected("no ETag"))?.to_owned();
         let body = answer.body.collect().await.map_err(|error| StoreError::Unavailable {
@@ -139,7 +139,7 @@ impl S3 {
     async fn put_once(&self, key: &str, bytes: Bytes, condition: Condition, held: Option<Held>) -> Result<ETag, PutError> {
         let length = bytes.len() as u64;
         if length > OBJECT_BYTES_MAX {
-            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: length }));
+            return Err(PutError::Failed(StoreError::TooLarge { key: key.to_owned(), bytes: length, bytes_max: OBJECT_BYTES_MAX }));
         }
         let request = self.once.put_object().bucket(&self.place.bucket).key(key).body(ByteStream::from(bytes));
         let matches = matches!(condition, Condition::Matches(_));
@@ -179,9 +179,13 @@ fn http_client(endpoint: &str) -> SharedHttpClient {
 #[async_trait::async_trait]
 impl SnapshotStore for S3 {
     async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
+        self.get_within(key, OBJECT_BYTES_MAX).await
+    }
+
+    async fn get_within(&self, key: &str, bytes_max: u64) -> Result<Option<Object>, StoreError> {
         let mut attempt = 1;
         loop {
-            match self.get_once(key).await {
+            match self.get_once(key, bytes_max.min(OBJECT_BYTES_MAX)).await {
                 // The SDK retries requests, not bodies that break off.
                 Err(error) if error.is_transient() && attempt < IDEMPOTENT_ATTEMPTS_MAX => attempt += 1,
                 // S3 answers so for a key that is not there when the credentials' right to list is limited to a prefix.

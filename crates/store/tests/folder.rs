@@ -86,3 +86,17 @@ async fn keys_cannot_leave_the_folder() {
         assert!(matches!(store.get(key).await, Err(StoreError::BadKey { .. })), "{key}");
     }
 }
+
+#[tokio::test]
+async fn a_reader_says_how_much_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let memory = dormouse_store::Memory::new();
+    for store in [&folder as &dyn SnapshotStore, &memory] {
+        store.put("t/a/five", text("12345"), Condition::Absent).await.unwrap();
+        assert_eq!(store.get_within("t/a/five", 5).await.unwrap().unwrap().bytes, text("12345"));
+        let refused = store.get_within("t/a/five", 4).await.unwrap_err();
+        assert!(matches!(refused, StoreError::TooLarge { bytes: 5, bytes_max: 4, .. }), "{refused}");
+        assert_eq!(store.get_within("t/a/none", 4).await.unwrap(), None);
+    }
+}

@@ -67,6 +67,19 @@ impl Rule {
     }
 }
 
+/// Requests that get no answer as long as their client waits for one: how a test knows where a process is when it kills it.
+#[derive(Debug, Clone, Copy)]
+pub struct Hold {
+    /// `PUT`, `GET`, …
+    pub method: &'static str,
+    /// What the path ends in.
+    pub path_end: &'static str,
+    /// Which one of those to one path, from 1.
+    pub nth: u32,
+    /// Whether it takes place.
+    pub forwarded: bool,
+}
+
 /// A running proxy. Dropping it ends it.
 #[derive(Debug)]
 pub struct FaultProxy {
@@ -87,6 +100,10 @@ struct State {
     random: Random,
     rules: Vec<Rule>,
     injected: BTreeMap<Fault, u64>,
+    hold: Option<Hold>,
+    /// By path, what [`Hold`] counts.
+    met: BTreeMap<String, u32>,
+    held: usize,
 }
 
 impl FaultProxy {
@@ -96,7 +113,8 @@ impl FaultProxy {
     /// When the URL is another, or no port is free.
     pub async fn start(upstream: &str) -> Result<Self> {
         let upstream = upstream.strip_prefix("http://").context("the upstream is no http URL")?.trim_end_matches('/').to_owned();
-        let state = State { random: Random::new(1), rules: Vec::new(), injected: BTreeMap::new() };
+        let state =
+            State { random: Random::new(1), rules: Vec::new(), injected: BTreeMap::new(), hold: None, met: BTreeMap::new(), held: 0 };
         let shared = Arc::new(Shared { upstream, down: AtomicBool::new(false), state: Mutex::new(state) });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -114,6 +132,18 @@ impl FaultProxy {
     pub fn set(&self, seed: u64, rules: Vec<Rule>) {
         let mut state = self.shared.lock();
         (state.random, state.rules) = (Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), rules);
+    }
+
+    /// Which requests are held from now on, before any rule; counts anew.
+    pub fn hold(&self, hold: Option<Hold>) {
+        let mut state = self.shared.lock();
+        (state.hold, state.met, state.held) = (hold, BTreeMap::new(), 0);
+    }
+
+    /// How many are.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.lock().held
     }
 
     /// Whether every connection is closed as soon as it is open.
@@ -145,6 +175,15 @@ impl Shared {
         let fault = rules.iter().find(|rule| rule.meets(request) && state.random.below(1000) < rule.per_mille)?.fault;
         *state.injected.entry(fault).or_default() += 1;
         Some(fault)
+    }
+
+    /// Whether the request is to be held, and takes place before.
+    fn holds(&self, request: &Request) -> Option<bool> {
+        let mut state = self.lock();
+        let hold = state.hold.filter(|hold| request.method == hold.method && request.path.ends_with(hold.path_end))?;
+        let met = state.met.entry(request.path.clone()).or_default();
+        *met += 1;
+        (*met == hold.nth).then_some(hold.forwarded)
     }
 
     async fn pause(&self, max: Duration) {
@@ -196,6 +235,15 @@ async fn serve(mut client: TcpStream, shared: &Shared) -> Result<()> {
         return Ok(());
     }
     let request = read_request(&mut client).await?;
+    if let Some(forwarded) = shared.holds(&request) {
+        if forwarded {
+            shared.forward(&request).await?;
+        }
+        shared.lock().held += 1;
+        // Until the client goes away.
+        while client.read_buf(&mut Vec::with_capacity(1)).await? > 0 {}
+        return Ok(());
+    }
     let answer = match shared.draw(&request) {
         None => shared.forward(&request).await?,
         Some(Fault::Unavailable) => error(503, "SlowDown"),

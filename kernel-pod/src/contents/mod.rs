@@ -284,9 +284,9 @@ impl Contents {
     }
 
     /// Begins a content that comes from outside with nothing.
-    async fn begin(&self, name: &str) -> Result<(), BlobError> {
+    async fn begin(&self, name: &str, text: bool) -> Result<(), BlobError> {
         let mut inner = self.inner.lock().await;
-        self.open_locked(&mut inner, name, false, false, 0).await
+        self.open_locked(&mut inner, name, text, false, 0).await
     }
 
     /// Adds to a content that comes from outside. `None`: the session goes on from another state, which does not have it.

@@ -22,11 +22,11 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
-    /// Begins with nothing.
-    pub(crate) async fn begin(contents: Arc<Contents>) -> Result<Self, ApiError> {
+    /// Begins with nothing; `text` when it is to be read as that.
+    pub(crate) async fn begin(contents: Arc<Contents>, text: bool) -> Result<Self, ApiError> {
         let name = format!("{UPLOAD_PREFIX}{}", contents.backing.ids.digits(ID_DIGITS));
         let receiving = Self { _busy: Arc::clone(&contents.busy), contents, name };
-        receiving.contents.begin(&receiving.name).await.map_err(api_error)?;
+        receiving.contents.begin(&receiving.name, text).await.map_err(api_error)?;
         Ok(receiving)
     }
 
@@ -39,8 +39,14 @@ impl Receiving {
     pub(crate) async fn push(&self, bytes: Bytes) -> Result<(), ApiError> {
         match self.contents.append(&self.name, &bytes).await {
             Some(written) => written.map_err(api_error),
-            None => Err(ApiError::new(ErrorCode::SessionBusy, "the session was restored while the file came in: send it again")),
+            None => Err(ApiError::new(ErrorCode::SessionBusy, "the session was restored while the content came in: send it again")),
         }
+    }
+}
+
+impl std::fmt::Debug for Receiving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receiving").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

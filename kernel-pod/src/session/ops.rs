@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::contents::Contents;
 use crate::record::{Pending, SessionState};
 use crate::references;
+use crate::streamed::{self, Came, Received};
 use crate::tools::Caller;
 
 /// The longest that a timer sleeps before it looks at the clock again.
@@ -53,6 +54,15 @@ pub(crate) enum Settled {
         /// What came.
         answer: Result<ToolAnswer, ApiError>,
     },
+    /// A large answer has come, outside the heap.
+    Received {
+        /// The engine's number.
+        op: u64,
+        /// The call's number in the session.
+        call: Option<u64>,
+        /// What came.
+        received: Received,
+    },
 }
 
 /// One call, as it leaves.
@@ -65,10 +75,12 @@ struct Sending {
     settled_below: u64,
     page: Option<String>,
     waits: Waits,
+    /// Whether its answer is to stay outside the heap, if the code has said so.
+    reference: Option<bool>,
 }
 
 /// A call that is under way: its operation, its number, and what came.
-type Called = (u64, Option<u64>, Result<ToolAnswer, ApiError>);
+type Called = (u64, Option<u64>, Result<Came, ApiError>);
 
 /// What is under way. Dropping it ends the waits; a call that has left is asked for again, by its number, after a restore.
 pub(crate) struct InFlight {
@@ -151,15 +163,16 @@ impl InFlight {
                             (false, true) => Waits::Job,
                             (false, false) => Waits::JobOver,
                         };
-                        let (tool, args, fetch) = (parked.name.clone(), parked.args.clone(), parked.fetch);
+                        let (tool, args, fetch, reference) = (parked.name.clone(), parked.args.clone(), parked.fetch, parked.reference);
                         // It may have been made after a decision that this heap does not know.
                         let repeated = true;
-                        self.send(op, caller, Sending { call: parked.call, tool, args, fetch, repeated, settled_below, page, waits });
+                        let call = parked.call;
+                        self.send(op, caller, Sending { call, tool, args, fetch, repeated, settled_below, page, waits, reference });
                     }
                 }
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
                 Pending::Timer { .. } => {}
-                Pending::Tool { call, name, args, fetch, .. } => {
+                Pending::Tool { call, name, args, fetch, reference } => {
                     if let Some(caller) = caller
                         && self.called.insert(op)
                     {
@@ -174,6 +187,7 @@ impl InFlight {
                             settled_below,
                             page,
                             waits: Waits::No,
+                            reference: *reference,
                         };
                         self.send(op, caller, sending);
                     }
@@ -225,8 +239,9 @@ impl InFlight {
     }
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
-        let Caller { tools, broker, namespace, session, uid, epoch, allow, origin } = caller.clone();
-        let Sending { call, tool, args, fetch, repeated, settled_below, page, waits } = sending;
+        let Caller { tools, broker, namespace, session, uid, epoch, allow, service_secrets, origin } = caller.clone();
+        let Sending { call, tool, args, fetch, repeated, settled_below, page, waits, reference } = sending;
+        let offload = caller.offload();
         let contents = Arc::clone(&self.contents);
         let task = self.calls.spawn(origin.run(async move {
             let references = match fetch {
@@ -255,10 +270,12 @@ impl InFlight {
                 settled_below,
                 page,
                 waits,
+                service_secrets,
+                stream_above: references::streamed_above(reference, offload).filter(|_| !fetch),
             };
             let answer = match fetch {
-                true => tools.fetch(&broker, FetchCall { call: request, allow }).await,
-                false => tools.call(&broker, request).await,
+                true => tools.fetch(&broker, FetchCall { call: request, allow }).await.map(Came::Answer),
+                false => streamed::call(&tools, &broker, request, &contents, offload.preview_chars).await,
             };
             (op, Some(call), answer)
         }));
@@ -273,7 +290,7 @@ impl InFlight {
             let answer = tools.body(&broker, BodyCall { namespace, session_uid: uid, epoch, stream, part }).await;
             let unreadable = |error| ApiError::new(ErrorCode::Internal, format!("a part of a body cannot be read: {error}"));
             let value = answer.and_then(|answer| serde_json::to_value(answer).map_err(unreadable));
-            (op, None, value.map(|value| ToolAnswer::Ok { value }))
+            (op, None, value.map(|value| Came::Answer(ToolAnswer::Ok { value })))
         }));
         self.abortable.insert(op, task);
     }
@@ -347,8 +364,11 @@ impl InFlight {
                 // Answers are as many as calls were made; timers of zero milliseconds would never end.
                 biased;
                 Some(joined) = self.calls.join_next(), if !self.calls.is_empty() => {
-                    if let Ok((op, call, answer)) = joined {
-                        return Settled::Tool { op, call, answer };
+                    match joined {
+                        Ok((op, call, Ok(Came::Received(received)))) => return Settled::Received { op, call, received },
+                        Ok((op, call, Ok(Came::Answer(answer)))) => return Settled::Tool { op, call, answer: Ok(answer) },
+                        Ok((op, call, Err(error))) => return Settled::Tool { op, call, answer: Err(error) },
+                        Err(_) => {}
                     }
                 }
                 Some(joined) = self.notices.join_next(), if !self.notices.is_empty() => {

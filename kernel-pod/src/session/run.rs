@@ -113,6 +113,7 @@ impl Actor {
 
     /// Delivers what has come for an operation.
     pub(super) async fn on_settled(&mut self, settled: Settled) -> Result<(), Fault> {
+        let mut outside = None;
         let (op, result, applied) = match settled {
             Settled::Timer { op } => (op, OpResult::Fired, None),
             Settled::Look => {
@@ -124,8 +125,16 @@ impl Actor {
                 return Ok(());
             }
             Settled::Refused { op, name, message } => (op, OpResult::Err { name, message }, None),
+            Settled::Received { op, call, received } => {
+                outside = Some(received);
+                (op, OpResult::Ok(serde_json::Value::Null), call)
+            }
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
+                Ok(ToolAnswer::Stream { .. }) => {
+                    let message = "a broker left an answer open that nobody reads".to_owned();
+                    (op, OpResult::Err { name: ErrorCode::Internal.to_string(), message }, call)
+                }
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
                 Ok(ToolAnswer::Parked { parked }) => return self.park(op, parked).await,
                 Ok(ToolAnswer::Err { error }) | Err(error) => {
@@ -138,16 +147,17 @@ impl Actor {
         let Some(pending) = live.state.pending.remove(&op) else { return Ok(()) };
         let offload = caller.map(|caller| caller.offload()).unwrap_or_default();
         live.moved = true;
-        if let OpResult::Ok(value) = &result {
-            live.spend_egress(calls::size(value));
+        match (&result, &outside) {
+            (_, Some(received)) => live.spend_egress(received.bytes()),
+            (OpResult::Ok(value), None) => live.spend_egress(calls::size(value)),
+            (OpResult::Err { .. } | OpResult::Fired, None) => {}
         }
-        let result = match (result, pending.of_tool()) {
-            (OpResult::Ok(value), Some(wanted)) => match references::keep(&live.contents, value, wanted, offload).await {
-                Ok(value) => OpResult::Ok(value),
-                Err(error) => OpResult::Err { name: error.code.to_string(), message: error.message },
-            },
-            (result, _) => result,
+        let kept = match (result, pending.of_tool(), outside) {
+            (_, _, Some(received)) => received.adopt(&live.contents).await.map(OpResult::Ok),
+            (OpResult::Ok(value), Some(wanted), None) => references::keep(&live.contents, value, wanted, offload).await.map(OpResult::Ok),
+            (result, _, None) => Ok(result),
         };
+        let result = kept.unwrap_or_else(|error| OpResult::Err { name: error.code.to_string(), message: error.message });
         if let Some(call) = applied {
             live.note(journal::answered(call, &result));
         }

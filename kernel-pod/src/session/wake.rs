@@ -296,6 +296,7 @@ impl Actor {
             uid: self.assignment.uid.clone(),
             epoch: self.assignment.epoch,
             allow: self.assignment.spec.egress.as_ref().map(|egress| egress.allow.clone()).unwrap_or_default(),
+            service_secrets: self.assignment.spec.service_secrets.clone(),
             origin: self.origin(),
         })
     }
