@@ -87,11 +87,13 @@ export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-Clink-arg=--export=__stac
 rm -rf "$SRCDIR"; mkdir -p "$SRCDIR"; cp -r "$HERE/Cargo.toml" "$HERE/Cargo.lock" "$HERE/src" "$SRCDIR/"
 [ "${CLEAN:-1}" = 1 ] && rm -rf "$TARGET"
 cd "$SRCDIR"
-# QuickJS as published, unpacked anew, whose interpreter counts straight-line code, too; Atomics, contexts of jobs and messages as people know them.
+# QuickJS as published, unpacked anew, whose interpreter counts straight-line code, too; Atomics, contexts of jobs and messages as people know them;
+# and a collector that leaves the base image alone.
 rm -rf "$CARGO_HOME"/registry/src/*/rquickjs-sys-*
 "$ROOT/usr/bin/cargo" fetch --locked
 patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/polls.patch"
 patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/language.patch"
+patch --quiet -p1 -d "$CARGO_HOME"/registry/src/*/rquickjs-sys-*/quickjs <"$HERE/collector.patch"
 "$ROOT/usr/bin/cargo" build -Zbuild-std=std,panic_abort --release --locked --target wasm32-unknown-unknown --target-dir "$TARGET"
 # --- 7. compile the modules, run init once and bake the memory it leaves into the module, whose loops poll ------------
 env -u LD_LIBRARY_PATH "$BAKE" "$TARGET/wasm32-unknown-unknown/release/engine.wasm" "$TOOLS/modules.bin" "$TOOLS/baked.wasm"

@@ -1,1 +1,1 @@
-include_bytes!("6e95dc2b0c2eb707.wasm")
+include_bytes!("1318542032ee6d24.wasm")

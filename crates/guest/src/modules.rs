@@ -20,7 +20,14 @@ use crate::{boundary, packages, single::Single};
 /// All bytecode, and where each module's lies.
 struct Kept {
     code: Vec<u8>,
-    places: Vec<(String, Range<usize>)>,
+    places: Vec<Place>,
+}
+
+struct Place {
+    name: String,
+    range: Range<usize>,
+    /// Its function was made.
+    made: bool,
 }
 
 static KEPT: Single<Kept> = Single::new(Kept { code: Vec::new(), places: Vec::new() });
@@ -29,15 +36,13 @@ static EXPORTS: Single<Option<Persistent<Function<'static>>>> = Single::new(None
 /// The prelude's answer to what a module means by a name.
 static RESOLVE: Single<Option<Persistent<Function<'static>>>> = Single::new(None);
 
-/// Bytecode that is at least as long is packed: a third of it is left, and unpacking takes a few milliseconds where it is first used.
-const PACKED_BYTES_MIN: usize = 30_000;
-/// What many sessions use is not.
-const UNPACKED: [&str; 4] = ["node/buffer", "node/stream", "web/streams", "web/volume"];
+/// Bytecode that is at least as long is packed: a third of it is left, and unpacking takes up to a few milliseconds where it is first used.
+const PACKED_BYTES_MIN: usize = 4_000;
 /// How packed bytecode begins, which no version of QuickJS's does.
 const PACKED: u8 = 0xff;
 
-fn packed(name: &str, code: &[u8]) -> Vec<u8> {
-    if code.len() < PACKED_BYTES_MIN || UNPACKED.contains(&name) {
+fn packed(code: &[u8]) -> Vec<u8> {
+    if code.len() < PACKED_BYTES_MIN {
         return code.to_vec();
     }
     let mut packer = DeflateEncoder::new(vec![PACKED], Compression::best());
@@ -69,13 +74,14 @@ pub fn compile(ctx: &Ctx<'_>, name: &str, mut source: Vec<u8>) -> Result<()> {
             return Err(Error::Exception);
         }
         let mut size = 0;
-        // Without its source a function shows as native code; with it, the modules would take twice the space.
-        let bytes = qjs::JS_WriteObject(raw, &mut size, script, (qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE) as i32);
+        // Without its source a function shows as native code; with it, the modules would take twice the space. Where their code stands, no stack
+        // shows: the frames have no file, and are left out (errors.js).
+        let bytes = qjs::JS_WriteObject(raw, &mut size, script, (qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE | qjs::JS_WRITE_OBJ_STRIP_DEBUG) as i32);
         qjs::JS_FreeValue(raw, script);
         if bytes.is_null() {
             return Err(Error::Exception);
         }
-        boundary::emit(boundary::BYTECODE, &packed(name, std::slice::from_raw_parts(bytes, size as usize)));
+        boundary::emit(boundary::BYTECODE, &packed(std::slice::from_raw_parts(bytes, size as usize)));
         qjs::js_free(raw, bytes.cast());
     }
     Ok(())
@@ -90,30 +96,44 @@ pub fn keep(code: Vec<u8>) -> Option<()> {
         let (name, len) = std::str::from_utf8(code.get(at..line)?).ok()?.rsplit_once(' ')?;
         let range = line + 1..line + 1 + len.parse::<usize>().ok()?;
         code.get(range.clone())?;
-        places.push((name.to_owned(), range.clone()));
+        places.push(Place { name: name.to_owned(), range: range.clone(), made: false });
         at = range.end;
     }
     *KEPT.get() = Kept { code, places };
     Some(())
 }
 
+/// Forgets the bytecode of modules that were evaluated, which the prelude keeps as what they export.
+pub fn forget_made() {
+    let Kept { code, places } = KEPT.get();
+    let mut end = 0;
+    for place in places.iter_mut() {
+        let range = if std::mem::take(&mut place.made) { 0..0 } else { place.range.clone() };
+        let begin = end;
+        end += range.len();
+        code.copy_within(range, begin);
+        place.range = begin..end;
+    }
+    code[end..].fill(0);
+    code.truncate(end);
+}
+
 /// Whether there is such a module.
 pub fn has(name: String) -> bool {
-    KEPT.get().places.iter().any(|(known, _)| *known == name)
+    KEPT.get().places.iter().any(|place| place.name == name)
 }
 
 /// The names of all modules.
 pub fn names() -> Vec<String> {
-    KEPT.get().places.iter().map(|(name, _)| name.clone()).collect()
+    KEPT.get().places.iter().map(|place| place.name.clone()).collect()
 }
 
 /// A new function that evaluates the module, if there is such a module.
 pub fn function<'js>(ctx: Ctx<'js>, name: String) -> Result<Option<Value<'js>>> {
-    let kept = KEPT.get();
-    let Some(code) = kept.places.iter().find(|(known, _)| *known == name).and_then(|(_, range)| kept.code.get(range.clone())) else {
-        return Ok(None);
-    };
-    let code = unpacked(code);
+    let Kept { code, places } = KEPT.get();
+    let Some(place) = places.iter_mut().find(|place| place.name == name) else { return Ok(None) };
+    place.made = true;
+    let code = unpacked(code.get(place.range.clone()).unwrap_or_default());
     let raw = ctx.as_raw().as_ptr();
     // SAFETY: the bytes are what `compile` wrote in an instance of the same code; both values are owned by the calls they go to.
     unsafe {

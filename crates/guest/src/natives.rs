@@ -118,9 +118,17 @@ fn iterator_state<'js>(ctx: Ctx<'js>, iterator: Value<'js>) -> Result<rquickjs::
 }
 
 extern "C" {
+    // Of collector.patch.
+    fn JS_FreezeGC(rt: *mut qjs::JSRuntime);
     // Of language.patch.
     fn JS_GetAsyncContext(ctx: *mut qjs::JSContext) -> qjs::JSValue;
     fn JS_SetAsyncContext(ctx: *mut qjs::JSContext, context: qjs::JSValue);
+}
+
+/// Takes what there is now out of the collector's sight, for good.
+pub fn freeze(ctx: &Ctx<'_>) {
+    // SAFETY: no collection is under way.
+    unsafe { JS_FreezeGC(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) };
 }
 
 /// What the running job was handed by who enqueued it.

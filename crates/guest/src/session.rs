@@ -85,8 +85,12 @@ impl Session {
                 return None;
             }
         };
+        modules::forget_made();
         rt.run_gc();
-        ctx.with(|ctx| heap::scrub(&ctx));
+        ctx.with(|ctx| heap::fill_arenas(&ctx));
+        heap::fill_gaps();
+        heap::end_base();
+        ctx.with(|ctx| natives::freeze(&ctx));
         Some(Self { rt, ctx, boot, begin, finish, fail, deliver, unhandled, cell: None, booted: false })
     }
 

@@ -97,6 +97,15 @@ const unhandled = (reason, inPromise) => {
   } finally { indent = before; }
 };
 
+// What most sessions come to use is evaluated here already. A session shares these pages of the base image with every other one, so that it neither
+// stores nor holds what it only reads.
+const PRELOADED = [
+  'node/buffer', 'node/events', 'node/fs', 'node/path', 'node/stream', 'node/util', 'web/abort', 'web/blob', 'web/clone', 'web/fetch',
+  'web/form', 'web/globals', 'web/headers', 'web/streams', 'web/url',
+];
+for (let i = 0; i < PRELOADED.length; i++) if (isKnown(PRELOADED[i])) loadModule(PRELOADED[i]);
+for (let at = 0; at < laters.length; at += 3) if (mapHas(modules, laters[at + 2])) readLater(at);
+
 return {
   boot() { timeOrigin = native.now(); },
   begin(cell) {

@@ -1,7 +1,7 @@
 // Errors as text: whose head and frames, without frames of ours.
 const isErrorObject = (value) => typeof value === 'object' && value !== null && kindOf(value) === 'error';
 const isDomException = (value) => typeof value === 'object' && value !== null && kindOf(value) === 'domexception';
-const ownFrame = /dormouse:|\(native\)|\(missing\)$/;
+const ownFrame = /dormouse:|\(native\)|\(<null>|\(missing\)$/;
 const bareFrame = /^ {4}at (?:<eval>|<anonymous>) \((.*)\)$/;
 const ownFrames = (stack) => {
   const lines = split(stack, '\n');
