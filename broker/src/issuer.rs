@@ -12,8 +12,9 @@ use serde_json::json;
 
 use crate::{
     Secrets, answer,
-    credential::{Caller, CredentialError, SecretKey, base64, usable_name},
+    credential::{Caller, CredentialError, base64},
     path,
+    scheme::{SecretKey, usable_name},
 };
 
 /// How long whoever makes credentials may take.

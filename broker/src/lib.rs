@@ -37,6 +37,7 @@ mod modules;
 mod path;
 mod process;
 mod redact;
+mod scheme;
 mod secrets;
 mod sources;
 mod tls_client;

@@ -53,10 +53,15 @@ pub(crate) async fn load(
         return Ok((Arc::clone(before), left_out));
     }
     let made = tokio::task::spawn_blocking(move || {
-        let (mut documents, mut wrong) = (BTreeMap::new(), Vec::new());
+        let (mut documents, mut wrong, mut text_bytes) = (BTreeMap::new(), Vec::new(), 0);
         for (name, form, bytes) in read {
             match parse::parse(form, &bytes) {
-                Ok(parsed) => drop(documents.insert(name, parsed)),
+                // A small document may be a large text.
+                Ok(parsed) if text_bytes + parsed.text.len() > KNOWLEDGE_BYTES_MAX => wrong.push(full(&name)),
+                Ok(parsed) => {
+                    text_bytes += parsed.text.len();
+                    documents.insert(name, parsed);
+                }
                 Err(why) => wrong.push(format!("`{name}` {why}")),
             }
         }
@@ -82,12 +87,16 @@ impl Room {
         if bytes.len() > KNOWLEDGE_DOCUMENT_BYTES_MAX {
             left_out.push(too_large(&name));
         } else if self.read.len() >= DOCUMENTS_MAX || self.bytes + bytes.len() > KNOWLEDGE_BYTES_MAX {
-            left_out.push(format!("`{name}`: a base has {DOCUMENTS_MAX} documents and {KNOWLEDGE_BYTES_MAX} bytes at most"));
+            left_out.push(full(&name));
         } else {
             self.bytes += bytes.len();
             self.read.push((name, form, bytes));
         }
     }
+}
+
+fn full(name: &str) -> String {
+    format!("`{name}`: a base has {DOCUMENTS_MAX} documents and {KNOWLEDGE_BYTES_MAX} bytes at most")
 }
 
 fn too_large(name: &str) -> String {
@@ -97,7 +106,7 @@ fn too_large(name: &str) -> String {
 fn form_of(name: &str, left_out: &mut Vec<String>) -> Option<Form> {
     let form = Form::of_name(name);
     if form.is_none() {
-        left_out.push(format!("`{name}` is neither text, Markdown, HTML nor CSV"));
+        left_out.push(format!("`{name}` is neither text, Markdown, HTML, CSV nor DOCX"));
     }
     form
 }
@@ -174,7 +183,7 @@ async fn of_url(http: &Http, text: &str) -> Result<(Form, Vec<u8>), String> {
         return Err(format!("was answered with {}", response.status()));
     }
     let media = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).and_then(Form::of_type);
-    let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML nor CSV")?;
+    let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML, CSV nor DOCX")?;
     let (bytes, whole) = answer::read(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
     if !whole {
         return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));

@@ -3,6 +3,7 @@
 //! A base is read whole, cut into passages, and kept in memory with an index of its words; it is looked for again as other sources are, and what cannot be had
 //! leaves what was had in force. A document is found by its name in a list: no name that a cell writes becomes a path or a URL.
 
+mod docx;
 mod load;
 mod parse;
 mod rank;

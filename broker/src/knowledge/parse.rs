@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::docx;
+
 /// Characters of a section's heading that are kept.
 const HEADING_CHARS_MAX: usize = 200;
 /// Between the headings of a path.
@@ -33,6 +35,8 @@ pub(super) enum Form {
     Markdown,
     Html,
     Csv,
+    /// Word's.
+    Docx,
 }
 
 impl Form {
@@ -43,7 +47,8 @@ impl Form {
             "md" | "markdown" => Some(Self::Markdown),
             "html" | "htm" => Some(Self::Html),
             "csv" => Some(Self::Csv),
-            "pdf" | "docx" | "doc" | "xlsx" | "png" | "jpg" | "jpeg" | "gif" | "zip" | "gz" => None,
+            "docx" => Some(Self::Docx),
+            "pdf" | "doc" | "xlsx" | "png" | "jpg" | "jpeg" | "gif" | "zip" | "gz" => None,
             _ => Some(Self::Text),
         }
     }
@@ -54,6 +59,7 @@ impl Form {
             "text/html" | "application/xhtml+xml" => Some(Self::Html),
             "text/markdown" => Some(Self::Markdown),
             "text/csv" => Some(Self::Csv),
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => Some(Self::Docx),
             media if media.starts_with("text/") => Some(Self::Text),
             _ => None,
         }
@@ -63,12 +69,16 @@ impl Form {
 /// Reads a document.
 ///
 /// # Errors
-/// It is not UTF-8, or no table.
+/// It is not UTF-8, no table, or no Word document.
 pub(super) fn parse(form: Form, bytes: &[u8]) -> Result<Parsed, String> {
+    if form == Form::Docx {
+        let (text, headings) = docx::text_of_docx(bytes)?;
+        return Ok(Parsed::of_headings(text, &headings));
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match form {
-        Form::Text => Ok(Parsed::of_headings(text.to_owned(), &[])),
+        Form::Text | Form::Docx => Ok(Parsed::of_headings(text.to_owned(), &[])),
         Form::Markdown => {
             let headings = headings_of_markdown(text);
             Ok(Parsed::of_headings(text.to_owned(), &headings))
@@ -82,10 +92,10 @@ pub(super) fn parse(form: Form, bytes: &[u8]) -> Result<Parsed, String> {
 }
 
 /// A heading: where its line begins, how deep it is, and what it says.
-struct Heading {
-    at: usize,
-    level: usize,
-    text: String,
+pub(super) struct Heading {
+    pub(super) at: usize,
+    pub(super) level: usize,
+    pub(super) text: String,
 }
 
 impl Parsed {
@@ -108,7 +118,7 @@ impl Parsed {
     }
 }
 
-fn heading(at: usize, level: usize, text: &str) -> Heading {
+pub(super) fn heading(at: usize, level: usize, text: &str) -> Heading {
     Heading { at, level, text: text.trim().chars().take(HEADING_CHARS_MAX).collect() }
 }
 
@@ -351,6 +361,7 @@ mod tests {
             ("a.csv", Some(Form::Csv)),
             ("README", Some(Form::Text)),
             ("notes.rst", Some(Form::Text)),
+            ("a.DOCX", Some(Form::Docx)),
             ("a.pdf", None),
         ] {
             assert_eq!(Form::of_name(name), form, "{name}");

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reqwest::header::HeaderName;
 use serde_json::{Map, Value, json};
 
-use crate::{credential::usable_name, path::Pattern};
+use crate::{path::Pattern, scheme::usable_name};
 
 /// The argument that is the request's body.
 pub(crate) const BODY: &str = "body";
