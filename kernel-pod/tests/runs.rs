@@ -3,12 +3,13 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{World, assign, assign_spec, call, spec, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::kernel::{Assignment, CancelRunCall, RunsCall, StoredCall};
+use dormouse_protocol::kernel::{Assignment, CancelRunCall, EvalCall, RunsCall, StoredCall};
 use dormouse_protocol::run::{Run, RunState};
 use serde_json::json;
 
@@ -53,9 +54,10 @@ async fn what_was_accepted_and_has_not_ended_goes_on_in_the_next_pod() {
     let world = World::default();
     let pod = world.pod("a");
     let session = assign(&pod, "u1", 1);
-    let first = pod.accept_run(call(&session, "globalThis.order = ['first']; await callTool('slow', 7)", "first")).await.unwrap();
+    let asked = |code: &str, key: &str| EvalCall { request_id: format!("r-{key}"), ..call(&session, code, key) };
+    let first = pod.accept_run(asked("globalThis.order = ['first']; await callTool('slow', 7)", "first")).await.unwrap();
     world.tools.attempts(1).await;
-    let second = pod.accept_run(call(&session, "order.push('second'); order.length", "second")).await.unwrap();
+    let second = pod.accept_run(asked("order.push('second'); await callTool('echo', order.length)", "second")).await.unwrap();
     assert_eq!(seen(&pod, &session, &first.id).await.state, RunState::Waiting);
     assert_eq!(second.state, RunState::Queued);
     // The process is lost without a word: whoever looks sees what it had stored.
@@ -63,13 +65,17 @@ async fn what_was_accepted_and_has_not_ended_goes_on_in_the_next_pod() {
     let other = world.pod("b");
     assert_eq!(seen(&other, &session, &first.id).await.state, RunState::Waiting);
     assert_eq!(seen(&other, &session, &second.id).await.state, RunState::Queued);
-    world.tools.open();
     let moved = assign(&other, "u1", 2);
     other.wake(moved.clone()).await.unwrap();
+    world.tools.attempts(2).await;
+    world.tools.open();
     let (first, second) = (ended(&other, &moved, &first.id).await, ended(&other, &moved, &second.id).await);
     assert_eq!((first.state, first.result.unwrap().value), (RunState::Succeeded, Some(json!(7))));
     assert_eq!((second.state, second.result.unwrap().value), (RunState::Succeeded, Some(json!(2))));
-    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 2);
+    // Before the loss and after it, each works for the request that it was accepted with; so does the lost one, which knows of nothing.
+    let ids: BTreeSet<_> = world.tools.request_ids.lock().unwrap().iter().cloned().collect();
+    assert_eq!(ids, ["r-first", "r-second"].map(|id| Some(id.to_owned())).into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

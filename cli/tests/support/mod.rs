@@ -70,6 +70,14 @@ impl Dev {
         Self { child, server }
     }
 
+    /// Memory that it has, in KiB.
+    #[cfg(target_os = "linux")]
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// Ends it without a word.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

@@ -42,6 +42,9 @@ pub struct Run {
     /// What was asked. Absent once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Json>,
+    /// The id of the request that it was accepted with: whoever finds it works for that request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// When it was accepted, RFC 3339.
     pub created_at: String,
     /// When its cell began last.
@@ -112,11 +115,11 @@ pub fn run_id(key: &str) -> String {
 }
 
 impl Runs {
-    /// Accepts a run under `key`. One that is known stays as it is.
+    /// Accepts a run under `key`, on behalf of the request of this id, if it has one. One that is known stays as it is.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn accept(&mut self, key: &str, request: Json, now: &str) -> Result<(), Refused> {
+    pub fn accept(&mut self, key: &str, request: Json, request_id: &str, now: &str) -> Result<(), Refused> {
         if self.under(key).is_some() {
             return Ok(());
         }
@@ -132,6 +135,7 @@ impl Runs {
             id: run_id(key),
             key: key.to_owned(),
             request: Some(request),
+            request_id: Some(request_id.to_owned()).filter(|id| !id.is_empty()),
             created_at: now.to_owned(),
             started_at: None,
             begins: 0,
@@ -223,9 +227,9 @@ mod tests {
     #[test]
     fn what_is_accepted_is_found_by_whoever_reads_the_record_until_it_has_ended() {
         let mut runs = Runs::default();
-        runs.accept("a", request(10), "t1").unwrap();
-        runs.accept("b", request(10), "t2").unwrap();
-        runs.accept("a", request(20), "t3").unwrap();
+        runs.accept("a", request(10), "", "t1").unwrap();
+        runs.accept("b", request(10), "", "t2").unwrap();
+        runs.accept("a", request(20), "", "t3").unwrap();
         assert_eq!(runs.begin("a", "t4"), Begin::Go);
         let mut runs: Runs = serde_json::from_str(&serde_json::to_string(&runs).unwrap()).unwrap();
         assert_eq!(runs.open().map(|run| run.key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn a_cell_is_begun_so_often_and_no_more() {
         let mut runs = Runs::default();
-        runs.accept("a", request(10), "t").unwrap();
+        runs.accept("a", request(10), "", "t").unwrap();
         for _ in 0..BEGINS_MAX {
             assert_eq!(runs.begin("a", "t"), Begin::Go);
         }
@@ -249,24 +253,24 @@ mod tests {
     fn so_many_may_be_open_with_so_many_bytes_and_one_more_is_refused() {
         let mut runs = Runs::default();
         for n in 0..RUNS_OPEN_MAX {
-            runs.accept(&n.to_string(), request(10), "t").unwrap();
+            runs.accept(&n.to_string(), request(10), "", "t").unwrap();
         }
-        assert_eq!(runs.accept("more", request(10), "t"), Err(Refused::TooMany));
+        assert_eq!(runs.accept("more", request(10), "", "t"), Err(Refused::TooMany));
         runs.end("0", end(1));
-        runs.accept("more", request(10), "t").unwrap();
+        runs.accept("more", request(10), "", "t").unwrap();
 
         let mut runs = Runs::default();
-        runs.accept("a", request(RUNS_BYTES_MAX - 10), "t").unwrap();
-        assert_eq!(runs.accept("b", request(11), "t"), Err(Refused::TooLarge));
-        runs.accept("b", request(10), "t").unwrap();
+        runs.accept("a", request(RUNS_BYTES_MAX - 10), "", "t").unwrap();
+        assert_eq!(runs.accept("b", request(11), "", "t"), Err(Refused::TooLarge));
+        runs.accept("b", request(10), "", "t").unwrap();
     }
 
     #[test]
     fn the_last_ended_are_kept_and_none_that_has_not_ended_goes() {
         let mut runs = Runs::default();
-        runs.accept("open", request(10), "t").unwrap();
+        runs.accept("open", request(10), "", "t").unwrap();
         for n in 0..=RUNS_ENDED_MAX {
-            runs.accept(&n.to_string(), request(10), "t").unwrap();
+            runs.accept(&n.to_string(), request(10), "", "t").unwrap();
             runs.end(&n.to_string(), end(n as u64));
         }
         assert!(runs.under("0").is_none() && runs.under("1").is_some() && runs.under("open").is_some());

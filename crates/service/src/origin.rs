@@ -76,6 +76,12 @@ impl Origin {
         Self { id: self.id.or_else(|| id_of(id)), ..self }
     }
 
+    /// Its id, if it has one.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
     /// Does `work` on its behalf.
     pub async fn run<W: Future>(self, work: W) -> W::Output {
         let work = work.instrument(self.span);

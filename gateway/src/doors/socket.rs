@@ -25,6 +25,8 @@ use crate::{
     routes::{App, BODY_BYTES_MAX, bearer},
 };
 
+/// Bytes that a socket reads at a time. Each socket has so many, idle or not.
+const READ_BUFFER_BYTES: usize = 4 << 10;
 /// A socket on which nothing happens is pinged this often.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of what waits for it.
@@ -65,7 +67,7 @@ pub(super) async fn upgrade(desk: &Desk, request: Request) -> Result<WebSocketUp
         let message = format!("this path speaks WebSocket (RFC 6455) over HTTP/1.1: {rejection}");
         Problem(ApiError::new(ErrorCode::InvalidRequest, message))
     })?;
-    Ok(upgrade.max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX))
+    Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX))
 }
 
 /// A socket that is served.

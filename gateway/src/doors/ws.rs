@@ -152,12 +152,14 @@ struct Config {
 
 async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: Serving) {
     let (mut connection, out) = Connection::open(socket, door.desk.app.clone(), credential, serving);
-    let (cells, mut queue) = mpsc::channel::<Frame>(CELLS_QUEUED_MAX);
+    // A queue has room for dozens of what it carries from the beginning.
+    let (cells, mut queue) = mpsc::channel::<Box<Frame>>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (door, out) = (door.clone(), out.clone());
         async move {
             while let Some(frame) = queue.recv().await {
-                let answer = door.cell(frame, &out).await;
+                // In a box of its own, here and below: a socket that is idle has no room for what it may do.
+                let answer = Box::pin(door.cell(*frame, &out)).await;
                 if out.send(text(&answer)).await.is_err() {
                     return;
                 }
@@ -167,7 +169,7 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: S
     let mut offering: Option<JoinHandle<()>> = None;
     while let Some(frame) = connection.next().await {
         let answer = match serde_json::from_str::<Frame>(&frame) {
-            Ok(frame) if frame.t == "eval" => match cells.try_send(frame) {
+            Ok(frame) if frame.t == "eval" => match cells.try_send(Box::new(frame)) {
                 Ok(()) => continue,
                 Err(mpsc::error::TrySendError::Full(frame) | mpsc::error::TrySendError::Closed(frame)) => {
                     let message = format!("{CELLS_QUEUED_MAX} cells of this socket wait: send it again later");
@@ -175,7 +177,7 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: S
                 }
             },
             Ok(frame) if frame.t == "create" => {
-                let (answer, own) = door.create(&frame).await;
+                let (answer, own) = Box::pin(door.create(&frame)).await;
                 if !own.is_empty() {
                     let offer = hostcalls::offer(door.desk.clone(), door.key.clone(), own, out.clone());
                     if let Some(before) = offering.replace(tokio::spawn(offer)) {
@@ -184,7 +186,7 @@ async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: S
                 }
                 answer
             }
-            Ok(frame) => door.answer(frame).await,
+            Ok(frame) => Box::pin(door.answer(frame)).await,
             Err(error) => {
                 let error = ApiError::new(ErrorCode::InvalidRequest, format!("a frame is a JSON object with a field `t`: {error}"));
                 json!({ "t": "error", "ok": false, "error": error })

@@ -52,7 +52,7 @@ impl Actor {
             let message = format!("{QUEUED_EVALS_MAX} evals wait for this session; send it again later");
             return Err(Fault::Refused(ApiError::new(ErrorCode::SessionBusy, message)));
         }
-        admit(live, &key, &call.eval).map_err(Fault::Refused)?;
+        admit(live, &key, &call.eval, &call.request_id).map_err(Fault::Refused)?;
         if let Some((cell, outcome)) = known {
             live.state.runs.end(&key, End { time: now.clone(), outcome, cell });
         } else if under_way && live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
@@ -79,7 +79,8 @@ impl Actor {
                 continue;
             }
             let Some(request) = run.request.as_ref().and_then(|request| request.read::<EvalRequest>().ok()) else { continue };
-            self.queue.push_front(EvalJob::of_run(request, self.assignment.clone()));
+            let origin = Origin::default().or_id(run.request_id.as_deref().unwrap_or_default());
+            self.queue.push_front(EvalJob { origin, ..EvalJob::of_run(request, self.assignment.clone()) });
         }
     }
 
@@ -87,7 +88,7 @@ impl Actor {
     pub(super) fn keep(&mut self, job: &mut EvalJob) -> Result<(), ApiError> {
         let Some(live) = self.phase.live_mut() else { return Err(gone("the session has no instance")) };
         let Some(key) = job.request.idempotency_key.clone() else { return Ok(()) };
-        admit(live, &key, &job.request)?;
+        admit(live, &key, &job.request, job.origin.id().unwrap_or_default())?;
         job.kept = true;
         Ok(())
     }
@@ -210,14 +211,14 @@ impl Actor {
 }
 
 /// Takes a cell down as a run that has not begun. It is accepted when that is committed.
-fn admit(live: &mut Live, key: &str, eval: &EvalRequest) -> Result<(), ApiError> {
+fn admit(live: &mut Live, key: &str, eval: &EvalRequest, request_id: &str) -> Result<(), ApiError> {
     let request = Json::of(eval).map_err(|error| ApiError::new(ErrorCode::InvalidRequest, error.to_string()))?;
     if live.state.notices.is_full() {
         let message = format!("the session's ToolBroker has not taken {NOTICES_MAX} notices; send the run again when it is there");
         return Err(ApiError::new(ErrorCode::SessionBusy, message));
     }
     let now = live.clock.now().to_string();
-    live.state.runs.accept(key, request, &now).map_err(|refused| {
+    live.state.runs.accept(key, request, request_id, &now).map_err(|refused| {
         let code = match refused {
             runs::Refused::TooMany => ErrorCode::SessionBusy,
             runs::Refused::TooLarge => ErrorCode::SizeAdmissionError,

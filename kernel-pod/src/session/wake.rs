@@ -213,6 +213,8 @@ impl Actor {
         state.spec = self.assignment.spec.clone();
         if let Some(running) = state.running.as_ref().filter(|running| running.cell != BOOTSTRAP_CELL) {
             let request = running.request.clone();
+            let run = request.idempotency_key.as_ref().and_then(|key| state.runs.under(key));
+            let origin = Origin::default().or_id(run.and_then(|run| run.request_id.as_deref()).unwrap_or_default());
             // Its client may have waited here while the session slept.
             let waited = self.current.take().filter(|job| job.request.idempotency_key == request.idempotency_key);
             self.current = waited.or(Some(EvalJob {
@@ -225,7 +227,7 @@ impl Actor {
                 arrived: Instant::now(),
                 kept: false,
                 run: false,
-                origin: Origin::default(),
+                origin,
             }));
         }
         let clock = self.host.environment.clock;

@@ -47,6 +47,8 @@ pub struct FakeTools {
     journal: Mutex<BTreeSet<(String, u64)>>,
     /// Calls that arrived, and whether each said that it is repeated.
     attempts: watch::Sender<Vec<bool>>,
+    /// The ids of the requests on whose behalf they came.
+    pub request_ids: Mutex<Vec<Option<String>>>,
     /// Calls that had an effect.
     pub effects: AtomicUsize,
     open: watch::Sender<bool>,
@@ -57,6 +59,7 @@ impl Default for FakeTools {
         Self {
             journal: Mutex::default(),
             attempts: watch::channel(Vec::new()).0,
+            request_ids: Mutex::default(),
             effects: AtomicUsize::new(0),
             open: watch::channel(false).0,
         }
@@ -83,6 +86,7 @@ impl Tools for FakeTools {
         if self.journal.lock().unwrap().insert((call.session_uid.clone(), call.call)) {
             self.effects.fetch_add(1, Ordering::SeqCst);
         }
+        self.request_ids.lock().unwrap().push(dormouse_service::origin::request_id().map(|id| id.to_string()));
         self.attempts.send_modify(|attempts| attempts.push(call.repeated));
         match call.tool.as_str() {
             "slow" => {

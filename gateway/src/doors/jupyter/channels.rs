@@ -62,13 +62,13 @@ struct Kernel {
 async fn serve(socket: WebSocket, kernel: Kernel, credential: Credential) {
     let (mut connection, out) =
         Connection::open(socket, kernel.desk.app.clone(), credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
-    let (cells, mut queue) = mpsc::channel::<Request>(CELLS_QUEUED_MAX);
+    let (cells, mut queue) = mpsc::channel::<Box<Request>>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
         let (kernel, out) = (kernel.clone(), out.clone());
         async move {
             let mut count = 0;
             while let Some(request) = queue.recv().await {
-                if kernel.execute(&request, &mut count, &out).await.is_none() {
+                if Box::pin(kernel.execute(&request, &mut count, &out)).await.is_none() {
                     return;
                 }
             }
@@ -77,8 +77,8 @@ async fn serve(socket: WebSocket, kernel: Kernel, credential: Credential) {
     while let Some(text) = connection.next().await {
         let Ok(request) = serde_json::from_str::<Request>(&text) else { continue };
         let sent = match request.header.msg_type.as_str() {
-            "execute_request" => cells.send(request).await.ok(),
-            _ => kernel.answer(&request, &out).await,
+            "execute_request" => cells.send(Box::new(request)).await.ok(),
+            _ => Box::pin(kernel.answer(&request, &out)).await,
         };
         if sent.is_none() {
             break;
