@@ -160,7 +160,7 @@ enum First {
 }
 
 /// Exchanges keys over a socket that has just been opened. `None`: it is closed, and says why.
-pub(super) async fn handshake(socket: &mut WebSocket) -> Option<(Sealer, Opener)> {
+pub(super) async fn handshake(socket: &mut WebSocket) -> Option<(Box<Sealer>, Box<Opener>)> {
     let came = tokio::time::timeout(HANDSHAKE_TIMEOUT, socket.recv()).await;
     let keys = match &came {
         Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str(text)
@@ -174,7 +174,7 @@ pub(super) async fn handshake(socket: &mut WebSocket) -> Option<(Sealer, Opener)
         Ok(Keys { hello, sealer, opener }) => {
             let answer = json!({ "t": "hello-result", "ok": true, "serverHello": hello });
             socket.send(Message::Text(answer.to_string().into())).await.ok()?;
-            Some((sealer, opener))
+            Some((Box::new(sealer), Box::new(opener)))
         }
         Err(error) => {
             let _ = socket.send(Message::Close(Some(close(HANDSHAKE_FAILED, &error.message)))).await;

@@ -1,7 +1,7 @@
 //! What every WebSocket of a door does: it is pinged when nothing happens, ends with the gateway and with its credentials, and a client that reads
 //! nothing is let go.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{
@@ -18,9 +18,11 @@ use futures::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_tungstenite::tungstenite;
+use tokio_util::sync::CancellationToken;
 
 use super::{desk::Desk, sealed};
 use crate::{
+    auth::Authenticator,
     problem::Problem,
     routes::{App, BODY_BYTES_MAX, bearer},
 };
@@ -55,8 +57,8 @@ impl Credential {
         Self(bearer(headers).map(str::to_owned))
     }
 
-    async fn is_good(&self, app: &App) -> bool {
-        app.authenticator.authenticate(self.0.as_deref()).await.is_ok()
+    async fn is_good(&self, authenticator: &dyn Authenticator) -> bool {
+        authenticator.authenticate(self.0.as_deref()).await.is_ok()
     }
 }
 
@@ -75,11 +77,12 @@ pub(super) struct Connection {
     incoming: SplitStream<WebSocket>,
     out: mpsc::Sender<Message>,
     writing: JoinHandle<()>,
-    app: App,
+    authenticator: Arc<dyn Authenticator>,
+    shutdown: CancellationToken,
     credential: Credential,
     reviewed: tokio::time::Instant,
     /// Opens the client's frames, where they are sealed.
-    opener: Option<Opener>,
+    opener: Option<Box<Opener>>,
 }
 
 /// How a socket is served.
@@ -87,18 +90,19 @@ pub(super) struct Serving {
     /// Messages that may wait for a slow client.
     pub(super) queued_max: usize,
     /// The keys of frames that are sealed.
-    pub(super) keys: Option<(Sealer, Opener)>,
+    pub(super) keys: Option<(Box<Sealer>, Box<Opener>)>,
 }
 
 impl Connection {
     /// Serves a socket. What is sent is written.
-    pub(super) fn open(socket: WebSocket, app: App, credential: Credential, serving: Serving) -> (Self, mpsc::Sender<Message>) {
+    pub(super) fn open(socket: WebSocket, app: &App, credential: Credential, serving: Serving) -> (Self, mpsc::Sender<Message>) {
         let (sink, incoming) = socket.split();
         let (out, outgoing) = mpsc::channel(serving.queued_max);
         let (sealer, opener) = serving.keys.unzip();
         let writing = tokio::spawn(write(sink, outgoing, sealer));
         let reviewed = tokio::time::Instant::now();
-        (Self { incoming, out: out.clone(), writing, app, credential, reviewed, opener }, out)
+        let (authenticator, shutdown) = (Arc::clone(&app.authenticator), app.shutdown.clone());
+        (Self { incoming, out: out.clone(), writing, authenticator, shutdown, credential, reviewed, opener }, out)
     }
 
     /// The next text of the client. `None`: it has left, or has to.
@@ -106,11 +110,11 @@ impl Connection {
         let frame = loop {
             let came = tokio::select! {
                 came = self.incoming.next() => came,
-                () = self.app.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
+                () = self.shutdown.cancelled() => break close(GOING_AWAY, "the gateway stops: connect again"),
                 () = self.out.closed() => return None,
                 () = tokio::time::sleep_until(self.reviewed + REVIEW_INTERVAL) => {
                     self.reviewed = tokio::time::Instant::now();
-                    if !self.credential.is_good(&self.app).await {
+                    if !self.credential.is_good(&*self.authenticator).await {
                         break close(POLICY, "the credentials are not good any more");
                     }
                     continue;
@@ -156,7 +160,7 @@ fn close(code: u16, reason: &'static str) -> CloseFrame {
     CloseFrame { code, reason: reason.into() }
 }
 
-async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>, mut sealer: Option<Sealer>) {
+async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>, mut sealer: Option<Box<Sealer>>) {
     loop {
         let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
             Ok(Some(message)) => message,

@@ -89,28 +89,27 @@ async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, P
     let credential = Credential::of(request.headers());
     let upgrade = socket::upgrade(&desk, request).await?.protocols([SEALED_PROTOCOL, EVENTS_PROTOCOL]);
     let room = desk.app.sockets.enter()?;
+    let door = Arc::new(Door { desk, key });
     let response = upgrade.on_upgrade(move |mut socket| async move {
         let _room = room;
         let chosen = socket.protocol().and_then(|protocol| protocol.to_str().ok()).unwrap_or_default().to_owned();
         let keys = match chosen.as_str() {
-            SEALED_PROTOCOL => match sealed::handshake(&mut socket).await {
+            SEALED_PROTOCOL => match Box::pin(sealed::handshake(&mut socket)).await {
                 Some(keys) => Some(keys),
                 None => return,
             },
             _ => None,
         };
         let serving = Serving { queued_max: FRAMES_QUEUED_MAX, keys };
-        serve(socket, Door { desk, key, streams: !chosen.is_empty() }, credential, serving).await;
+        serve(socket, door, !chosen.is_empty(), credential, serving).await;
     });
     Ok(response.into_response())
 }
 
 /// A connected client.
-#[derive(Clone)]
 struct Door {
     desk: Desk,
     key: Key,
-    streams: bool,
 }
 
 /// A frame of a client.
@@ -150,16 +149,16 @@ struct Config {
     modules: Option<Vec<String>>,
 }
 
-async fn serve(socket: WebSocket, door: Door, credential: Credential, serving: Serving) {
-    let (mut connection, out) = Connection::open(socket, door.desk.app.clone(), credential, serving);
+async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Credential, serving: Serving) {
+    let (mut connection, out) = Connection::open(socket, &door.desk.app, credential, serving);
     // A queue has room for dozens of what it carries from the beginning.
     let (cells, mut queue) = mpsc::channel::<Box<Frame>>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
-        let (door, out) = (door.clone(), out.clone());
+        let (door, out) = (Arc::clone(&door), out.clone());
         async move {
             while let Some(frame) = queue.recv().await {
                 // In a box of its own, here and below: a socket that is idle has no room for what it may do.
-                let answer = Box::pin(door.cell(*frame, &out)).await;
+                let answer = Box::pin(door.cell(*frame, streams, &out)).await;
                 if out.send(text(&answer)).await.is_err() {
                     return;
                 }
@@ -263,7 +262,7 @@ impl Door {
         Ok(json!({ "generation": session.status.last_epoch.unwrap_or(0), "state": session.state }))
     }
 
-    async fn cell(&self, frame: Frame, out: &mpsc::Sender<Message>) -> Value {
+    async fn cell(&self, frame: Frame, streams: bool, out: &mpsc::Sender<Message>) -> Value {
         let Some(code) = frame.code.clone() else {
             return failed(&frame, &ApiError::new(ErrorCode::InvalidRequest, "an eval has `code`"));
         };
@@ -276,7 +275,7 @@ impl Door {
             webhook: None,
             api_key: None,
         };
-        if !self.streams {
+        if !streams {
             let result = self.desk.eval(&self.key, eval).await;
             return result
                 .map_or_else(|error| failed(&frame, &error), |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));

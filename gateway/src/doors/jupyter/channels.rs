@@ -1,6 +1,6 @@
 //! The channels of a kernel over one WebSocket. Cells run one after the other; the rest is answered at once.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{
@@ -44,27 +44,27 @@ pub(crate) async fn connect(desk: Desk, Path(id): Path<String>, request: HttpReq
     let credential = Credential::of(request.headers());
     let upgrade = socket::upgrade(&desk, request).await?;
     let room = desk.app.sockets.enter()?;
+    let kernel = Arc::new(Kernel { desk, key });
     let serve = move |socket| async move {
         let _room = room;
-        serve(socket, Kernel { desk, key }, credential).await;
+        serve(socket, kernel, credential).await;
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
 type Out = mpsc::Sender<Message>;
 
-#[derive(Clone)]
 struct Kernel {
     desk: Desk,
     key: Key,
 }
 
-async fn serve(socket: WebSocket, kernel: Kernel, credential: Credential) {
+async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
     let (mut connection, out) =
-        Connection::open(socket, kernel.desk.app.clone(), credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
+        Connection::open(socket, &kernel.desk.app, credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
     let (cells, mut queue) = mpsc::channel::<Box<Request>>(CELLS_QUEUED_MAX);
     let running = tokio::spawn({
-        let (kernel, out) = (kernel.clone(), out.clone());
+        let (kernel, out) = (Arc::clone(&kernel), out.clone());
         async move {
             let mut count = 0;
             while let Some(request) = queue.recv().await {
