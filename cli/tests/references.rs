@@ -124,8 +124,12 @@ async fn ten_megabytes_pass_through_a_session_that_never_holds_them() {
     let taken = eval(&dev, "agent", "(await tools.take({ rows, deep: [{ rows }] })).bytes > 20e6").await;
     assert_eq!(taken["value"], true, "{taken}");
     assert!(given.lock().unwrap()[1] == json!({ "rows": whole, "deep": [{ "rows": whole }] }), "what arrives is what came");
-    let (before, after) = (before["stats"]["heapBytes"].as_i64().unwrap(), taken["stats"]["heapBytes"].as_i64().unwrap());
-    assert!(after - before < 1024, "the pass-through left {} bytes in the heap", after - before);
+    // QuickJS takes memory in arenas of 4 KiB: what one passage leaves is told by several.
+    let others = "for (let n = 0; n < 4; n++) { const more = await tools.rows(); await tools.take({ rows: more }); refs.delete(more); }";
+    let after = eval(&dev, "agent", others).await;
+    assert_eq!(after["ok"], true, "{after}");
+    let (before, after) = (before["stats"]["heapBytes"].as_i64().unwrap(), after["stats"]["heapBytes"].as_i64().unwrap());
+    assert!(after - before < 5 * 1024, "five passages left {} bytes in the heap", after - before);
 
     // Read, kept as a file, forgotten.
     assert_eq!(value(&dev, "refs.read(rows, 0, 9)").await, json!(&text[..9]));

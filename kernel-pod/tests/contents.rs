@@ -1,4 +1,4 @@
-//! What a session keeps outside its heap: `host.ctx`.
+//! What a session keeps outside its heap: `host.ctx`, and large answers of tools.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Faulty, World, assign, assign_spec, eval, spec, value};
+use common::{Faulty, TORN_BYTES, World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
@@ -246,4 +246,27 @@ async fn what_a_cell_puts_after_a_later_epoch_came_is_not_taken_for_a_predecesso
     let (pod, session) = moved(&world, &pod, 6).await;
     let ends = "const all = host.ctx.get('a'); [all.length, all[0], all[3 << 20], all[5 << 20], all.at(-1)]";
     assert_eq!(value(&pod, &session, ends).await, json!([(6 << 20) + 1, "x", "y", "z", "w"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_that_breaks_off_is_asked_for_again_where_that_does_no_harm() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let shown = value(
+        &pod,
+        &session,
+        "var it = await callTool('torn'); [it.$ref.bytes, refs.read(it, -4), it.$ref.preview.length, it.$ref.mimeType]",
+    )
+    .await;
+    assert_eq!(shown, json!([TORN_BYTES + 3, "aend", 500, "text/plain"]));
+    assert_eq!(world.tools.attempts(2).await, [false, true]);
+    let lost = "await callTool('tornOnce').catch((error) => error.name)";
+    assert_eq!(value(&pod, &session, lost).await, json!("OutcomeUnknown"), "nobody may make it twice");
+    assert_eq!(world.tools.attempts(3).await.len(), 3);
+    // What had come of those that broke off is gone.
+    assert_eq!(value(&pod, &session, "refs.list().length").await, json!(1));
+    pod.hibernate(session.clone()).await.unwrap();
+    until_pieces(&*world.store, "u1", 1).await;
+    assert_eq!(value(&pod, &session, "refs.read(it, -4)").await, json!("aend"));
 }

@@ -13,10 +13,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_kernel::{Environment, Pod, PodConfig, Tools, growth};
-use dormouse_protocol::broker::{ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{BodyAnswer, BodyCall, StreamedAnswer, ToolAnswer, ToolCall};
 use dormouse_protocol::eval::{EvalRequest, EvalResult};
 use dormouse_protocol::kernel::{Assignment, EvalCall, ReportLine, SessionReport};
 use dormouse_protocol::{ApiError, ErrorCode};
@@ -42,7 +44,11 @@ pub fn upgraded() -> Engines {
     Engines::with_earlier(ENGINE.clone(), vec![earlier()])
 }
 
-/// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`].
+/// Bytes of the first part of a large answer.
+pub const TORN_BYTES: usize = 300_000;
+
+/// Tools with a journal, as a broker has one: `echo` answers its arguments, `slow` waits for [`FakeTools::open`], and the large answers of `torn` and
+/// `tornOnce` are lost half way unless they are asked for again.
 pub struct FakeTools {
     journal: Mutex<BTreeSet<(String, u64)>>,
     /// Calls that arrived, and whether each said that it is repeated.
@@ -94,8 +100,23 @@ impl Tools for FakeTools {
                 Ok(ToolAnswer::Ok { value: call.args })
             }
             "echo" => Ok(ToolAnswer::Ok { value: call.args }),
+            torn @ ("torn" | "tornOnce") => {
+                assert!(call.stream_above.is_some(), "a pod takes parts");
+                let stream = StreamedAnswer { mime_type: "text/plain; charset=utf-8".to_owned(), repeatable: torn == "torn" };
+                Ok(ToolAnswer::Stream { stream })
+            }
             other => Ok(ToolAnswer::Err { error: ApiError::new(ErrorCode::ToolNotFound, format!("no tool {other}")) }),
         }
+    }
+
+    async fn body(&self, _broker: &str, call: BodyCall) -> Result<BodyAnswer, ApiError> {
+        let again = self.attempts.borrow().last() == Some(&true);
+        let part = |text: String, last| BodyAnswer::Part { bytes: STANDARD.encode(text), last };
+        Ok(match call.part {
+            0 => part("a".repeat(TORN_BYTES), false),
+            1 if again => part("end".to_owned(), true),
+            _ => BodyAnswer::Lost {},
+        })
     }
 }
 
