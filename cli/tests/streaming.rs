@@ -85,6 +85,9 @@ async fn a_client_makes_the_calls_of_its_tools_across_a_lost_stream_and_a_killed
     assert_eq!((&call["payload"]["toolName"], &call["payload"]["args"]), (&json!("ask"), &json!({ "question": "how many?" })), "{call}");
     let call_id = call["payload"]["callId"].as_str().unwrap().to_owned();
     assert!(call_id.starts_with("c_"), "{call_id}");
+    // Its own stream shows a call as it happens, and whoever takes a stream up sees it when it is stored.
+    let stored = Lines::of(http.get(format!("{server}/sessions/{id}/stream?from=1"))).await.next_of("tool_call").await;
+    assert_eq!(stored, call);
     // The client loses its stream, and what served it dies; nobody asks for the session meanwhile.
     drop(stream);
     dev.kill();
