@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::url::is_loopback_host;
 
 use crate::problem::Problem;
 
@@ -40,9 +41,7 @@ fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
 /// Whether a host, with or without its port, is a loopback address or `localhost`.
 fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
-    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let plain = !authority.as_str().contains('@');
-    plain && (name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback()))
+    !authority.as_str().contains('@') && is_loopback_host(authority.host())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! base64, the token in a header, errors as `{"errors": […]}`. See <https://openbao.org/api-docs/secret/transit/>.
 
 use std::{
-    net::IpAddr,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -11,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use dormouse_seal::{KeyService, KeyServiceError, keys::KEY_BYTES, service::SERVICE_NAME_BYTES_MAX};
-use dormouse_service::url::plain;
+use dormouse_service::url::{is_safe, plain};
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -65,7 +64,7 @@ impl KeyLocation {
     pub fn new(url: &str, mount: &str, key: &str) -> Result<Self, KeyLocationError> {
         let bad = || KeyLocationError::Url { url: url.to_owned() };
         let parsed = plain(url).ok_or_else(bad)?;
-        if parsed.scheme() != "https" && !parsed.host_str().is_some_and(is_loopback) {
+        if !is_safe(&parsed) {
             return Err(bad());
         }
         let name = format!("{mount}/{key}");
@@ -77,11 +76,6 @@ impl KeyLocation {
         }
         Ok(Self { url: url.trim_end_matches('/').to_owned(), mount: mount.to_owned(), key: key.to_owned(), name })
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The service, asked over HTTP.

@@ -21,7 +21,15 @@ pub enum AnswerError {
 ///
 /// # Errors
 /// It is longer, or is not that, or breaks off.
-pub async fn read_json<T: DeserializeOwned>(mut response: Response, bytes_max: usize) -> Result<T, AnswerError> {
+pub async fn read_json<T: DeserializeOwned>(response: Response, bytes_max: usize) -> Result<T, AnswerError> {
+    Ok(serde_json::from_slice(&read_bytes(response, bytes_max).await?)?)
+}
+
+/// An answer of at most `bytes_max`.
+///
+/// # Errors
+/// It is longer, or breaks off.
+pub async fn read_bytes(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, AnswerError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if chunk.len() > bytes_max - body.len() {
@@ -29,7 +37,7 @@ pub async fn read_json<T: DeserializeOwned>(mut response: Response, bytes_max: u
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(serde_json::from_slice(&body)?)
+    Ok(body)
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ use opentelemetry_sdk::{
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use crate::answer::read_bytes;
+
 /// Switches traces on: the URL of a collector.
 pub const ENDPOINT_ENV: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The same, for traces only.
@@ -117,14 +119,7 @@ impl HttpClient for Sender {
             .spawn(async move {
                 let mut answer = client.execute(request).await?;
                 let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
-                let mut body = Vec::new();
-                while let Some(chunk) = answer.chunk().await? {
-                    if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-                        return Err(format!("the collector's answer has more than {ANSWER_BYTES_MAX} bytes").into());
-                    }
-                    body.extend_from_slice(&chunk);
-                }
-                let mut response = Response::new(Bytes::from(body));
+                let mut response = Response::new(Bytes::from(read_bytes(answer, ANSWER_BYTES_MAX).await?));
                 *response.status_mut() = status;
                 *response.headers_mut() = headers;
                 Ok(response)

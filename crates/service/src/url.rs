@@ -1,5 +1,7 @@
 //! URLs that administrators name services by.
 
+use std::net::IpAddr;
+
 use reqwest::Url;
 
 use crate::metadata::is_metadata_host;
@@ -13,6 +15,23 @@ pub fn plain(text: &str) -> Option<Url> {
     let alone = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
     let is_metadata = url.host_str().is_some_and(is_metadata_host);
     (matches!(url.scheme(), "http" | "https") && url.has_host() && alone && !is_metadata).then_some(url)
+}
+
+/// Whether a host is this machine: `localhost`, or an address of loopback, in brackets or not.
+#[must_use]
+pub fn is_loopback_host(host: &str) -> bool {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether nobody on the way can read or change what goes to the URL and comes from it: HTTPS, or HTTP within this machine.
+#[must_use]
+pub fn is_safe(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback_host),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -30,6 +49,17 @@ mod tests {
     fn a_metadata_service_is_named_by_no_url() {
         for url in ["http://169.254.169.254/latest", "http://2852039166/", "https://[fd00:ec2::254]", "http://metadata.google.internal/"] {
             assert!(plain(url).is_none(), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_machine_goes_by_https() {
+        let safe = |url: &str| is_safe(&Url::parse(url).unwrap());
+        for url in ["https://x", "https://10.0.0.1/", "http://localhost:8200", "http://127.1.2.3/", "http://[::1]:80/"] {
+            assert!(safe(url), "{url}");
+        }
+        for url in ["http://x", "http://10.0.0.1", "http://localhost.example", "http://[::2]/", "ftp://localhost/", "http://0.0.0.0/"] {
+            assert!(!safe(url), "{url}");
         }
     }
 

@@ -151,7 +151,7 @@ impl Oidc {
     /// # Errors
     /// The settings name no issuer that can be asked.
     pub fn new(settings: Settings, others: Arc<dyn Authenticator>) -> Result<Self, OidcError> {
-        if !url::plain(&settings.issuer).is_some_and(|issuer| is_safe(&issuer)) {
+        if !url::plain(&settings.issuer).is_some_and(|issuer| is_trusted(&issuer)) {
             return Err(OidcError::Issuer(settings.issuer));
         }
         if settings.audiences.iter().all(String::is_empty) {
@@ -258,7 +258,7 @@ impl Oidc {
         if about.issuer != self.settings.issuer {
             return Err(format!("the issuer calls itself `{}`", about.issuer).into());
         }
-        if !Url::parse(&about.jwks_uri).is_ok_and(|url| is_safe(&url)) {
+        if !Url::parse(&about.jwks_uri).is_ok_and(|url| is_trusted(&url)) {
             return Err(format!("its keys are at `{}`, which is no https URL", about.jwks_uri).into());
         }
         let set: KeySet = self.read(&about.jwks_uri).await?;
@@ -282,12 +282,9 @@ fn read_key(jwk: &Jwk) -> Option<Key> {
     (signs && taken).then(|| Key { id: jwk.common.key_id.clone(), algorithm, key })
 }
 
-/// Whether what comes from there can have been changed by nobody on the way.
-fn is_safe(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback = bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    (url.scheme() == "https" || url.scheme() == "http" && loopback) && !is_metadata_host(host)
+/// Whether keys may come from there.
+fn is_trusted(url: &Url) -> bool {
+    url::is_safe(url) && !url.host_str().is_some_and(is_metadata_host)
 }
 
 /// The claim of this name, or what the way of its parts leads to.
