@@ -278,17 +278,23 @@ impl Player {
         let id = self.id("i");
         let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep(1e11); log.push('never')");
         let body = json!({"code": code, "idempotencyKey": id}).to_string().into_bytes();
-        let (mut sender, path) = (self.sender(), format!("/{}/eval", self.name));
-        // A cell that waits is no request that hangs.
-        let waiting = tokio::spawn(async move { sender.insist(Method::POST, &path, Some(body), PATIENCE).await });
         let until = Instant::now() + PATIENCE;
-        while !waiting.is_finished() {
-            assert!(Instant::now() < until, "a cell that awaits can be interrupted: {id}");
-            let pause = self.random.between(200, 4_000);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            self.order("interrupt").await;
-        }
-        let answer = waiting.await.expect("a cell's client");
+        let answer = loop {
+            let (mut sender, path, body) = (self.sender(), format!("/{}/eval", self.name), body.clone());
+            // A cell that waits is no request that hangs.
+            let waiting = tokio::spawn(async move { sender.insist(Method::POST, &path, Some(body), PATIENCE).await });
+            while !waiting.is_finished() {
+                assert!(Instant::now() < until, "a cell that awaits can be interrupted: {id}");
+                let pause = self.random.between(200, 4_000);
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                self.order("interrupt").await;
+            }
+            let answer = waiting.await.expect("a cell's client");
+            // Pods died beneath it, and it may still await: its key finds it again.
+            if answer.code() != "OutcomeUnknown" {
+                break answer;
+            }
+        };
         assert!(answer.json["ok"] != true, "it was interrupted: {}", answer.json);
         self.look_for_losses();
         self.model.cut_short(&[Step::Push(id)]);

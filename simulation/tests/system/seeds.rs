@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Seeds unless `DORMOUSE_SEEDS` says otherwise.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 2_000;
 
 /// What clients do, and how often beside each other.
 const KINDS: [(Kind, u64); 20] = [
