@@ -12,7 +12,7 @@ use dormouse_crds::session::{Durability, KernelSessionSpec};
 use dormouse_protocol::{eval::EvalRequest, history::ForkSession, session::CreateSession};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 
 use crate::{
     dev::Dev,
@@ -34,6 +34,9 @@ const OPEN_CREATES_PER_SECOND: f64 = 45.0;
 const OPEN_CREATES_LONG: Duration = Duration::from_secs(10);
 /// Wakes of own copies a second, each of another session.
 const WAKES_PER_SECOND: f64 = 1_000.0;
+/// Requests that the clients of an open loop have under way at once, below what a listener takes of connections. One that is due while as many are
+/// waits, and that counts: how late it is says how far the rate is out of reach.
+const OPEN_AT_ONCE: usize = 1_000;
 /// Every run has the same arrivals.
 const SEED: u64 = 2_026;
 
@@ -71,19 +74,22 @@ async fn bare_hop() -> anyhow::Result<String> {
     Ok(format!("http://{address}"))
 }
 
-/// Asks at random times, so many a second, whether or not the earlier ones have been answered, and measures from when each was due.
+/// Asks at random times, so many a second, whether or not the earlier ones have been answered ([`OPEN_AT_ONCE`] at most), and measures from when each
+/// was due.
 async fn open_loop<F>(per_second: f64, count: usize, ask: impl Fn(usize) -> F) -> anyhow::Result<Vec<Duration>>
 where
     F: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
     let mut random = StdRng::seed_from_u64(SEED);
     let mut asked = JoinSet::new();
+    let places = Arc::new(Semaphore::new(OPEN_AT_ONCE));
     let mut due = Instant::now();
     for n in 0..count {
         due += Duration::from_secs_f64(-(1.0 - random.random::<f64>()).ln() / per_second);
         tokio::time::sleep_until(due.into()).await;
-        let answered = ask(n);
+        let (answered, places) = (ask(n), Arc::clone(&places));
         asked.spawn(async move {
+            let _place = places.acquire_owned().await?;
             answered.await?;
             anyhow::Ok(due.elapsed())
         });

@@ -26,7 +26,11 @@ use kube::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{apply::apply, config::CertificateArgs, storage::renew_at};
+use crate::{
+    apply::apply,
+    config::CertificateArgs,
+    issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
+};
 
 /// The Secret of the authority.
 pub const CA_SECRET: &str = "dormouse-ca";
@@ -37,10 +41,6 @@ pub const DOOR_SECRET: &str = "dormouse-gateway-door";
 /// Name of the operator and the gateways in their identities.
 const OPERATOR: &str = "operator";
 const GATEWAY: &str = "gateway";
-/// Annotation: names that the certificate holds, and the authority that signed it.
-const MADE_FOR: &str = "dormouse.dev/made-for";
-/// Annotation: when to make it anew, RFC 3339.
-pub const RENEW_AT: &str = "dormouse.dev/renew-at";
 /// Annotation of the authority's Secret: whoever writes it, with any value, wants another authority.
 pub const ROTATE: &str = "dormouse.dev/rotate";
 /// Leaves that a list asks for at once.
@@ -353,11 +353,9 @@ fn encoded(text: &str) -> Value {
 
 /// When the certificate in `secret` is due, if it is the right one and that is still to come.
 fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timestamp> {
-    let annotations = secret.metadata.annotations.as_ref()?;
     let data = secret.data.as_ref()?;
-    let due: Timestamp = annotations.get(RENEW_AT)?.parse().ok()?;
     let whole = [CA_CRT, TLS_CRT, TLS_KEY].iter().all(|key| data.get(*key).is_some_and(|value| !value.0.is_empty()));
-    (whole && annotations.get(MADE_FOR)? == made_for && due > now).then_some(due)
+    good_until(secret, made_for, now).filter(|_| whole)
 }
 
 fn secret_of(leaf: &Leaf, pem: &CertPem, made_for: &str, due: Timestamp) -> Secret {

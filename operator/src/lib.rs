@@ -18,6 +18,7 @@ pub mod context;
 pub mod controller;
 pub mod error;
 pub mod fair;
+pub mod issued;
 pub mod leader;
 pub mod orphans;
 pub mod owned;

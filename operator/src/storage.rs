@@ -28,15 +28,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     apply::apply,
-    ca::RENEW_AT,
     config::{CredentialsSource, StorageArgs},
     context::Context,
+    issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
     pool::validate::{Refusal, ValidPool},
     restricted,
 };
 
-/// Annotation: what the credentials were made for.
-const MADE_FOR: &str = "dormouse.dev/made-for";
 /// Annotation: which Secret of which namespace this is kept of.
 const KEPT_OF: &str = "dormouse.dev/kept-of";
 /// Keys of a credentials Secret.
@@ -89,12 +87,6 @@ pub struct Target {
     pub access: Access,
     /// The name of this cluster there.
     pub cluster: String,
-}
-
-/// When to renew what lives for `validity` from `now`: at two thirds of its life.
-#[must_use]
-pub fn renew_at(now: Timestamp, validity: Duration) -> Timestamp {
-    now.checked_add(validity * 2 / 3).unwrap_or(now)
 }
 
 /// The store of a pool that names `spec`.
@@ -219,10 +211,7 @@ fn made_for(pool: &ValidPool) -> String {
 }
 
 fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timestamp> {
-    let annotations = secret.metadata.annotations.as_ref()?;
-    let due: Timestamp = annotations.get(RENEW_AT)?.parse().ok()?;
-    let whole = credentials_of(secret).is_some();
-    (whole && annotations.get(MADE_FOR)? == made_for && due > now).then_some(due)
+    good_until(secret, made_for, now).filter(|_| credentials_of(secret).is_some())
 }
 
 fn secret_of(pool: &ValidPool, credentials: &Credentials, made_for: &str, due: Option<Timestamp>) -> Secret {
