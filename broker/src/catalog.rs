@@ -309,7 +309,7 @@ pub(crate) fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets,
     }
     let authentication = Authentication::check(&spec.name, &spec.auth, &spec.secret_headers, path, secrets, problems);
     // Nothing is served with a problem; one that is wrong stays known, so that its tools are not wrong for it.
-    let authentication = authentication.unwrap_or_default().for_sessions(&spec.session_secrets, path, secrets, problems);
+    let authentication = authentication.unwrap_or_default().for_sessions(&spec.session_secrets, path, problems);
     let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), secrets, problems));
     let direct = spec.direct.as_ref().map(|direct| {
         let path = format!("{path}.direct");

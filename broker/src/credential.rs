@@ -168,16 +168,12 @@ impl Authentication {
         Some(checked)
     }
 
-    /// The same, of which sessions may name these Secrets.
-    pub(crate) fn for_sessions(self, names: &[String], path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Self {
+    /// The same, of which sessions may name these Secrets. One that cannot be read is missed by who names it, and by nobody else.
+    pub(crate) fn for_sessions(self, names: &[String], path: &str, problems: &mut Vec<Problem>) -> Self {
         for (index, name) in names.iter().enumerate() {
-            let path = format!("{path}.sessionSecrets[{index}]");
-            match self.scheme.with_secret(name) {
-                None => problems.push(Problem { path, kind: ProblemKind::AuthFieldMissing("sessionSecrets") }),
-                Some(scheme) => {
-                    let unreadable = scheme.keys().into_iter().find_map(|(_, key)| key.read(secrets).err());
-                    problems.extend(unreadable.map(|error| Problem { path, kind: ProblemKind::Secret(error) }));
-                }
+            if self.scheme.with_secret(name).is_none() {
+                let path = format!("{path}.sessionSecrets[{index}]");
+                problems.push(Problem { path, kind: ProblemKind::AuthFieldMissing("sessionSecrets") });
             }
         }
         Self { session_secrets: names.iter().cloned().collect(), ..self }

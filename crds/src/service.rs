@@ -310,15 +310,25 @@ impl Service {
         }
     }
 
+    /// The keys of the Secrets that sessions may name, as `(Secret, key)`. One that is not there is missed by the sessions that name it, and by nobody
+    /// else.
+    ///
+    /// # Errors
+    /// A field is missing.
+    pub fn secrets_of_sessions(&self) -> Result<Vec<(String, String)>, Missing> {
+        let mut keys = Vec::new();
+        for name in &self.session_secrets {
+            keys.extend(self.auth.with_secret(name)?.secrets()?);
+        }
+        Ok(keys)
+    }
+
     /// The Secrets' keys that it needs, as `(Secret, key)`.
     ///
     /// # Errors
     /// A field is missing.
     pub fn secrets(&self) -> Result<Vec<(String, String)>, Missing> {
         let mut needed = self.auth.secrets()?;
-        for name in &self.session_secrets {
-            needed.extend(self.auth.with_secret(name)?.secrets()?);
-        }
         for header in &self.secret_headers {
             needed.push(key_of(&header.secret_ref, "secretHeaders[].secretRef.key")?);
         }

@@ -397,18 +397,14 @@ async fn a_session_names_the_secret_of_its_user_where_the_service_allows_it() {
     }
     assert_eq!(far.tokens_made.load(Ordering::SeqCst), 2);
 
-    for (fields, wrong) in [
-        (
-            json!({ "auth": { "type": "bearer", "secretRef": { "name": "extra", "key": "key" } }, "sessionSecrets": ["nobody"] }),
-            "has no key",
-        ),
-        (json!({ "sessionSecrets": ["ann"] }), "sessionSecrets"),
-    ] {
-        let spec = json!({ "services": [{ "name": "far", "baseUrl": base, "sessionSecrets": fields["sessionSecrets"], "auth": fields.get("auth").cloned().unwrap_or(json!({})) }] });
-        let Err(ConfigError::Problems(problems)) = Broker::new(serde_json::from_value(spec).unwrap(), secrets()) else {
-            panic!("accepted")
-        };
-        let told = problems[0].to_string();
-        assert!(told.starts_with("spec.services[0].sessionSecrets[0]") && told.contains(wrong), "{told}");
-    }
+    // A user whose Secret is gone is alone in that.
+    let broker = broker_of(json!({ "auth": auth, "sessionSecrets": ["gone", "ann"] }));
+    let refused = failure(&broker, with_secret(21, "gone")).await;
+    assert!(!refused.retryable && refused.message.contains("gone"), "{refused:?}");
+    value(&broker, with_secret(22, "ann")).await;
+
+    let spec = json!({ "services": [{ "name": "far", "baseUrl": base, "sessionSecrets": ["ann"], "auth": {} }] });
+    let Err(ConfigError::Problems(problems)) = Broker::new(serde_json::from_value(spec).unwrap(), secrets()) else { panic!("accepted") };
+    let told = problems[0].to_string();
+    assert!(told.starts_with("spec.services[0].sessionSecrets[0]") && told.contains("sessionSecrets"), "{told}");
 }

@@ -119,7 +119,11 @@ fn deployment(broker: &ValidBroker, hash: &str, network: &NetworkArgs) -> Result
         // Only the keys that are named: a Secret may hold more than the broker is to know.
         let items: Vec<Value> = secret.keys.iter().map(|key| json!({ "key": key, "path": key })).collect();
         let volume = format!("secret-{index}");
-        volumes.push(json!({ "name": volume, "secret": { "secretName": name, "items": items, "defaultMode": r::SECRET_MODE } }));
+        let mut source = json!({ "secretName": name, "items": items, "defaultMode": r::SECRET_MODE });
+        if secret.optional {
+            source["optional"] = json!(true);
+        }
+        volumes.push(json!({ "name": volume, "secret": source }));
         mounts.push(json!({ "name": volume, "mountPath": format!("{SECRETS_DIR}/{name}"), "readOnly": true }));
     }
     for (index, (name, keys)) in config_maps(broker).into_iter().enumerate() {

@@ -163,6 +163,21 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
 }
 
 #[test]
+fn a_secret_that_sessions_may_name_holds_nobody_up() {
+    let mut broker = broker();
+    broker.spec.services[0].session_secrets = vec!["ann".to_owned(), "widgets".to_owned()];
+    let valid = validate(&broker, &secrets("1", &["token"]), None, &config()).unwrap();
+    let built = build(&valid, "dormouse-system", &config().network).unwrap();
+    let volumes = built.deployment.spec.unwrap().template.spec.unwrap().volumes.unwrap();
+    let optional = |secret: &str| {
+        let of = volumes.iter().filter_map(|volume| volume.secret.as_ref()).find(|of| of.secret_name.as_deref() == Some(secret));
+        of.unwrap().optional
+    };
+    assert_eq!(optional("ann"), Some(true), "it does not exist");
+    assert_eq!(optional("widgets"), None, "the service's own, too");
+}
+
+#[test]
 fn what_is_missing_is_named() {
     let config = config();
     for (secrets, word) in [(Secrets::new(), "Secret widgets does not exist"), (secrets("1", &["other"]), "no key token")] {

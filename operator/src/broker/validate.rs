@@ -6,6 +6,7 @@ use dormouse_control::reason::BrokerReason;
 use dormouse_crds::{
     broker::{ToolBroker, ToolBrokerSpec},
     pool::Resources,
+    service::Service,
 };
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
@@ -55,6 +56,17 @@ pub struct MountedSecret {
     pub version: String,
     /// Keys.
     pub keys: BTreeSet<String>,
+    /// Sessions may name it, and the broker serves the others without it.
+    pub optional: bool,
+}
+
+/// What a spec refers to of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needed {
+    /// Keys.
+    pub keys: BTreeSet<String>,
+    /// Nothing of the broker's own needs it.
+    pub optional: bool,
 }
 
 impl ValidBroker {
@@ -71,18 +83,22 @@ impl ValidBroker {
     }
 }
 
-/// The keys that a spec needs, by Secret.
+/// The keys that a spec refers to, by Secret.
 ///
 /// # Errors
 /// An `auth` without its secretRef, which objects older than the CEL rule may have.
-pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, BTreeSet<String>>, Refusal> {
-    let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let services = spec.all_services().map(|service| (format!("service {}", service.name), service.secrets()));
-    let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), modules.auth.secrets()));
-    for (owner, secrets) in services.chain(registry) {
+pub fn references(spec: &ToolBrokerSpec) -> Result<BTreeMap<String, Needed>, Refusal> {
+    let mut needed: BTreeMap<String, Needed> = BTreeMap::new();
+    let named = |service: &Service| format!("service {}", service.name);
+    let services = spec.all_services().map(|service| (named(&service), service.secrets(), false));
+    let of_sessions = spec.all_services().map(|service| (named(&service), service.secrets_of_sessions(), true));
+    let registry = spec.modules.iter().map(|modules| ("modules".to_owned(), modules.auth.secrets(), false));
+    for (owner, secrets, optional) in services.chain(registry).chain(of_sessions) {
         let refused = |missing| Refusal { reason: BrokerReason::InvalidSpec, message: format!("{owner}: {missing}: write it") };
         for (secret, key) in secrets.map_err(refused)? {
-            needed.entry(secret).or_default().insert(key);
+            let secret = needed.entry(secret).or_insert(Needed { keys: BTreeSet::new(), optional });
+            secret.keys.insert(key);
+            secret.optional &= optional;
         }
     }
     Ok(needed)
@@ -109,17 +125,21 @@ pub fn validate(broker: &ToolBroker, secrets: &Secrets, journal: Option<JournalL
         }
     }
     let mut mounted = BTreeMap::new();
-    for (name, keys) in references(spec)? {
+    for (name, Needed { keys, optional }) in references(spec)? {
         let missing = |message| Refusal { reason: BrokerReason::SecretNotFound, message };
-        let Some(secret) = secrets.get(&name).and_then(Option::as_ref) else {
-            let list = keys.iter().cloned().collect::<Vec<_>>().join(", ");
-            return Err(missing(format!("Secret {name} does not exist: make it, with the keys {list}")));
-        };
-        let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
-        if let Some(key) = keys.iter().find(|key| !has(key)) {
-            return Err(missing(format!("Secret {name} has no key {key}: write it, or name another key in secretRef.key")));
+        let secret = secrets.get(&name).and_then(Option::as_ref);
+        let version = secret.and_then(|secret| secret.resource_version()).unwrap_or_default();
+        if !optional {
+            let Some(secret) = secret else {
+                let list = keys.iter().cloned().collect::<Vec<_>>().join(", ");
+                return Err(missing(format!("Secret {name} does not exist: make it, with the keys {list}")));
+            };
+            let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
+            if let Some(key) = keys.iter().find(|key| !has(key)) {
+                return Err(missing(format!("Secret {name} has no key {key}: write it, or name another key in secretRef.key")));
+            }
         }
-        mounted.insert(name, MountedSecret { version: secret.resource_version().unwrap_or_default(), keys });
+        mounted.insert(name, MountedSecret { version, keys, optional });
     }
     Ok(ValidBroker {
         name: broker.name_any(),
