@@ -96,6 +96,8 @@ impl Message {
         data.insert("namespace".to_owned(), json!(notice.namespace));
         data.insert("session".to_owned(), json!(notice.session));
         let event = notice.event.name();
+        // The event's own time: whoever tells of it again tells of the same message.
+        let created_ms = notice.time.parse::<jiff::Timestamp>().map_or(now_ms, |time| time.as_millisecond().min(now_ms));
         let body = json!({ "type": event, "timestamp": notice.time, "data": data }).to_string();
         let view = Delivery {
             id,
@@ -103,11 +105,11 @@ impl Message {
             session: notice.session.clone(),
             url,
             state: DeliveryState::Pending,
-            created_at: time(now_ms),
+            created_at: time(created_ms),
             next_attempt_at: Some(time(now_ms)),
             attempts: Vec::new(),
         };
-        Self { view, body, secret, from_eval, created_ms: now_ms, next_ms: now_ms, round: 0, lease: None }
+        Self { view, body, secret, from_eval, created_ms, next_ms: now_ms, round: 0, lease: None }
     }
 
     /// Notes an attempt that ended now.

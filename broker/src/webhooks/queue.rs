@@ -119,8 +119,11 @@ impl Queue {
         self.inner.place.read(key).await
     }
 
-    /// Stores a message that waits from now on. One that is there stays as it is.
+    /// Stores a message that waits from now on. One that is there, or is over, stays as it is.
     pub(super) async fn put(&self, message: &Message) -> Result<(), ApiError> {
+        if self.read(&self.done_key(message)).await.map_err(ApiError::from)?.is_some() {
+            return Ok(());
+        }
         if self.lock().times.len() >= OPEN_MAX {
             let text = format!("{OPEN_MAX} messages wait to be delivered; the event is taken when some are over");
             return Err(ApiError::new(dormouse_protocol::ErrorCode::CapacityExhausted, text));

@@ -235,6 +235,19 @@ async fn a_message_that_a_broker_took_is_delivered_by_the_next_whatever_it_was_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_is_told_again_when_its_message_is_over_is_not_delivered_again() {
+    let world = World::new(|_| Some(200));
+    let broker = world.broker();
+    broker.take_notice(notice(1, EventKind::Completed)).await.unwrap();
+    let delivering = tokio::spawn(broker.clone().keep_delivering());
+    world.until(&broker, |it| it.state == DeliveryState::Delivered).await;
+    broker.take_notice(notice(1, EventKind::Completed)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!((world.got().len(), all(&broker).await.len()), (1, 1));
+    delivering.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_refused_is_told_so_and_is_delivered_again_on_request() {
     let world = World::new(|n| Some(if n == 0 { 410 } else { 200 }));
     let broker = world.broker();

@@ -1,1 +1,1 @@
-include_bytes!("1318542032ee6d24.wasm")
+include_bytes!("f9ef37f78fb8f812.wasm")

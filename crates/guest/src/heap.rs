@@ -23,6 +23,9 @@ const REPORT_BYTES: usize = 2 * 1024 * 1024;
 const ARENA_REQUEST_BYTES_MAX: usize = 504;
 const ARENA_STEP_BYTES: usize = 8;
 
+/// What a turn has at least, beyond the limit if need be: enough to let go of what fills the heap.
+const TIDYING_BYTES: usize = 256 * 1024;
+
 /// More than any gap has.
 const FRESH_BYTES: usize = 256 * 1024;
 /// Smaller gaps stay.
@@ -58,10 +61,11 @@ pub fn room() -> usize {
     state.limit.saturating_sub(state.used)
 }
 
-/// Begins a turn with this limit.
+/// Begins a turn with this limit. Where the heap is all but full it is a little more, so that a script can still put it in order.
 pub fn begin(limit: usize) {
     let state = STATE.get();
-    state.limit = limit.saturating_add(state.base);
+    let limit = limit.saturating_add(state.base);
+    state.limit = limit.max(state.used.min(limit).saturating_add(TIDYING_BYTES));
     state.reserve = 0;
     state.denied = false;
     state.oversize = false;
