@@ -95,6 +95,23 @@ async fn the_heap_limit_is_a_typed_error() {
 }
 
 #[tokio::test]
+async fn a_full_heap_can_be_put_in_order() {
+    const LIMIT: u64 = 16 << 20;
+    const TIDYING_BYTES: u64 = 256 << 10;
+    let mut session = Session::new(dormouse_engine::Settings { heap_bytes: LIMIT, determinism: None });
+    fails_with(&mut session, "var hoard = []; for (;;) hoard.push('x'.repeat(65536) + hoard.length)", Code::MemoryLimitError).await;
+    fails_with(&mut session, "const down = (n) => down(n + 1) + 1; down(0)", Code::StackOverflow).await;
+    assert_eq!(session.value("hoard.splice(0).length > 100").await, json!(true));
+    assert!(session.instance.heap_bytes() < LIMIT / 8, "{}", session.instance.heap_bytes());
+    // What a cell has for that is no way around the limit.
+    for _ in 0..4 {
+        fails_with(&mut session, "globalThis.more ??= []; for (;;) more.push('x'.repeat(1000) + more.length)", Code::MemoryLimitError)
+            .await;
+    }
+    assert!(session.instance.heap_bytes() <= LIMIT + TIDYING_BYTES, "{}", session.instance.heap_bytes());
+}
+
+#[tokio::test]
 async fn recursion_is_a_typed_error() {
     let mut session = Session::new(real());
     fails_with(&mut session, "(function f(){ return 1+f() })()", Code::StackOverflow).await;
