@@ -210,6 +210,5 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", text.get(..end).unwrap_or_default())
+    format!("{}…", text.get(..text.floor_char_boundary(max)).unwrap_or_default())
 }

@@ -182,7 +182,7 @@ fn escaped(value: &Value) -> String {
 /// What a tool does, as a comment that its text does not end.
 fn comment(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace("*/", "*\\/");
-    let end = (0..=text.len().min(COMMENT_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = text.floor_char_boundary(COMMENT_BYTES_MAX);
     let cut = if end < text.len() { "…" } else { "" };
     match text.get(..end) {
         Some(text) if !text.is_empty() => format!("  /** {text}{cut} */\n"),

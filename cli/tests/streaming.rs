@@ -182,3 +182,18 @@ async fn a_session_has_the_limits_and_the_end_that_its_client_wants() {
         assert_eq!(refused.json::<Value>().await.unwrap()["error"]["details"]["path"], path);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_cannot_be_made_are_refused_before_there_is_a_session() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let (http, server) = (http(), dev.server.clone());
+    let hello = json!({
+        "protocolVersion": 1, "clientEphemeralPubKeyB64": "bm8gcG9pbnQ=", "curve": "P-256", "supportedAlgorithms": ["AES-GCM-256"],
+    });
+    let body = json!({ "code": "1", "sessionId": "s_mine", "encryption": { "mode": "required", "clientHello": hello } });
+    let refused = http.post(format!("{server}/sessions")).json(&body).send().await.unwrap();
+    assert_eq!(refused.status(), 400);
+    assert_eq!(refused.json::<Value>().await.unwrap()["error"]["details"]["path"], "clientHello");
+    assert_eq!(http.get(format!("{server}/sessions/s_mine")).send().await.unwrap().status(), 404);
+}

@@ -289,8 +289,7 @@ fn is_json(kind: &str) -> bool {
 }
 
 fn cut(text: &str) -> String {
-    let end = (0..=text.len().min(DESCRIPTION_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    text.get(..end).unwrap_or_default().to_owned()
+    text.get(..text.floor_char_boundary(DESCRIPTION_BYTES_MAX)).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

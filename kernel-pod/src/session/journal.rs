@@ -67,8 +67,7 @@ pub(super) fn digest(value: &serde_json::Value) -> String {
 
 /// The beginning of `text`, whole characters of it.
 fn cut(text: &str, bytes_max: usize) -> &str {
-    let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    text.get(..end).unwrap_or_default()
+    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -264,3 +264,25 @@ async fn what_is_unpacked_has_no_more_than_the_heap_has_room_for() {
     assert_ne!(told, json!("fine"));
     assert_eq!(session.value("require('zlib').gunzipSync(packed).length").await, json!(1 << 20));
 }
+
+#[tokio::test]
+async fn what_most_sessions_use_is_in_the_base_image() {
+    const CHANGED_PAGES_MAX: usize = 60;
+    let mut session = Session::new(real());
+    let cell = session
+        .cell("Buffer; process; fetch; ReadableStream; for (const it of ['events', 'fs', 'path', 'stream', 'util']) require(it); 0")
+        .await;
+    assert!(cell.ok, "{:?}", cell.error);
+    let changed = session.instance.image().pages.len();
+    assert!(changed <= CHANGED_PAGES_MAX, "{changed} pages are the session's own");
+}
+
+#[tokio::test]
+async fn circles_that_hold_what_is_in_the_base_image_are_collected() {
+    let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 16 << 20, determinism: None });
+    let circles = "for (let i = 0; i < 300000; i++) { const a = { held: [Buffer, process, Buffer.prototype] }; a.a = a }; 0";
+    let cell = session.cell(circles).await;
+    assert!(cell.ok, "{:?}", cell.error);
+    assert!(session.instance.heap_bytes() < 8 << 20, "{}", session.instance.heap_bytes());
+    assert_eq!(session.value("Buffer.from('still here').toString() + typeof process.nextTick").await, "still herefunction");
+}

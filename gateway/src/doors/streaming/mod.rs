@@ -183,6 +183,8 @@ pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Respons
     let ttl = spec.ttl;
     let name = body.session_id.as_deref().map(name_of).transpose()?;
     let hello = body.encryption.hello()?;
+    // The keys are made with the session's id; a half that makes none is refused before there is a session.
+    hello.map(|hello| hello.accept(None)).transpose()?;
     let session = desk.create(CreateSession { name, spec, ..CreateSession::default() }, Existing::Refuse).await?;
     let keys = hello.map(|hello| hello.accept(Some(&session.id))).transpose()?;
     let key = desk.key(&session.name)?;
