@@ -46,7 +46,7 @@ use crate::{
     exchange,
     jobs::{self, Jobs, RunnerTool},
     journal::{Claim, Journal, Limits, Ticket, ended},
-    ledger::{Admitted, JournalStore, Ledger, Patience},
+    ledger::{Admitted, JournalStore, Ledger, NonIdempotent},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
@@ -240,24 +240,24 @@ impl Broker {
         };
         // What cannot be made has no effect. What somebody agreed to is made once, whatever its method.
         let harms = agreed || prepared.as_ref().is_ok_and(|prepared| !prepared.is_safe());
-        let patience = callee.as_ref().filter(|_| harms).map(|callee| Patience {
+        let non_idempotent = callee.as_ref().filter(|_| harms).map(|callee| NonIdempotent {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
-        self.once(call, patience, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
+        self.once(call, non_idempotent, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
     }
 
-    /// Claims a call and has it made, unless it was made before; without `patience`, making it twice does no harm.
+    /// Claims a call and has it made, unless it was made before; without `non_idempotent`, making it twice does no harm.
     pub(crate) async fn once<Made>(
         &self,
         call: ToolCall,
-        patience: Option<Patience>,
+        non_idempotent: Option<NonIdempotent>,
         make: impl FnOnce(Self, ToolCall) -> Made,
     ) -> Result<Arc<ToolAnswer>, ApiError>
     where
         Made: Future<Output = ToolAnswer> + Send + 'static,
     {
-        let may_be_new = patience.is_none_or(|patience| self.inner.ledger.is_some() || patience.honours_key);
+        let may_be_new = non_idempotent.is_none_or(|non_idempotent| self.inner.ledger.is_some() || non_idempotent.honours_key);
         loop {
             let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
             match claim {
@@ -277,7 +277,7 @@ impl Broker {
                     let pending = ticket.pending();
                     let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
                     let origin = Origin::current();
-                    tokio::spawn(origin.run(async move { broker.carry_out(&call, ticket, patience, made).await }));
+                    tokio::spawn(origin.run(async move { broker.carry_out(&call, ticket, non_idempotent, made).await }));
                     return ended(pending).await;
                 }
             }
@@ -285,15 +285,21 @@ impl Broker {
     }
 
     /// Has a call made that this process has not made. One that is not safe to repeat first gets the ledger's word, and then tells it what came.
-    async fn carry_out(&self, call: &ToolCall, ticket: Ticket, patience: Option<Patience>, made: impl Future<Output = ToolAnswer>) {
-        let (Some(ledger), Some(patience)) = (&self.inner.ledger, patience) else {
+    async fn carry_out(
+        &self,
+        call: &ToolCall,
+        ticket: Ticket,
+        non_idempotent: Option<NonIdempotent>,
+        made: impl Future<Output = ToolAnswer>,
+    ) {
+        let (Some(ledger), Some(non_idempotent)) = (&self.inner.ledger, non_idempotent) else {
             return match made.await {
                 // It can be read once, and the call made again.
-                answer @ ToolAnswer::Stream { .. } if patience.is_none() => ticket.hand_over(answer),
+                answer @ ToolAnswer::Stream { .. } if non_idempotent.is_none() => ticket.hand_over(answer),
                 answer => ticket.finish(answer),
             };
         };
-        match ledger.admit(call, patience).await {
+        match ledger.admit(call, non_idempotent).await {
             Ok(Admitted::Make(attempt)) => {
                 let answer = made.await;
                 ledger.settle(call, attempt, &answer).await;

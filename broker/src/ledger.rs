@@ -89,9 +89,9 @@ pub(crate) enum Admitted {
     Answered(ToolAnswer),
 }
 
-/// What is known of an attempt that has no outcome.
+/// A call that may do harm when it is made twice: how one whose outcome nobody knows is dealt with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct NonIdempotent {
     /// How long the attempt of another broker may take to have an outcome.
     pub(crate) wait: Duration,
     /// Whether the service makes two calls of one idempotency key once.
@@ -204,7 +204,7 @@ impl Ledger {
     /// # Errors
     /// `SessionGone` for an epoch that is over, `OutcomeUnknown` when the call must not be made and has no answer, `Conflict` when its number is another's, `SnapshotCorrupt` for a page that is not
     /// believed, `StorageUnavailable` when that is not to be learned now: then it was not made.
-    pub(crate) async fn admit(&self, call: &ToolCall, patience: Patience) -> Result<Admitted, ApiError> {
+    pub(crate) async fn admit(&self, call: &ToolCall, non_idempotent: NonIdempotent) -> Result<Admitted, ApiError> {
         self.probe().await?;
         let slot = self.slot(&call.session_uid)?;
         let unsent = lock(&slot.unsent).get(&call.call).cloned();
@@ -214,12 +214,12 @@ impl Ledger {
             call: call.call,
             settled_below: call.settled_below,
             page: call.page.clone(),
-            repeated: call.repeated && !patience.honours_key,
+            repeated: call.repeated && !non_idempotent.honours_key,
             fingerprint: journal::fingerprint(call),
             attempt,
             take_over: None,
         };
-        let (mut deadline, mut poll) = (Instant::now() + patience.wait, POLL_FIRST);
+        let (mut deadline, mut poll) = (Instant::now() + non_idempotent.wait, POLL_FIRST);
         let mut met: Option<String> = None;
         loop {
             let Said::Admission(admission) = self.apply(&slot, Change::Admit(Box::new(wanted.clone()))).await? else {
@@ -236,11 +236,11 @@ impl Ledger {
                 Admission::Refused(refusal) => return Err(refused(call.call, refusal)),
                 Admission::UnderWay { attempt } => {
                     if met.as_ref() != Some(&attempt) {
-                        deadline = Instant::now() + patience.wait;
+                        deadline = Instant::now() + non_idempotent.wait;
                     }
                     // An attempt of this process that its memory does not know is long over.
                     let over = attempt.starts_with(&self.boot) || Instant::now() >= deadline;
-                    match (over, patience.honours_key) {
+                    match (over, non_idempotent.honours_key) {
                         (true, false) => return Err(refused(call.call, Refusal::Unknown)),
                         (true, true) => wanted.take_over = Some(attempt.clone()),
                         (false, _) => {

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use crate::{
     directory::{Key, Record},
     history::ask,
-    journey::Asleep,
+    in_flight::Asleep,
     kernels::{KernelError, stored},
     metrics::Source,
     router::Router,

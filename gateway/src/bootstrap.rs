@@ -6,22 +6,22 @@ use dormouse_protocol::{ApiError, ErrorCode, session::State};
 
 use crate::{
     directory::Record,
-    journey::Journey,
+    in_flight::InFlight,
     problem::of_directory,
     router::{Route, Router},
 };
 
 /// The ConfigMap with the code of a session that may still have to run it. After its first cell the pod has it, if it is needed at all.
-fn wanted<'a>(record: &'a Record, journey: &Journey) -> Option<&'a KeyRef> {
+fn wanted<'a>(record: &'a Record, in_flight: &InFlight) -> Option<&'a KeyRef> {
     let reference = record.spec.bootstrap.as_ref()?.config_map_ref.as_ref()?;
     let fresh = record.status.cells.unwrap_or(0) == 0 || state_of(&record.status) == State::Failed;
-    (fresh || journey.anew).then_some(reference)
+    (fresh || in_flight.anew).then_some(reference)
 }
 
 impl Router {
     /// Reads the code that a session begins with, if its spec names a ConfigMap.
-    pub(crate) async fn find_bootstrap(&self, route: &mut Route, journey: &Journey) -> Result<(), ApiError> {
-        let Some(reference) = wanted(&route.record, journey) else { return Ok(()) };
+    pub(crate) async fn find_bootstrap(&self, route: &mut Route, in_flight: &InFlight) -> Result<(), ApiError> {
+        let Some(reference) = wanted(&route.record, in_flight) else { return Ok(()) };
         let (key, namespace) = (reference.key.as_deref().unwrap_or_default(), &route.record.key.namespace);
         let found = self.directory().config(namespace, &reference.name, key).await;
         let refuse = |message: String| ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", "spec.bootstrap.configMapRef");

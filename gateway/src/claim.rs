@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     directory::{KernelPod, Key},
-    journey::{Asleep, Journey},
+    in_flight::{Asleep, InFlight},
     kernels::KernelError,
     lifetimes::refuse_expired,
     metrics::Source,
@@ -70,7 +70,7 @@ impl Router {
     /// Sends a call that makes the session live. When it has to be placed first, the call leaves with the assignment that is being written.
     pub async fn send_claiming<T, F>(
         &self,
-        journey: &mut Journey,
+        in_flight: &mut InFlight,
         key: &Key,
         call: impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
     ) -> Result<(T, Route), ApiError>
@@ -80,12 +80,12 @@ impl Router {
         refuse_expired(self, key).await?;
         admit_wake(self, key).await?;
         loop {
-            let (route, called) = match self.find_place(key, journey).await? {
+            let (route, called) = match self.find_place(key, in_flight).await? {
                 Place::Found(route) => {
                     let called = call(route.pod.clone(), route.assignment(), None).await;
                     (route, called)
                 }
-                Place::Free(route, flight) => match self.send_beside(journey, route, flight, &call).await? {
+                Place::Free(route, flight) => match self.send_beside(in_flight, route, flight, &call).await? {
                     Some(sent) => sent,
                     None => continue,
                 },
@@ -95,7 +95,7 @@ impl Router {
                     self.answered();
                     return Ok((answer, route));
                 }
-                Err(error) => self.failed(journey, &route, error).await?,
+                Err(error) => self.failed(in_flight, &route, error).await?,
             }
         }
     }
@@ -103,7 +103,7 @@ impl Router {
     /// Sends a call beside the write of its assignment. `None` when that is not what was written: then the call never was.
     async fn send_beside<T, F>(
         &self,
-        journey: &Journey,
+        in_flight: &InFlight,
         mut route: Route,
         flight: Flight<String>,
         call: &impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
@@ -113,7 +113,7 @@ impl Router {
     {
         let (writing, unwritten) = writing();
         let calling = Box::pin(call(route.pod.clone(), route.assignment(), Some(unwritten)));
-        let write = Box::pin(self.write(&route, journey));
+        let write = Box::pin(self.write(&route, in_flight));
         // The call first: it has the longer way.
         let (written, called) = match select(calling, write).await {
             // Only a failure comes before the write is done: what it says of the pod counts if the pod is the one that status has.
@@ -133,8 +133,8 @@ impl Router {
 
     /// Makes a session live.
     pub async fn wake(&self, key: &Key, source: Source) -> Result<(SessionReport, Route), ApiError> {
-        let mut journey = Journey::new(Asleep::Refuse, source);
-        let woken = self.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
+        let mut in_flight = InFlight::new(Asleep::Refuse, source);
+        let woken = self.send_claiming(&mut in_flight, key, |pod, assignment, unwritten| async move {
             self.kernels().wake(&pod, &assignment, unwritten).await
         });
         woken.await

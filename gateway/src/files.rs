@@ -11,7 +11,7 @@ use reqwest::Response;
 
 use crate::{
     directory::Key,
-    journey::{Asleep, Journey, unknown},
+    in_flight::{Asleep, InFlight, unknown},
     kernels::KernelError,
     metrics::Source,
     router::Router,
@@ -63,8 +63,8 @@ pub async fn write(
 /// Removes a file, or a directory. A removal whose answer is lost is not sent again: what has the name by then may be somebody else's.
 pub async fn remove(router: &Router, key: &Key, file: &str, recursive: bool, preconditions: &Preconditions) -> Result<(), ApiError> {
     let file = path(file)?;
-    let mut journey = Journey::repeating(Asleep::Refuse, Source::Request, Repeat::IfUnseen);
-    let sent = router.send_on(&mut journey, key, |pod, assignment| {
+    let mut in_flight = InFlight::repeating(Asleep::Refuse, Source::Request, Repeat::IfUnseen);
+    let sent = router.send_on(&mut in_flight, key, |pod, assignment| {
         let call = FileCall { assignment, path: file.clone(), recursive, preconditions: preconditions.clone() };
         async move { router.kernels().remove_file(&pod, &call).await }
     });

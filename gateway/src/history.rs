@@ -12,7 +12,7 @@ use dormouse_protocol::{
 
 use crate::{
     directory::{KernelPod, Key, Record},
-    journey::{Asleep, Journey, means_elsewhere},
+    in_flight::{Asleep, InFlight, means_elsewhere},
     kernels::{KernelError, stored},
     lifetimes::refuse_expired,
     metrics::Source as Origin,
@@ -92,8 +92,8 @@ pub async fn reset(router: &Router, key: &Key, operation: &str) -> Result<Sessio
         // One that cannot be woken to be interrupted runs nothing.
         tracing::debug!(session = %key, %error, "a session is reset without an interrupt");
     }
-    let mut journey = Journey { anew: true, ..Journey::new(Asleep::Refuse, Origin::Request) };
-    let sent = router.send_on(&mut journey, key, |pod, assignment| async move {
+    let mut in_flight = InFlight { anew: true, ..InFlight::new(Asleep::Refuse, Origin::Request) };
+    let sent = router.send_on(&mut in_flight, key, |pod, assignment| async move {
         router.kernels().reset(&pod, &ResetCall { assignment, operation: Some(operation.to_owned()) }).await
     });
     let (report, route) = sent.await?;

@@ -15,7 +15,7 @@ use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
-    journey::{Asleep, Journey, deadly, exhausted, failure, unknown},
+    in_flight::{Asleep, InFlight, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
@@ -157,13 +157,13 @@ impl Router {
     where
         F: Future<Output = Result<T, KernelError>>,
     {
-        self.send_on(&mut Journey::new(asleep, source), key, call).await
+        self.send_on(&mut InFlight::new(asleep, source), key, call).await
     }
 
     /// The same for a request that is under way already.
     pub async fn send_on<T, F>(
         &self,
-        journey: &mut Journey,
+        in_flight: &mut InFlight,
         key: &Key,
         call: impl Fn(KernelPod, Assignment) -> F,
     ) -> Result<(T, Route), ApiError>
@@ -171,19 +171,19 @@ impl Router {
         F: Future<Output = Result<T, KernelError>>,
     {
         loop {
-            let route = self.place(key, journey).await?;
+            let route = self.place(key, in_flight).await?;
             match call(route.pod.clone(), route.assignment()).await {
                 Ok(answer) => {
                     self.answered();
                     return Ok((answer, route));
                 }
-                Err(error) => self.failed(journey, &route, error).await?,
+                Err(error) => self.failed(in_flight, &route, error).await?,
             }
         }
     }
 
     /// Notes that a call failed, and pauses; an error here is the answer to the client.
-    pub async fn failed(&self, journey: &mut Journey, route: &Route, error: KernelError) -> Result<(), ApiError> {
+    pub async fn failed(&self, in_flight: &mut InFlight, route: &Route, error: KernelError) -> Result<(), ApiError> {
         let (met, epoch) = (failure(&error), route.placement.epoch);
         self.metrics.attempt(match met {
             Failure::Refused => AttemptOutcome::Refused,
@@ -191,16 +191,16 @@ impl Router {
             Failure::Unreachable | Failure::Lost => AttemptOutcome::Lost,
             Failure::Garbled => AttemptOutcome::Garbled,
         });
-        let lives = journey.attempts.must_ask(met, epoch) && self.lives(route).await;
-        let next = journey.attempts.after(met, epoch, lives);
+        let lives = in_flight.attempts.must_ask(met, epoch) && self.lives(route).await;
+        let next = in_flight.attempts.after(met, epoch, lives);
         let pause = match (next, error) {
             (Next::Answer, KernelError::Refused(refusal)) => return Err(refusal),
             (Next::Answer | Next::Exhausted, error) => return Err(exhausted(&error)),
             (Next::Deadly, error) => return Err(deadly(&error)),
             (Next::Unknown, error) => return Err(unknown(&error)),
             (Next::Again(pause), error) => {
-                let (session, pod, attempt) = (&route.record.key, &route.pod.pod, journey.attempts.failed());
-                tracing::info!(%session, pod, epoch, attempt, lost_epoch = journey.attempts.lost_epoch(), %error, "a kernel pod did not answer");
+                let (session, pod, attempt) = (&route.record.key, &route.pod.pod, in_flight.attempts.failed());
+                tracing::info!(%session, pod, epoch, attempt, lost_epoch = in_flight.attempts.lost_epoch(), %error, "a kernel pod did not answer");
                 pause
             }
         };
@@ -220,22 +220,22 @@ impl Router {
     }
 
     /// Where the session is, or where it shall be from now on.
-    pub async fn place(&self, key: &Key, journey: &mut Journey) -> Result<Route, ApiError> {
+    pub async fn place(&self, key: &Key, in_flight: &mut InFlight) -> Result<Route, ApiError> {
         loop {
-            match self.find_place(key, journey).await? {
+            match self.find_place(key, in_flight).await? {
                 Place::Found(route) => return Ok(route),
-                Place::Free(route, _flight) => drop(self.write(&route, journey).await?),
+                Place::Free(route, _flight) => drop(self.write(&route, in_flight).await?),
             }
         }
     }
 
     /// Where the session is, or where it could be.
-    pub(crate) async fn find_place(&self, key: &Key, journey: &mut Journey) -> Result<Place, ApiError> {
-        let record = self.find_same(key, journey).await?;
-        admit(&record, journey.asleep)?;
-        if let Some(mut route) = self.placed(&record, journey.attempts.lost_epoch()) {
-            journey.looked = false;
-            self.find_bootstrap(&mut route, journey).await?;
+    pub(crate) async fn find_place(&self, key: &Key, in_flight: &mut InFlight) -> Result<Place, ApiError> {
+        let record = self.find_same(key, in_flight).await?;
+        admit(&record, in_flight.asleep)?;
+        if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
+            in_flight.looked = false;
+            self.find_bootstrap(&mut route, in_flight).await?;
             return Ok(Place::Found(route));
         }
         let flight = self.flights.enter(record.uid.clone()).await;
@@ -243,26 +243,26 @@ impl Router {
         let mut finalizer_until = None;
         let mut told_at: Option<Instant> = None;
         loop {
-            let record = self.find_same(key, journey).await?;
-            admit(&record, journey.asleep)?;
+            let record = self.find_same(key, in_flight).await?;
+            admit(&record, in_flight.asleep)?;
             if !record.finalizer {
                 let until = *finalizer_until.get_or_insert_with(|| Instant::now() + FINALIZER_TIMEOUT);
                 changed(&mut changes, until, || not_adopted(key)).await?;
                 continue;
             }
-            if let Some(mut route) = self.placed(&record, journey.attempts.lost_epoch()) {
-                journey.looked = false;
-                self.find_bootstrap(&mut route, journey).await?;
+            if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
+                in_flight.looked = false;
+                self.find_bootstrap(&mut route, in_flight).await?;
                 return Ok(Place::Found(route));
             }
-            if journey.looked && Instant::now() >= journey.placing_until {
+            if in_flight.looked && Instant::now() >= in_flight.placing_until {
                 return Err(no_room(&record));
             }
-            journey.looked = true;
-            let next = self.loads.next(&self.directory, &self.kernels, &record, journey.attempts.lost_epoch()).await;
+            in_flight.looked = true;
+            let next = self.loads.next(&self.directory, &self.kernels, &record, in_flight.attempts.lost_epoch()).await;
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(mut route) => {
-                    self.find_bootstrap(&mut route, journey).await?;
+                    self.find_bootstrap(&mut route, in_flight).await?;
                     return Ok(Place::Free(route, flight));
                 }
                 None => {
@@ -270,20 +270,20 @@ impl Router {
                         self.loads.tell_waiting(&self.directory, &self.kernels, &record).await;
                         told_at = Some(Instant::now());
                     }
-                    changed(&mut changes, journey.placing_until, || no_room(&record)).await?;
+                    changed(&mut changes, in_flight.placing_until, || no_room(&record)).await?;
                 }
             }
         }
     }
 
     /// Writes the place of a session into status. `None`: somebody else was first, or nobody knows; the next look tells.
-    pub(crate) async fn write(&self, route: &Route, journey: &Journey) -> Result<Option<Arc<Record>>, ApiError> {
+    pub(crate) async fn write(&self, route: &Route, in_flight: &InFlight) -> Result<Option<Arc<Record>>, ApiError> {
         let key = &route.record.key;
         let mut changes = self.directory.changes();
-        match self.assign(&route.record, route.placement.clone(), journey.source).await {
+        match self.assign(&route.record, route.placement.clone(), in_flight.source).await {
             Err(DirectoryError::Unavailable(error)) => {
                 tracing::warn!(session = %key, error = %chain(&*error), "a placement could not be written; it is tried again");
-                changed(&mut changes, journey.placing_until, || of_directory(DirectoryError::Unavailable(error), key)).await?;
+                changed(&mut changes, in_flight.placing_until, || of_directory(DirectoryError::Unavailable(error), key)).await?;
                 // An answer here is in the cache; a failure shows again at the next try.
                 let _ = self.directory.read(key).await;
                 Ok(None)
@@ -293,9 +293,9 @@ impl Router {
     }
 
     /// The session that the request is for: not another one that has got its name meanwhile.
-    pub(crate) async fn find_same(&self, key: &Key, journey: &mut Journey) -> Result<Arc<Record>, ApiError> {
+    pub(crate) async fn find_same(&self, key: &Key, in_flight: &mut InFlight) -> Result<Arc<Record>, ApiError> {
         let record = self.find(key).await?;
-        journey.attempts.meet(&record.uid).map_err(|another| ApiError::new(ErrorCode::SessionNotFound, another.to_string()))?;
+        in_flight.attempts.meet(&record.uid).map_err(|another| ApiError::new(ErrorCode::SessionNotFound, another.to_string()))?;
         Ok(record)
     }
 

@@ -11,7 +11,7 @@ use dormouse_protocol::{
 
 use crate::{
     directory::{DirectoryError, Key, NewSession, Record, Selector, SessionPatch, merge_patch},
-    journey::{Asleep, Journey},
+    in_flight::{Asleep, InFlight},
     kernels::KernelError,
     metrics::Source,
     problem::of_directory,
@@ -184,13 +184,13 @@ pub async fn hibernate(router: &Router, key: &Key) -> Result<Session, ApiError> 
 
 /// Orders the process that has the session, if any, to put it to sleep. Never places it anywhere: without a process it sleeps already.
 pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, Option<SessionReport>), ApiError> {
-    let mut journey = Journey::new(Asleep::Accept, Source::Mode);
+    let mut in_flight = InFlight::new(Asleep::Accept, Source::Mode);
     loop {
-        let record = router.find_same(key, &mut journey).await?;
-        let Some(route) = router.placed(&record, journey.attempts.lost_epoch()) else { return Ok((record, None)) };
+        let record = router.find_same(key, &mut in_flight).await?;
+        let Some(route) = router.placed(&record, in_flight.attempts.lost_epoch()) else { return Ok((record, None)) };
         match router.kernels().hibernate(&route.pod, &route.assignment()).await {
             Ok(report) => return Ok((record, Some(report))),
-            Err(error) => router.failed(&mut journey, &route, error).await?,
+            Err(error) => router.failed(&mut in_flight, &route, error).await?,
         }
     }
 }
@@ -201,9 +201,9 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
     if record.status.placement.is_none() && record.status.snapshot.is_none() {
         return Ok(());
     }
-    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
+    let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
     loop {
-        let route = router.place(key, &mut journey).await?;
+        let route = router.place(key, &mut in_flight).await?;
         match router.kernels().interrupt(&route.pod, &route.assignment()).await {
             Ok(()) => return Ok(()),
             // A second one might meet the cell behind the one that was meant.
@@ -211,7 +211,7 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
                 tracing::warn!(session = %key, %error, "an interrupt may not have arrived");
                 return Err(ApiError::new(ErrorCode::SessionGone, "the session's kernel pod did not confirm the interrupt: send it again"));
             }
-            Err(error) => router.failed(&mut journey, &route, error).await?,
+            Err(error) => router.failed(&mut in_flight, &route, error).await?,
         }
     }
 }

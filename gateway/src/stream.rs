@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     directory::Key,
-    journey::{Asleep, Journey, means_elsewhere},
+    in_flight::{Asleep, InFlight, means_elsewhere},
     kernels::{KernelError, Lines, Piece},
     metrics::Source,
     router::{Route, Router},
@@ -238,16 +238,16 @@ struct Cell {
 
 impl Cell {
     async fn begin(self) -> Result<Frames, ApiError> {
-        let mut journey = Journey::new(Asleep::Refuse, Source::Request);
-        let (lines, route) = self.open(&mut journey).await?;
+        let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
+        let (lines, route) = self.open(&mut in_flight).await?;
         let (queue, receiver) = Queue::new();
         let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&route.record.uid) };
-        tokio::spawn(self.pump(journey, client, lines, route));
+        tokio::spawn(self.pump(in_flight, client, lines, route));
         Ok(receiver)
     }
 
-    async fn open(&self, journey: &mut Journey) -> Result<(Lines, Route), ApiError> {
-        let opened = self.router.send_claiming(journey, &self.key, |pod, assignment, unwritten| async move {
+    async fn open(&self, in_flight: &mut InFlight) -> Result<(Lines, Route), ApiError> {
+        let opened = self.router.send_claiming(in_flight, &self.key, |pod, assignment, unwritten| async move {
             let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone(), run: self.run };
             self.router.kernels().eval_events(&pod, &call, unwritten).await
         });
@@ -255,15 +255,15 @@ impl Cell {
     }
 
     /// Forwards until the end; a stream that breaks is opened again with the same idempotency key.
-    async fn pump(self, mut journey: Journey, mut client: Client, mut lines: Lines, mut route: Route) {
+    async fn pump(self, mut in_flight: InFlight, mut client: Client, mut lines: Lines, mut route: Route) {
         loop {
             let broke = match forward(&mut lines, &mut client).await {
                 Ok(()) | Err(Broke::Closed) => return,
                 Err(Broke::Kernel(error)) => error,
             };
             let again = async {
-                self.router.failed(&mut journey, &route, broke).await?;
-                self.open(&mut journey).await
+                self.router.failed(&mut in_flight, &route, broke).await?;
+                self.open(&mut in_flight).await
             };
             match client.beating(again).await {
                 Ok(Ok(opened)) => (lines, route) = opened,

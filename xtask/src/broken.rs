@@ -21,7 +21,7 @@ const PATCHES: &str = "simulation/mutants";
 /// Seeds within which each must be noticed, by the scenarios or by the explorer.
 const SEEDS_MAX: &str = "5000";
 /// Seeds that the explorer tries with what a scenario has noticed.
-const SEEDS_BESIDE: &str = "300";
+const SEEDS_BESIDE: &str = "100";
 /// Seconds after which a run that has not ended is told as one that does not end. All scenarios take a minute, a seed a third of a second.
 const SCENARIOS_SECONDS: &str = "1200";
 const SEEDS_SECONDS: &str = "5400";

@@ -40,7 +40,7 @@ use crate::{
     approval::{Approval, Gate},
     audit::Line,
     broker::OUTCOME_SLACK,
-    ledger::Patience,
+    ledger::NonIdempotent,
     limits::Shares,
     meters::EgressMeters,
 };
@@ -166,9 +166,9 @@ impl Broker {
         };
         // What cannot be sent has no effect either. What somebody agreed to is made once, whatever its method.
         let safe = !agreed && parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
-        let patience = (!safe).then_some(Patience { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
+        let non_idempotent = (!safe).then_some(NonIdempotent { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
         let key = call.call.clone();
-        self.once(key, patience, |broker, _| async move { broker.make_fetch(call, parsed).await }).await
+        self.once(key, non_idempotent, |broker, _| async move { broker.make_fetch(call, parsed).await }).await
     }
 
     /// Whether a request may be changed to this one by whoever agrees, and whether it is one.

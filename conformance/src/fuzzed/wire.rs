@@ -42,7 +42,7 @@ fn again<T: Serialize + DeserializeOwned>(value: &Value) {
     let written = serde_json::to_value(&read).ok();
     let reread = written.clone().and_then(|value| serde_json::from_value::<T>(value).ok());
     let rewritten = reread.and_then(|read| serde_json::to_value(&read).ok());
-    assert!(written.is_some() && written == rewritten, "{}: {value} is not what it was after a journey", std::any::type_name::<T>());
+    assert!(written.is_some() && written == rewritten, "{}: {value} is not what it was after a in_flight", std::any::type_name::<T>());
 }
 
 pub(super) fn seeds() -> anyhow::Result<Vec<Vec<u8>>> {

@@ -99,7 +99,7 @@ pub async fn serve_with(
     shutdown: CancellationToken,
 ) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Room::default());
+    let connections = Arc::new(Connections::default());
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -107,12 +107,12 @@ pub async fn serve_with(
         };
         match accepted {
             Ok((stream, _)) => {
-                let Some(seat) = room.enter(limits) else { continue };
+                let Some(admitted) = connections.admit(limits) else { continue };
                 let (router, watcher) = (router.clone(), graceful.watcher());
                 let _ = stream.set_nodelay(true);
                 match certificate.as_ref().map(DoorCertificate::config) {
-                    None => drop(tokio::spawn(connection(stream, router, limits, seat, watcher))),
-                    Some(config) => drop(tokio::spawn(secured(stream, config, router, limits, seat, watcher))),
+                    None => drop(tokio::spawn(connection(stream, router, limits, admitted, watcher))),
+                    Some(config) => drop(tokio::spawn(secured(stream, config, router, limits, admitted, watcher))),
                 }
             }
             Err(error) => {
@@ -128,24 +128,31 @@ pub async fn serve_with(
 }
 
 /// A connection that speaks TLS. Its handshake is a time without a request.
-async fn secured(stream: TcpStream, config: Arc<rustls::ServerConfig>, router: Router, limits: Limits, seat: Seat, watcher: Watcher) {
+async fn secured(
+    stream: TcpStream,
+    config: Arc<rustls::ServerConfig>,
+    router: Router,
+    limits: Limits,
+    admitted: Admitted,
+    watcher: Watcher,
+) {
     let accepted = tokio::select! {
         accepted = TlsAcceptor::from(config).accept(stream) => accepted,
-        () = seat.evicted.cancelled() => return,
-        () = seat.activity.idle_for(limits.idle_timeout) => return,
+        () = admitted.evicted.cancelled() => return,
+        () = admitted.activity.idle_for(limits.idle_timeout) => return,
     };
     match accepted {
-        Ok(stream) => connection(stream, router, limits, seat, watcher).await,
+        Ok(stream) => connection(stream, router, limits, admitted, watcher).await,
         Err(error) => tracing::debug!(%error, "a client and the door did not agree on TLS"),
     }
 }
 
-async fn connection<S>(stream: S, router: Router, limits: Limits, seat: Seat, watcher: Watcher)
+async fn connection<S>(stream: S, router: Router, limits: Limits, admitted: Admitted, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = {
-        let activity = Arc::clone(&seat.activity);
+        let activity = Arc::clone(&admitted.activity);
         hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let busy = Busy::new(&activity);
             let mut router = router.clone();
@@ -169,8 +176,8 @@ where
         served = served => if let Err(error) = served {
             tracing::debug!(%error, "connection ended");
         },
-        () = seat.evicted.cancelled() => tracing::debug!("an idle connection made room"),
-        () = seat.activity.idle_for(limits.idle_timeout) => tracing::debug!("a connection was idle for too long"),
+        () = admitted.evicted.cancelled() => tracing::debug!("an idle connection made room"),
+        () = admitted.activity.idle_for(limits.idle_timeout) => tracing::debug!("a connection was idle for too long"),
     }
 }
 
@@ -228,39 +235,39 @@ impl Drop for Busy {
 
 /// The connections that there are.
 #[derive(Debug, Default)]
-struct Room {
+struct Connections {
     next: AtomicU64,
-    seats: Mutex<HashMap<u64, (Arc<Activity>, CancellationToken)>>,
+    open: Mutex<HashMap<u64, (Arc<Activity>, CancellationToken)>>,
 }
 
-impl Room {
-    /// A seat for a new connection; of a full room the one that is idle for longest leaves. None when every one is busy.
-    fn enter(self: &Arc<Self>, limits: Limits) -> Option<Seat> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        if seats.len() >= limits.connections_max {
-            let idle = seats.iter().filter(|(_, (activity, _))| activity.get().0 == 0);
+impl Connections {
+    /// Admits a connection; where there are as many as may be, the one that is idle for longest ends. None when every one is busy.
+    fn admit(self: &Arc<Self>, limits: Limits) -> Option<Admitted> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= limits.connections_max {
+            let idle = open.iter().filter(|(_, (activity, _))| activity.get().0 == 0);
             let oldest = *idle.min_by_key(|(_, (activity, _))| activity.get().1)?.0;
-            seats.remove(&oldest)?.1.cancel();
+            open.remove(&oldest)?.1.cancel();
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let activity = Arc::new(Activity(Mutex::new((0, Instant::now()))));
         let evicted = CancellationToken::new();
-        seats.insert(number, (Arc::clone(&activity), evicted.clone()));
-        Some(Seat { room: Arc::clone(self), number, activity, evicted })
+        open.insert(number, (Arc::clone(&activity), evicted.clone()));
+        Some(Admitted { connections: Arc::clone(self), number, activity, evicted })
     }
 }
 
-/// A connection's place.
-struct Seat {
-    room: Arc<Room>,
+/// A connection that counts, until this is dropped.
+struct Admitted {
+    connections: Arc<Connections>,
     number: u64,
     activity: Arc<Activity>,
     evicted: CancellationToken,
 }
 
-impl Drop for Seat {
+impl Drop for Admitted {
     fn drop(&mut self) {
-        self.room.seats.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 }
 

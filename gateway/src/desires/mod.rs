@@ -31,7 +31,7 @@ pub const ORDERS_OF_NAMESPACE_MAX: usize = 32;
 /// How often a directory that is not complete yet is looked at.
 const SYNC_POLL: Duration = Duration::from_millis(200);
 /// Longest time that the loop sleeps, so that a clock that was set does not strand a timer.
-const NAP_MAX: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is remembered of a session.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct Desires {
     metrics: GatewayMetrics,
     memories: BTreeMap<Key, Memory>,
     /// When to look at a session again.
-    agenda: BTreeSet<(Timestamp, Key)>,
+    due: BTreeSet<(Timestamp, Key)>,
     orders: JoinSet<Done>,
     /// By namespace, what is under way and what waits.
     turns: BTreeMap<String, Turns>,
@@ -89,11 +89,11 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
         }
     }
     let mut desires =
-        Desires { router, metrics, memories: BTreeMap::new(), agenda: BTreeSet::new(), orders: JoinSet::new(), turns: BTreeMap::new() };
+        Desires { router, metrics, memories: BTreeMap::new(), due: BTreeSet::new(), orders: JoinSet::new(), turns: BTreeMap::new() };
     desires.look_at_all();
     loop {
         desires.look_at_due();
-        let nap = desires.nap();
+        let pause = desires.until_due();
         tokio::select! {
             // What was ordered is bounded, changes are not.
             biased;
@@ -108,7 +108,7 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
                 Err(RecvError::Lagged(_)) => desires.look_at_all(),
                 Err(RecvError::Closed) => return,
             },
-            () = tokio::time::sleep(nap) => {}
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }
@@ -136,21 +136,21 @@ impl Desires {
     fn look_at_due(&mut self) {
         let now = self.router.clock().now();
         while self.orders.len() < ORDERS_MAX
-            && let Some((time, key)) = self.agenda.first().cloned()
+            && let Some((time, key)) = self.due.first().cloned()
             && time <= now
         {
-            self.agenda.remove(&(time, key.clone()));
+            self.due.remove(&(time, key.clone()));
             self.look(&key);
         }
     }
 
-    fn nap(&self) -> Duration {
-        let due = self
-            .agenda
+    fn until_due(&self) -> Duration {
+        let next = self
+            .due
             .first()
-            .map_or(NAP_MAX, |(time, _)| Duration::try_from(time.duration_since(self.router.clock().now())).unwrap_or_default());
+            .map_or(LOOK_AGAIN, |(time, _)| Duration::try_from(time.duration_since(self.router.clock().now())).unwrap_or_default());
         // With every order slot taken, the next to end wakes the loop.
-        if self.orders.len() >= ORDERS_MAX { NAP_MAX } else { due.min(NAP_MAX) }
+        if self.orders.len() >= ORDERS_MAX { LOOK_AGAIN } else { next.min(LOOK_AGAIN) }
     }
 
     fn look(&mut self, key: &Key) {
@@ -173,10 +173,10 @@ impl Desires {
         let now = self.router.clock().now();
         match decide(&record, memory.in_force, now) {
             Need::Nothing => {}
-            Need::At(time) => drop(self.agenda.insert((time, key.clone()))),
+            Need::At(time) => drop(self.due.insert((time, key.clone()))),
             Need::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
-                Some(not_before) => drop(self.agenda.insert((not_before, key.clone()))),
-                None if self.orders.len() >= ORDERS_MAX => drop(self.agenda.insert((now, key.clone()))),
+                Some(not_before) => drop(self.due.insert((not_before, key.clone()))),
+                None if self.orders.len() >= ORDERS_MAX => drop(self.due.insert((now, key.clone()))),
                 None if self.waits_for_its_turn(key) => {}
                 None => self.order(&record, order),
             },
@@ -265,7 +265,7 @@ impl Desires {
         if let Ok(not_before) = not_before {
             memory.not_before = Some(not_before);
             // Status may be there before the answer, or never: look again either way.
-            self.agenda.insert((not_before, done.key));
+            self.due.insert((not_before, done.key));
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
-    journey::{Asleep, Journey},
+    in_flight::{Asleep, InFlight},
     metrics::Source,
     problem::{Problem, RequestId},
     quota,
@@ -134,8 +134,8 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
         let (router, eval) = (&self.app.router, &self.with_key(eval));
-        let mut journey = Journey::new(Asleep::Refuse, Source::Request);
-        let sent = router.send_claiming(&mut journey, key, |pod, assignment, unwritten| async move {
+        let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
+        let sent = router.send_claiming(&mut in_flight, key, |pod, assignment, unwritten| async move {
             let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false };
             router.kernels().eval(&pod, &call, unwritten).await
         });

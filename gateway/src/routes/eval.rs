@@ -25,7 +25,7 @@ use super::{
 use crate::{
     auth::{Caller, Verb},
     directory::Record,
-    journey::{Asleep, Journey},
+    in_flight::{Asleep, InFlight},
     kernels::NDJSON,
     metrics::Source,
     problem::{Problem, RequestId},
@@ -67,8 +67,8 @@ pub(crate) async fn eval(
         return Ok(keyed.tells(streamed(frames, NDJSON)));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
-    let mut journey = Journey::new(Asleep::Refuse, Source::Request);
-    let sent = router.send_claiming(&mut journey, &key, |pod, assignment, unwritten| async move {
+    let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
+    let sent = router.send_claiming(&mut in_flight, &key, |pod, assignment, unwritten| async move {
         let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false };
         router.kernels().eval(&pod, &call, unwritten).await
     });

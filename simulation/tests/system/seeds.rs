@@ -204,7 +204,7 @@ async fn explore(world: World, seed: u64) -> Summary {
     let durability =
         *random.pick(&[Durability::PerEval, Durability::PerEval, Durability::PerEval, Durability::Batched, Durability::OnIdle]);
     let mut spec = KernelSessionSpec { durability, idle_seconds: *random.pick(&[5, 30, 3_600]), ..world::spec() };
-    spec.limits.eval_ticks = 12;
+    spec.limits.eval_ticks = 4;
     spec.checkpoints.keep = random.below(4) as u32;
     let pods = random.between(1, 3);
     let mut fates = Fates {

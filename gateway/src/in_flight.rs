@@ -23,7 +23,7 @@ pub enum Asleep {
 }
 
 /// What is known about a request that is under way.
-pub struct Journey {
+pub struct InFlight {
     pub(crate) asleep: Asleep,
     pub(crate) source: Source,
     pub(crate) attempts: Attempts,
@@ -34,7 +34,7 @@ pub struct Journey {
     pub(crate) anew: bool,
 }
 
-impl Journey {
+impl InFlight {
     /// A request that has not been sent yet, and may arrive twice.
     #[must_use]
     pub fn new(asleep: Asleep, source: Source) -> Self {
@@ -44,8 +44,8 @@ impl Journey {
     /// The same of one that may arrive as often as `repeat` says.
     #[must_use]
     pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
-        let patience = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
-        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + patience, looked: false, anew: false }
+        let placing = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
+        Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + placing, looked: false, anew: false }
     }
 }
 
