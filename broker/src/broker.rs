@@ -42,7 +42,7 @@ use crate::{
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
-    egress::{self, BrokerRules, Egress},
+    egress::{self, BrokerRules, Egress, FetchClients},
     exchange,
     jobs::{self, Jobs, RunnerTool},
     journal::{Claim, Journal, Limits, Ticket, ended},
@@ -65,6 +65,8 @@ pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 pub struct Surroundings {
     /// How its tools reach their services.
     pub http: Http,
+    /// How its sessions' fetches and packages get out.
+    pub fetches: FetchClients,
     /// Names its attempts.
     pub ids: Ids,
     /// Its time.
@@ -118,7 +120,12 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
     ) -> Result<Self, ConfigError> {
-        let world = Surroundings { http: Http::new(exchange::client()?), ids: Ids::random(), clock: Clock::system() };
+        let world = Surroundings {
+            http: Http::new(exchange::client()?),
+            fetches: FetchClients::new()?,
+            ids: Ids::random(),
+            clock: Clock::system(),
+        };
         Self::over(spec, secrets, metrics, place, world)
     }
 
@@ -133,7 +140,7 @@ impl Broker {
         place: Option<JournalStore>,
         world: Surroundings,
     ) -> Result<Self, ConfigError> {
-        let Surroundings { http, ids, clock } = world;
+        let Surroundings { http, fetches, ids, clock } = world;
         let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets, &Found::default())?));
         let sources = tokio::sync::Mutex::new((spec.clone(), Found::default()));
         let meters = Meters::new(metrics)?;
@@ -144,8 +151,8 @@ impl Broker {
         let queue = place.clone().map(|place| Queue::new(place, &ids, clock, meters.clone()));
         let jobs = place.clone().map(|place| Jobs::new(place, ids.clone()));
         let ledger = place.clone().map(|place| Ledger::new(place, meters.clone(), &ids));
-        let egress = Egress::new(EgressMeters::new(metrics)?)?;
-        let modules = Modules::new()?;
+        let egress = Egress::new(fetches.clone(), EgressMeters::new(metrics)?);
+        let modules = Modules::new(fetches);
         let inner = Inner {
             catalog,
             sources,

@@ -1,6 +1,9 @@
 //! The gateway, as an application with a bearer token meets it: the client library, and what the story asks of every answer.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::TryStreamExt as _;
@@ -10,12 +13,15 @@ use dormouse_client::{Client, Error};
 use dormouse_protocol::{
     ApiError,
     eval::{EvalRequest, EvalResult},
+    event::Event,
     file::FileEntry,
     session::{CreateSession, Session},
 };
 
 /// How long one request may take: a session may have to move, and a pod to start.
 const REQUEST_SECONDS: u64 = 90;
+/// Pause before a request is sent again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A client of one namespace.
 #[derive(Debug, Clone)]
@@ -91,6 +97,39 @@ impl Api {
         ensure!(result.ok, "{code}: {:?}", result.error);
         ensure!(result.durable, "{code}: acked before it was in the store: {result:?}");
         Ok(result.value.unwrap_or(Value::Null))
+    }
+
+    /// Runs a cell that must succeed, under a key: sends it again as long as that may help, as a client does whose server is away at times.
+    ///
+    /// # Errors
+    /// When it fails, is refused for good, or has no answer after `seconds`.
+    pub async fn insist(&self, name: &str, code: &str, key: &str, seconds: u64) -> Result<Value> {
+        let cell = EvalRequest { idempotency_key: Some(key.to_owned()), ..cell(code) };
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            let error = match in_time(self.client.eval(name, &cell)).await {
+                Ok(result) => {
+                    ensure!(result.ok && result.durable, "{key}: {result:?}");
+                    return Ok(result.value.unwrap_or(Value::Null));
+                }
+                Err(error) => error,
+            };
+            // What broke off may have been done: the key says that it is the same.
+            let again = error.downcast_ref::<Error>().is_some_and(|error| error.retryable() || matches!(error, Error::CutOff(_)));
+            if !again || Instant::now() >= deadline {
+                return Err(error.context(format!("{name}: {key}")));
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// The session's events, all that are kept.
+    ///
+    /// # Errors
+    /// When they cannot be read to their end.
+    pub async fn events(&self, name: &str) -> Result<Vec<Event>> {
+        let events = async { self.client.events(name, None, false).await?.try_collect().await };
+        in_time(events).await.with_context(|| format!("{name}: events"))
     }
 
     /// Runs a cell that the service must refuse.

@@ -9,6 +9,7 @@ mod story {
     pub mod cells;
     pub mod files;
     pub mod install;
+    pub mod kills;
     pub mod lifetime;
     pub mod network;
     pub mod outside;
@@ -25,7 +26,7 @@ use dormouse_e2e::{
     kube::Kube,
     steps::{Steps, say},
 };
-use story::{bad_input, cells, files, install, lifetime, network, outside, scene, world::World};
+use story::{bad_input, cells, files, install, kills, lifetime, network, outside, scene, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -87,6 +88,7 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("5 operatingMode Hibernated and back", lifetime::operating_mode(&world)).await?;
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
+    steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("7 nor does what comes after", lifetime::nothing_stays_of_the_dead(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;

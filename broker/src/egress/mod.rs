@@ -28,7 +28,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use address::{Reach, Resolver, literal};
-pub(crate) use request::Clients;
+pub use request::FetchClients;
 pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
@@ -59,7 +59,7 @@ const INLINE_BYTES_MAX: usize = 1 << 20;
 /// What fetches share.
 #[derive(Debug)]
 pub(crate) struct Egress {
-    clients: request::Clients,
+    clients: FetchClients,
     slots: Semaphore,
     shares: Shares,
     running: Mutex<HashMap<(String, u64), CancellationToken>>,
@@ -68,15 +68,15 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    pub(crate) fn new(meters: EgressMeters) -> Result<Self, ConfigError> {
-        Ok(Self {
-            clients: request::Clients::new()?,
+    pub(crate) fn new(clients: FetchClients, meters: EgressMeters) -> Self {
+        Self {
+            clients,
             slots: Semaphore::new(FETCHES_IN_FLIGHT_MAX),
             shares: Shares::new(SESSION_FETCHES_IN_FLIGHT_MAX),
             running: Mutex::default(),
             streams: Streams::new(meters.open_bodies.clone()),
             meters,
-        })
+        }
     }
 
     /// What reaches addresses of a reach and no other.

@@ -51,15 +51,19 @@ const OF_BODY: [HeaderName; 4] = [header::CONTENT_TYPE, header::CONTENT_ENCODING
 /// Headers that another origin must not see.
 const OF_ORIGIN: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
 
-/// A client for each reach: a connection that was made for one is not used for the other.
-#[derive(Debug)]
-pub(crate) struct Clients {
+/// What fetches and packages are got with, a client for each reach: a connection that was made for one is not used for the other. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct FetchClients {
     public: Client,
     private: Client,
 }
 
-impl Clients {
-    pub(crate) fn new() -> Result<Self, reqwest::Error> {
+impl FetchClients {
+    /// Clients that believe the authorities of the machine, which are read here.
+    ///
+    /// # Errors
+    /// TLS cannot be had at all.
+    pub fn new() -> Result<Self, reqwest::Error> {
         let of = |reach| client_with(move |builder| builder.dns_resolver(Resolver::new(reach)));
         Ok(Self { public: of(Reach::Public)?, private: of(Reach::Private)? })
     }
@@ -154,7 +158,7 @@ impl Parsed {
     }
 
     /// Sends it, and what its redirects ask for, until something else is answered.
-    pub(crate) async fn send(mut self, clients: &Clients, judge: &Judge) -> Result<Sent, Fault> {
+    pub(crate) async fn send(mut self, clients: &FetchClients, judge: &Judge) -> Result<Sent, Fault> {
         for redirects in 0..=REDIRECTS_MAX {
             let reach = judge.judge(&self.url, &self.method).map_err(Fault::Refused)?;
             if redirects > 0 && judge.wants_somebody(&self.url, &self.method, &self.described()) {

@@ -26,7 +26,7 @@ pub(crate) use registry::Source;
 pub(crate) use serve::routes;
 
 use self::{cache::Cache, registry::Registry, resolve::Chosen, tarball::Unpacked};
-use crate::{Broker, Secrets, egress::Clients};
+use crate::{Broker, Secrets, egress::FetchClients};
 
 /// Packages that are being resolved at one time; further ones wait.
 const LOADS_IN_FLIGHT_MAX: usize = 16;
@@ -38,14 +38,14 @@ const ANSWER_BYTES_MAX: usize = 48 << 20;
 /// What loads share.
 #[derive(Debug)]
 pub(crate) struct Modules {
-    clients: Clients,
+    clients: FetchClients,
     slots: Semaphore,
     cache: std::sync::Mutex<Cache>,
 }
 
 impl Modules {
-    pub(crate) fn new() -> Result<Self, reqwest::Error> {
-        Ok(Self { clients: Clients::new()?, slots: Semaphore::new(LOADS_IN_FLIGHT_MAX), cache: std::sync::Mutex::default() })
+    pub(crate) fn new(clients: FetchClients) -> Self {
+        Self { clients, slots: Semaphore::new(LOADS_IN_FLIGHT_MAX), cache: std::sync::Mutex::default() }
     }
 
     async fn load(&self, source: &Source, secrets: &Secrets, call: &ModulesCall) -> Result<ModulesAnswer, ApiError> {

@@ -14,7 +14,7 @@ use super::packument::Packument;
 use crate::{
     Problem, ProblemKind, Secrets,
     credential::{Authentication, Caller, Credential},
-    egress::{Clients, Reach, literal},
+    egress::{FetchClients, Reach, literal},
 };
 
 /// Bytes of a package's metadata.
@@ -51,13 +51,18 @@ impl Source {
 
 /// A registry to ask.
 pub(super) struct Registry<'a> {
-    clients: &'a Clients,
+    clients: &'a FetchClients,
     base: &'a Url,
     credential: Credential,
 }
 
 impl<'a> Registry<'a> {
-    pub(super) async fn new(clients: &'a Clients, source: &'a Source, secrets: &Secrets, caller: Caller<'_>) -> Result<Self, ApiError> {
+    pub(super) async fn new(
+        clients: &'a FetchClients,
+        source: &'a Source,
+        secrets: &Secrets,
+        caller: Caller<'_>,
+    ) -> Result<Self, ApiError> {
         let http = Http::new(clients.of(Reach::Private).clone());
         let credential = source.authentication.credential(&http, secrets, caller).await.map_err(|error| {
             tracing::error!(%error, "credential of the registry");

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_broker::{Broker, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
 use dormouse_protocol::{
     ErrorCode,
     broker::{AnswerJobCall, ClaimJobCall, ClaimedJob, DecideCall, HeartbeatJobCall, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
@@ -36,7 +36,12 @@ impl World {
             broker: "tools".to_owned(),
             seal: Arc::new(Seal::none()),
         };
-        let world = Surroundings { http: Http::new(reqwest::Client::builder().build().unwrap()), ids: Ids::random(), clock: self.clock };
+        let world = Surroundings {
+            http: Http::new(reqwest::Client::builder().build().unwrap()),
+            fetches: FetchClients::new().unwrap(),
+            ids: Ids::random(),
+            clock: self.clock,
+        };
         Broker::over(&serde_json::from_value(spec).unwrap(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), world)
             .unwrap()
     }

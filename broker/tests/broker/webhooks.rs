@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::Engine as _;
-use dormouse_broker::{Broker, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
 use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
     ErrorCode,
@@ -115,7 +115,7 @@ impl World {
         let values = [("secret".to_owned(), secret().into_bytes())].into_iter().collect();
         let secrets = Secrets::memory([("events".to_owned(), values)].into_iter().collect());
         let http = Http::over(reqwest::Client::builder().build().unwrap(), Arc::clone(&self.receiver) as Arc<dyn Wire>);
-        let world = Surroundings { http, ids: Ids::random(), clock: self.clock };
+        let world = Surroundings { http, fetches: FetchClients::new().unwrap(), ids: Ids::random(), clock: self.clock };
         Broker::over(&serde_json::from_value(spec).unwrap(), secrets, &Metrics::new(), Some(place), world).unwrap()
     }
 

@@ -76,7 +76,12 @@ impl World {
 
     /// Names of the kernel pods of the namespace that are not on their way out.
     pub async fn kernel_pods(&self) -> Result<Vec<String>> {
-        let pods = self.kube.get("pods -l dormouse.dev/component=kernel").await?;
+        self.pods_of(NAMESPACE, "kernel").await
+    }
+
+    /// Names of the pods of a component that are not on their way out.
+    pub async fn pods_of(&self, namespace: &str, component: &str) -> Result<Vec<String>> {
+        let pods = self.kube.get(&format!("pods -n {namespace} -l dormouse.dev/component={component}")).await?;
         let items = pods["items"].as_array().context("items")?;
         let living = items.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         Ok(living.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())

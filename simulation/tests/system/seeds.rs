@@ -30,28 +30,28 @@ use crate::{
 /// Seeds unless `DORMOUSE_SEEDS` says otherwise.
 const SEEDS: u64 = 2_000;
 
-/// What clients do, and how often beside each other.
+/// What clients do, and how often beside each other. What is too large takes half a second of a processor each time.
 const KINDS: [(Kind, u64); 20] = [
-    (Kind::Push, 10),
-    (Kind::Await, 6),
-    (Kind::Charge, 6),
-    (Kind::Throw, 2),
-    (Kind::Overrun, 1),
-    (Kind::ChargeAndOverrun, 1),
+    (Kind::Push, 40),
+    (Kind::Await, 24),
+    (Kind::Charge, 24),
+    (Kind::Throw, 8),
+    (Kind::Overrun, 4),
+    (Kind::ChargeAndOverrun, 4),
     (Kind::TooLarge, 1),
-    (Kind::WriteFile, 3),
-    (Kind::Upload, 2),
-    (Kind::Uploads, 1),
-    (Kind::ReadFile, 3),
-    (Kind::Timer, 3),
-    (Kind::Retry, 4),
-    (Kind::Checkpoint, 2),
-    (Kind::Restore, 1),
-    (Kind::Fork, 1),
-    (Kind::Sleep, 3),
-    (Kind::Wake, 1),
-    (Kind::Interrupt, 1),
-    (Kind::Wedge, 1),
+    (Kind::WriteFile, 12),
+    (Kind::Upload, 8),
+    (Kind::Uploads, 4),
+    (Kind::ReadFile, 12),
+    (Kind::Timer, 12),
+    (Kind::Retry, 16),
+    (Kind::Checkpoint, 8),
+    (Kind::Restore, 4),
+    (Kind::Fork, 4),
+    (Kind::Sleep, 12),
+    (Kind::Wake, 4),
+    (Kind::Interrupt, 4),
+    (Kind::Wedge, 4),
 ];
 
 /// The gateways that a client may use, and how many processes were lost so far. Clones are the same.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_broker::{Broker, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
 use dormouse_crds::{
     NameRef,
     broker::ToolBrokerSpec,
@@ -64,6 +64,9 @@ static FORMS: LazyLock<reqwest::Client> = LazyLock::new(|| {
     reqwest::Client::builder().build().expect("a client")
 });
 
+/// Nobody fetches here.
+static FETCHES: LazyLock<FetchClients> = LazyLock::new(|| FetchClients::new().expect("clients"));
+
 /// Where a session is stored.
 pub fn session_key(uid: &str, name: &str) -> SessionKey {
     SessionKey { store_prefix: PREFIX.to_owned(), tenant: TEAM.to_owned(), uid: uid.to_owned(), name: name.to_owned() }
@@ -117,6 +120,7 @@ pub fn run<T: Send + 'static, F: Future<Output = T>>(
     // Compiled once, and before anybody's time stands still.
     LazyLock::force(&ENGINE);
     LazyLock::force(&FORMS);
+    LazyLock::force(&FETCHES);
     let thread = std::thread::Builder::new().name(format!("seed {seed}")).stack_size(16 << 20);
     let running = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
@@ -272,7 +276,7 @@ impl World {
             seal: Arc::new(Seal::none()),
         };
         let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
-        let world = Surroundings { http, ids: self.ids(name), clock: self.clock };
+        let world = Surroundings { http, fetches: FETCHES.clone(), ids: self.ids(name), clock: self.clock };
         let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), world).expect("a broker");
         let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
         self.network.listen(&host, &node, broker.router(TEAM));
