@@ -17,6 +17,8 @@ use crate::{broken, fuzz, tools, workspace};
 const PART_SECONDS_MAX: u64 = 6 * 3_600;
 /// Tests in a soak say what they did in lines that begin so.
 const MARK: &str = "soak: ";
+/// A part that has thousands of threads, one after the other, would keep what each had freed: glibc gives threads arenas of their own.
+const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 /// Tells tests to run their whole counts.
 const SOAK_ENV: &str = "DORMOUSE_SOAK";
 
@@ -97,7 +99,7 @@ fn command(part: &Part) -> Command {
 
 fn run_part(part: &Part) -> Result<Vec<String>> {
     let mut command = command(part);
-    command.args(["--", "--nocapture"]).env(tools::DIR_ENV, tools::home()?.join("bin")).env(part.env.0, part.env.1);
+    command.args(["--", "--nocapture"]).env(tools::DIR_ENV, tools::home()?.join("bin")).env(part.env.0, part.env.1).env(ARENAS.0, ARENAS.1);
     eprintln!("xtask: {}", workspace::show(&command));
     let mut child = command.stderr(Stdio::piped()).spawn().context("start cargo test")?;
     let errors = BufReader::new(child.stderr.take().context("cargo's output")?);
