@@ -36,7 +36,7 @@ pub(crate) use reader::{Reader, TOO_LARGE};
 
 use self::{failure::Fault, request::Parsed, rules::Judge, streams::Streams};
 use crate::{
-    Broker, ConfigError,
+    Broker,
     approval::{Approval, Gate},
     audit::Line,
     broker::OUTCOME_SLACK,
