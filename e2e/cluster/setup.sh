@@ -17,6 +17,7 @@ build() { # build MODULE PACKAGE[=NAME]...: from tools/MODULE's go.mod and go.su
     out=$dir/${p##*=}; [ "$p" != "${p##*=}" ] || out=$dir/$(basename "$p")
     [ -x "$out" ] || { echo "building $(basename "$out")"
       (cd "$HERE/tools/$m" && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w ${LDX:-}" ${TAGS:+-tags "$TAGS"} -o "$out.new" "${p%%=*}" && mv "$out.new" "$out"); }
+    [ -x "$out" ] || return 1
     [ "$(readlink "$B/$(basename "$out")")" = "$out" ] || { ln -sfn "$out" "$B/.new"; mv -T "$B/.new" "$B/$(basename "$out")"; }
   done; }
 K=k8s.io/kubernetes; V=$(cd "$HERE/tools/kubernetes" && go list -m -f '{{.Version}}' $K)
@@ -30,6 +31,9 @@ build minio github.com/minio/minio
 build versitygw github.com/versity/versitygw/cmd/versitygw
 build transit .=transit
 build helm helm.sh/helm/v4/cmd/helm
+# Without these two, their tests say so and are skipped.
+build helm-unittest github.com/helm-unittest/helm-unittest/cmd/helm-unittest || echo "helm-unittest cannot be built"
+build kube-score github.com/zegl/kube-score/cmd/kube-score || echo "kube-score cannot be built"
 
 image() { # image FILE NAME:TAG ENTRYPOINT FILES...: again when one of the files changed
   local tar=$I/$1.tar key f; shift

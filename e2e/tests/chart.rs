@@ -137,6 +137,53 @@ fn the_values_do_what_they_say() {
     assert_eq!(rendered("crds: {install: false}").iter().filter(|document| kind(document) == "CustomResourceDefinition").count(), 0);
 }
 
+/// What kube-score finds and we do not follow, each with its reason.
+const NOT_FOLLOWED: [&str; 5] = [
+    // A limit of CPU throttles a process that others leave room to; its requests are its share.
+    "--ignore-container-cpu-limit",
+    // Images are named by version or digest, which do not change.
+    "--ignore-test",
+    "container-image-pull-policy",
+    // Topology spread constraints do that, over zones, too.
+    "--ignore-test",
+    "deployment-has-host-podantiaffinity",
+];
+
+/// The path of a tool that a machine may not have been able to build; then it is said which test is left out.
+fn tool(name: &str, test: &str) -> Option<PathBuf> {
+    let path = tools::path(name).ok();
+    if path.is_none() {
+        println!("SKIPPED {test}: {name} is not here; e2e/cluster/setup.sh builds it where its sources can be had");
+    }
+    path
+}
+
+fn passes(mut command: Command, input: &str) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_charts_own_tests_pass() {
+    let Some(unittest) = tool("helm-unittest", "the_charts_own_tests_pass") else { return };
+    let mut command = Command::new(unittest);
+    command.arg("charts/dormouse").current_dir(root());
+    passes(command, "");
+}
+
+#[test]
+fn kube_score_finds_nothing_critical() {
+    let Some(score) = tool("kube-score", "kube_score_finds_nothing_critical") else { return };
+    for values in ["{}", ALL] {
+        let mut command = Command::new(&score);
+        command.args(["score", "-", "--output-format", "ci"]).args(NOT_FOLLOWED);
+        passes(command, &rendered(values).join("\n---\n"));
+    }
+}
+
 #[test]
 fn every_alert_has_a_runbook_and_the_dashboard_is_one() {
     let alerts = std::fs::read_to_string(root().join("charts/dormouse/files/alerts.yaml")).unwrap();
