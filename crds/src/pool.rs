@@ -27,6 +27,7 @@ pub const KMS_MOUNT: &str = "transit";
         derive = "PartialEq",
         validation = kube::core::Rule::new("self.metadata.name.size() <= 30 && !self.metadata.name.contains('.')")
             .message("metadata.name names the pods: write at most 30 characters of a-z, 0-9 and '-', without dots"),
+        validation = kube::core::Rule::new(rules::SAME_STORE).message(rules::SAME_STORE_MESSAGE),
         printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
         printcolumn = r#"{"name":"Pods","type":"integer","jsonPath":".status.pods"}"#,
         printcolumn = r#"{"name":"Sessions","type":"integer","jsonPath":".status.sessions"}"#,
@@ -229,4 +230,20 @@ pub struct KernelPoolStatus {
     /// Live sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<u32>,
+    /// Where sessions of the pool are stored; none before there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_in: Option<StoredIn>,
+}
+
+/// A place in an object store.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct StoredIn {
+    /// Bucket.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 255)))]
+    pub bucket: String,
+    /// Before every key.
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 512)))]
+    pub prefix: String,
 }

@@ -28,6 +28,14 @@ const PODS_MAX: u64 = 1_000;
 /// Most output of a cell, bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
+/// Sessions of a pool are where its status says: its spec must not name another place.
+pub(crate) const SAME_STORE: &str = "!has(oldSelf.status) || !has(oldSelf.status.storedIn) || (has(self.spec.storage) \
+    ? self.spec.storage.bucket == oldSelf.status.storedIn.bucket && self.spec.storage.prefix == oldSelf.status.storedIn.prefix \
+    : !has(oldSelf.spec.storage))";
+/// What to do instead.
+pub(crate) const SAME_STORE_MESSAGE: &str = "storage: sessions of this pool are stored in the bucket and under the prefix of status.storedIn, and \
+    would not be found elsewhere: leave both as they are, make another pool, or delete the pool's sessions first";
+
 /// Rules as the value of `x-kubernetes-validations`.
 fn rules<const N: usize>(list: [(String, String); N]) -> Value {
     Value::Array(list.into_iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect())
@@ -54,6 +62,10 @@ pub(crate) fn session() -> Value {
         rule(
             "has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",
             "source: a session is forked when it is made: leave source as it is, or make another session",
+        ),
+        rule(
+            "self.pool == oldSelf.pool",
+            "pool: a session is stored where its pool says, and stays there: leave pool as it is, or make another session in that pool",
         ),
     ])
 }

@@ -304,6 +304,9 @@ pub struct KernelSessionStatus {
     /// The highest epoch that was ever given out; kept when `placement` is cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_epoch: Option<u64>,
+    /// When a request for the session last found its pool without a pod, RFC 3339: the operator makes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_requested_time: Option<String>,
     /// The last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotStatus>,

@@ -134,12 +134,16 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Sessi
     }
 }
 
-/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing.
+/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing; a pool without
+/// a pod gets one.
 pub(crate) async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, KernelError>>,
 {
     let own = router.placed(record, 0).map(|route| route.pod);
+    if own.is_none() {
+        router.wait_for_pod(record).await?;
+    }
     let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
     pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
     for pod in pods.into_iter().take(READERS_MAX) {

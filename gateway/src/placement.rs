@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::{
     directory::{Directory, KernelPod, Record},
     kernels::Kernels,
+    problem::chain,
 };
 
 /// How long it is believed what a pod said of itself, or that it did not answer.
@@ -57,9 +58,14 @@ impl Loads {
         None
     }
 
-    /// Lets the operator know, by way of a pod, that the session waits for a slot.
+    /// Lets the operator know that the session waits for a slot: by way of a pod, or of its status where there is none.
     pub async fn tell_waiting(&self, directory: &Arc<dyn Directory>, kernels: &Kernels, record: &Record) {
-        let Some(pod) = ranked(directory, record).into_iter().next() else { return };
+        let Some(pod) = ranked(directory, record).into_iter().next() else {
+            if let Err(error) = directory.request_wake(record).await {
+                tracing::warn!(session = %record.key, error = %chain(&error), "it could not be written that a session waits for a pod");
+            }
+            return;
+        };
         let call = WaitingCall { namespace: record.key.namespace.clone(), uid: record.uid.clone() };
         if let Err(error) = kernels.waiting(&pod, &call).await {
             tracing::debug!(pod = pod.pod, %error, "a kernel pod was not told who waits");

@@ -15,7 +15,7 @@ use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
-    in_flight::{Asleep, InFlight, deadly, exhausted, failure, unknown},
+    in_flight::{Asleep, InFlight, PLACING_TIMEOUT, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
@@ -256,7 +256,7 @@ impl Router {
                 return Ok(Place::Found(route));
             }
             if in_flight.looked && Instant::now() >= in_flight.placing_until {
-                return Err(no_room(&record));
+                return Err(self.no_room(&record));
             }
             in_flight.looked = true;
             let next = self.loads.next(&self.directory, &self.kernels, &record, in_flight.attempts.lost_epoch()).await;
@@ -270,7 +270,7 @@ impl Router {
                         self.loads.tell_waiting(&self.directory, &self.kernels, &record).await;
                         told_at = Some(Instant::now());
                     }
-                    changed(&mut changes, in_flight.placing_until, || no_room(&record)).await?;
+                    changed(&mut changes, in_flight.placing_until, || self.no_room(&record)).await?;
                 }
             }
         }
@@ -322,6 +322,33 @@ impl Router {
         Some(Route { record: Arc::clone(record), placement, pod, source, bootstrap: None })
     }
 
+    /// Waits until a pod of the session's pool is ready, which is made where there is none.
+    pub(crate) async fn wait_for_pod(&self, record: &Record) -> Result<(), ApiError> {
+        let (mut changes, until) = (self.directory.changes(), Instant::now() + PLACING_TIMEOUT);
+        while !self.has_pod(record) {
+            self.loads.tell_waiting(&self.directory, &self.kernels, record).await;
+            changed(&mut changes, until, || self.no_room(record)).await?;
+        }
+        Ok(())
+    }
+
+    fn has_pod(&self, record: &Record) -> bool {
+        self.directory.pods(&record.key.namespace, &record.spec.pool).iter().any(|pod| pod.ready)
+    }
+
+    fn no_room(&self, record: &Record) -> ApiError {
+        let (namespace, pool) = (&record.key.namespace, &record.spec.pool);
+        let why = if self.has_pod(record) {
+            format!("no kernel pod of pool `{pool}` in namespace `{namespace}` has a free slot yet. The pool grows up to its maxPods")
+        } else {
+            format!(
+                "pool `{pool}` in namespace `{namespace}` has no kernel pod that is ready yet. One was asked for and may still be starting"
+            )
+        };
+        let message = format!("{why}: send the request again; if it stays so, `kubectl describe kernelpool {pool}` says why");
+        ApiError::new(ErrorCode::CapacityExhausted, message)
+    }
+
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.
     async fn assign(&self, record: &Record, placement: Placement, source: Source) -> Result<Option<Arc<Record>>, DirectoryError> {
         let (pod, epoch) = (placement.pod.clone(), placement.epoch);
@@ -358,16 +385,6 @@ fn admit(record: &Record, asleep: Asleep) -> Result<(), ApiError> {
         return Err(ApiError::new(ErrorCode::Conflict, message));
     }
     Ok(())
-}
-
-fn no_room(record: &Record) -> ApiError {
-    let message = format!(
-        "no kernel pod of pool `{pool}` in namespace `{}` has a free slot yet. The pool grows up to its maxPods: send the request again; \
-         if it stays so, `kubectl describe kernelpool {pool}` says why",
-        record.key.namespace,
-        pool = record.spec.pool,
-    );
-    ApiError::new(ErrorCode::CapacityExhausted, message)
 }
 
 fn not_adopted(key: &Key) -> ApiError {

@@ -61,6 +61,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     of_many_claimants_each_epoch_has_one_owner(&directory).await;
     what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
+    who_finds_no_pod_says_so_in_status_and_not_all_the_time(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     quotas_and_config_maps_are_read(&server, &directory).await;
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
@@ -85,6 +86,18 @@ async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
     directory.delete(&key).await.unwrap();
     assert!(directory.get(&key).unwrap().deleting);
     assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
+}
+
+async fn who_finds_no_pod_says_so_in_status_and_not_all_the_time(directory: &dyn Directory) {
+    let key = Key::new("team", "waits");
+    let made = directory.create(new(&key)).await.unwrap();
+    directory.request_wake(&made).await.unwrap();
+    let told = directory.get(&key).unwrap();
+    let time = told.status.wake_requested_time.clone().unwrap();
+    directory.request_wake(&told).await.unwrap();
+    assert_eq!(directory.read(&key).await.unwrap().resource_version, told.resource_version, "it was written a moment ago");
+    let placed = directory.assign(&told, placement("p", 1)).await.unwrap();
+    assert_eq!(placed.status.wake_requested_time, Some(time), "a placement takes nothing back: the pod has yet to tell of the session");
 }
 
 async fn quotas_and_config_maps_are_read(server: &ApiServer, directory: &KubernetesDirectory) {

@@ -3,9 +3,11 @@
 
 mod support;
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use dormouse_gateway::{Directory as _, directory::Key};
+use dormouse_gateway::{
+    Directory as _, Gateway, auth::loopback::Loopback, directory::Key, history, in_flight::PLACING_TIMEOUT, router::ROOM_POLL,
+};
 use dormouse_protocol::{ErrorCode, kernel::Anchor};
 use serde_json::json;
 use support::{Trust, directory, serve};
@@ -125,13 +127,20 @@ async fn a_read_says_where_its_answer_comes_from() {
 }
 
 #[tokio::test]
-async fn without_a_pod_nothing_stored_can_be_read() {
+async fn without_a_pod_nothing_stored_can_be_read_and_the_reader_hears_so_in_time() {
     let trust = Trust::new();
     let (_folder, directory) = directory(&trust, &[]).await;
-    let client = serve(&trust, directory).await;
-    client.json("POST", SESSIONS, json!({"name": "a"})).await;
-    let (status, body) = client.get(&format!("{SESSIONS}/a/journal")).await;
-    assert_eq!((status, body["error"]["code"].as_str()), (503, Some("CapacityExhausted")), "{body}");
+    serve(&trust, directory.clone()).await.json("POST", SESSIONS, json!({"name": "a"})).await;
+    let gateway = Gateway::new(directory, trust.kernels(), Arc::new(Loopback::default()));
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let refused = history::journal(gateway.router(), &Key::new("default", "a"), 0, None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::CapacityExhausted);
+    assert!(
+        refused.message.contains("has no kernel pod that is ready yet") && refused.message.contains("send the request again"),
+        "{refused}"
+    );
+    assert!(began.elapsed() >= PLACING_TIMEOUT && began.elapsed() < PLACING_TIMEOUT + ROOM_POLL, "{:?}", began.elapsed());
 }
 
 #[tokio::test]

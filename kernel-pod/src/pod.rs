@@ -372,6 +372,7 @@ impl Pod {
         if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
             tracing::warn!("not every session was stored in time; what is missing was never acked");
         } else {
+            self.shared.host.reports.drained();
             tracing::info!("every session is stored");
         }
     }

@@ -17,40 +17,47 @@ const READER_LINES_MAX: usize = 4096;
 /// The last report of every session here, and those who read on.
 #[derive(Debug)]
 pub(crate) struct Reports {
-    sessions: Mutex<BTreeMap<String, SessionReport>>,
+    last: Mutex<Last>,
     lines: broadcast::Sender<ReportLine>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    sessions: BTreeMap<String, SessionReport>,
+    /// Whether nothing follows.
+    drained: bool,
 }
 
 impl Reports {
     /// No sessions yet.
     pub(crate) fn new() -> Self {
-        Self { sessions: Mutex::new(BTreeMap::new()), lines: broadcast::channel(READER_LINES_MAX).0 }
+        Self { last: Mutex::default(), lines: broadcast::channel(READER_LINES_MAX).0 }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, SessionReport>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells a session's state, if it differs from what was told last.
     pub(crate) fn session(&self, report: SessionReport) {
-        let mut sessions = self.lock();
-        if sessions.get(&report.uid) == Some(&report) {
+        let mut last = self.lock();
+        if last.sessions.get(&report.uid) == Some(&report) {
             return;
         }
-        sessions.insert(report.uid.clone(), report.clone());
+        last.sessions.insert(report.uid.clone(), report.clone());
         let _ = self.lines.send(ReportLine::Session(Box::new(report)));
     }
 
     /// Tells that nothing of the session is here any more.
     pub(crate) fn forgotten(&self, uid: &str, epoch: u64) {
-        let mut sessions = self.lock();
-        sessions.remove(uid);
+        let mut last = self.lock();
+        last.sessions.remove(uid);
         let _ = self.lines.send(ReportLine::Forgotten { uid: uid.to_owned(), epoch });
     }
 
     /// What was told of a session last.
     pub(crate) fn get(&self, uid: &str) -> Option<SessionReport> {
-        self.lock().get(uid).cloned()
+        self.lock().sessions.get(uid).cloned()
     }
 
     /// Tells that a session waits for a slot.
@@ -63,11 +70,19 @@ impl Reports {
         let _ = self.lines.send(ReportLine::Pod(info));
     }
 
+    /// Tells that nothing follows: every session is stored, and none is taken.
+    pub(crate) fn drained(&self) {
+        let mut last = self.lock();
+        last.drained = true;
+        let _ = self.lines.send(ReportLine::Drained);
+    }
+
     fn picture(&self, info: PodInfo) -> (Vec<ReportLine>, broadcast::Receiver<ReportLine>) {
-        let sessions = self.lock();
+        let last = self.lock();
         let mut lines = vec![ReportLine::Picture, ReportLine::Pod(info)];
-        lines.extend(sessions.values().map(|report| ReportLine::Session(Box::new(report.clone()))));
+        lines.extend(last.sessions.values().map(|report| ReportLine::Session(Box::new(report.clone()))));
         lines.push(ReportLine::Complete);
+        lines.extend(last.drained.then_some(ReportLine::Drained));
         (lines, self.lines.subscribe())
     }
 }

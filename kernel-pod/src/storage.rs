@@ -295,7 +295,7 @@ async fn probe_until_passed(
                 return;
             }
             Err(error) => {
-                gate.not_ready(error.to_string());
+                gate.failed(&error);
                 if verdict.send(Probe::Failed(error)).is_err() {
                     return;
                 }

@@ -111,6 +111,7 @@ async fn stopping_stores_every_session_and_ends_the_streams() {
     assert!(lines.iter().any(|line| matches!(line, ReportLine::Pod(info) if info.draining)));
     let asleep = |line: &ReportLine| matches!(line, ReportLine::Session(s) if s.state == dormouse_protocol::session::State::Hibernated);
     assert!(lines.iter().any(asleep), "{lines:?}");
+    assert_eq!(lines.last(), Some(&ReportLine::Drained), "nothing follows, and whoever reads knows it");
     served.serving.await.unwrap();
     let other = world.pod("b");
     assert_eq!(common::value(&other, &assign(&other, "u1", 2), "n").await, json!(1));

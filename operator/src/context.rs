@@ -20,7 +20,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::mpsc;
 
 use crate::{
-    ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::cleared::Cleared, storage::Stores,
+    ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::unread::Unread, storage::Stores,
     writes::Writes,
 };
 
@@ -56,8 +56,8 @@ pub struct Context {
     pub index: Mutex<SessionIndex>,
     /// What each pool was last sized for, by namespace and name.
     pub sizes: Mutex<HashMap<(String, String), Size>>,
-    /// Sessions whose placement was cleared of late.
-    pub cleared: Cleared,
+    /// Sessions of which more may be stored than was told.
+    pub unread: Unread,
 }
 
 impl std::fmt::Debug for Context {

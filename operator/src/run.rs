@@ -125,7 +125,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         writes: Writes::default(),
         index: Mutex::default(),
         sizes: Mutex::default(),
-        cleared: Default::default(),
+        unread: Default::default(),
     });
     let brokers_cache = caches.brokers.clone();
     let revisions = &context.revisions;

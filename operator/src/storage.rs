@@ -13,7 +13,7 @@ use std::{
 use dormouse_control::{condition::rfc3339, reason::PoolReason};
 use dormouse_crds::{
     labels::{MANAGED_BY, MANAGER, POOL},
-    pool::Storage,
+    pool::{Storage, StoredIn},
 };
 use dormouse_lifecycle::keys;
 use dormouse_service::metadata::is_metadata_host;
@@ -87,6 +87,14 @@ pub struct Target {
     pub access: Access,
     /// The name of this cluster there.
     pub cluster: String,
+}
+
+impl Target {
+    /// What of it must stay as long as sessions are stored there.
+    #[must_use]
+    pub fn place(&self) -> StoredIn {
+        StoredIn { bucket: self.bucket.clone(), prefix: self.prefix.clone() }
+    }
 }
 
 /// The store of a pool that names `spec`.

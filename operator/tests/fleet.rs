@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use support::{Cluster, FakePod, apply};
+use support::{Cluster, FakePod, apply, pool};
 
 /// No sweep in between.
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
@@ -96,8 +96,7 @@ async fn what_somebody_waits_for_is_told_at_once_and_what_is_merely_busy_after_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_has_a_pod_for_everybody_who_wants_a_slot() {
     let cluster = Cluster::start(&FLAGS).await;
-    let pool = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {name: default, namespace: team}";
-    apply(&cluster.server, &format!("{pool}\nspec: {{slotsPerPod: 1, maxPods: 50}}\n"));
+    apply(&cluster.server, &pool("slotsPerPod: 1, maxPods: 50"));
     let pod = cluster.pod(1, 1).await;
     let replicas = || cluster.get(&["deployment", "dormouse-kernel-default"], "{.spec.replicas}");
     let sessions: Vec<(String, String)> =
@@ -121,6 +120,37 @@ async fn a_pool_has_a_pod_for_everybody_who_wants_a_slot() {
     };
     cluster.until("one more for each that wants to wake and finds no slot", told).await;
     cluster.until("until nobody tells of them any more", async || replicas() == "1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_sessions_are_stored_stays_as_long_as_there_are_any() {
+    let cluster = Cluster::start(&FLAGS).await;
+    let (pool, deployment) = (["kernelpool", "default"], "dormouse-kernel-default");
+    let patch =
+        |kind: &str, name: &str, patch: &str| cluster.server.kubectl(&["patch", kind, name, "-n", "team", "--type=merge", "-p", patch]);
+    let moved = r#"{"spec":{"storage":{"bucket":"other","endpoint":"http://127.0.0.1:9","credentialsSecretRef":{"name":"s3"}}}}"#;
+    apply(&cluster.server, &support::pool("warmPods: 1"));
+    cluster.until("the pool has its pods", async || !cluster.get(&["deployment", deployment], "{.metadata.uid}").is_empty()).await;
+    let ready = r#"{"status":{"replicas":1,"readyReplicas":1,"availableReplicas":1}}"#;
+    cluster
+        .server
+        .kubectl(&["patch", "deployment", deployment, "-n", "team", "--subresource=status", "--type=merge", "-p", ready])
+        .unwrap();
+    let stored_in = || cluster.get(&pool, "{.status.storedIn.bucket}");
+    cluster.until("the pool is ready", async || cluster.get(&pool, "{.status.conditions[0].reason}") == "PodsReady").await;
+    assert_eq!(stored_in(), "", "nothing is stored yet");
+    cluster.session("a", "");
+    cluster.until("it is said where sessions are stored", async || stored_in() == "sessions").await;
+    let refused = patch("kernelpool", "default", moved).unwrap_err().to_string();
+    assert!(refused.contains("make another pool, or delete the pool's sessions first"), "{refused}");
+    let same = moved.replace("\"other\"", "\"sessions\"");
+    patch("kernelpool", "default", &same).expect("the same bucket behind another endpoint");
+    let refused = patch("kernelsession", "a", r#"{"spec":{"pool":"other"}}"#).unwrap_err().to_string();
+    assert!(refused.contains("leave pool as it is, or make another session in that pool"), "{refused}");
+    patch("kernelsession", "a", r#"{"metadata":{"annotations":{"dormouse.dev/abandon-storage":"true"}}}"#).unwrap();
+    cluster.server.kubectl(&["delete", "kernelsession", "a", "-n", "team", "--wait=true", "--timeout=120s"]).unwrap();
+    cluster.until("nothing is stored there any more", async || stored_in().is_empty()).await;
+    patch("kernelpool", "default", moved).expect("there is nothing that would not be found");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,8 +14,8 @@ pub fn rfc3339(time: Timestamp) -> String {
 pub struct ConditionUpdate {
     /// Type of the condition.
     pub type_: &'static str,
-    /// Its status.
-    pub status: bool,
+    /// Its status; `None` is `Unknown`: nobody has told yet.
+    pub status: Option<bool>,
     /// One word, from one of the sets in [`crate::reason`].
     pub reason: String,
     /// For people.
@@ -25,7 +25,11 @@ pub struct ConditionUpdate {
 /// `update` as a condition about `generation`. `previous` are the conditions that the object has.
 #[must_use]
 pub fn condition(update: ConditionUpdate, generation: Option<i64>, previous: &[Condition], now: Timestamp) -> Condition {
-    let status = if update.status { "True" } else { "False" };
+    let status = match update.status {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
     let since = previous.iter().find(|old| old.type_ == update.type_ && old.status == status).map(|old| old.last_transition_time.clone());
     Condition {
         type_: update.type_.to_owned(),
@@ -57,11 +61,13 @@ mod tests {
     fn the_transition_time_moves_only_with_the_status() {
         let update = |status, reason: &str| ConditionUpdate { type_: "Ready", status, reason: reason.to_owned(), message: String::new() };
         let (first, later) = (Timestamp::from_second(1_000).unwrap(), Timestamp::from_second(2_000).unwrap());
-        let a = condition(update(true, "Idle"), Some(1), &[], first);
-        let b = condition(update(true, "Running"), Some(2), std::slice::from_ref(&a), later);
+        let a = condition(update(Some(true), "Idle"), Some(1), &[], first);
+        let b = condition(update(Some(true), "Running"), Some(2), std::slice::from_ref(&a), later);
         assert_eq!((b.last_transition_time.as_str(), b.reason.as_str()), (a.last_transition_time.as_str(), "Running"));
-        let c = condition(update(false, "Waking"), Some(2), &[b], later);
+        let c = condition(update(Some(false), "Waking"), Some(2), std::slice::from_ref(&b), later);
         assert_eq!(c.last_transition_time, "1970-01-01T00:33:20Z");
         assert!(!is_true(&[c], "Ready"));
+        let d = condition(update(None, "Waking"), Some(2), &[b], later);
+        assert_eq!((d.status.as_str(), is_true(std::slice::from_ref(&d), "Ready")), ("Unknown", false));
     }
 }

@@ -7,7 +7,7 @@ use dormouse_protocol::{ErrorCode, session::State};
 pub enum PoolReason {
     /// At least one pod is ready.
     PodsReady,
-    /// No pod is asked for, and none is there.
+    /// No session is awake and no pod is kept: the next request makes one.
     ScaledToZero,
     /// Pods are starting, or cannot start.
     PodsNotReady,
@@ -113,6 +113,8 @@ pub enum HibernatedReason {
     Hibernated,
     /// It is live, on its way there, or nothing of it is stored yet.
     Awake,
+    /// It has a process, which has not told of it yet: the condition is `Unknown`.
+    NotReported,
 }
 
 macro_rules! named_as_written {

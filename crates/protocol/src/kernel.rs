@@ -457,6 +457,8 @@ pub enum ReportLine {
         /// Object uid.
         uid: String,
     },
+    /// The pod takes and stores nothing any more: what it has told of every session is the last. It is about to end.
+    Drained,
     /// Sent every few seconds when there is nothing else.
     Alive,
     /// A line of a newer pod.

@@ -21,10 +21,13 @@ pub struct AdminServer {
 }
 
 /// The body of `/readyz`.
-#[derive(Debug, serde::Serialize)]
-struct ReadyBody {
-    ready: bool,
-    reasons: Vec<Reason>,
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct ReadyBody {
+    /// Whether the process can do its work.
+    pub ready: bool,
+    /// Why not.
+    #[serde(default)]
+    pub reasons: Vec<Reason>,
 }
 
 impl AdminServer {

@@ -128,6 +128,29 @@ pub async fn survives_rolling_restart(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// All sessions asleep, the pool lets its last pod go; the next request has one made, and finds what the session was.
+pub async fn scales_to_zero_and_back(world: &World) -> Result<()> {
+    let count = world.api.value(SESSION, "count()").await?.as_u64().unwrap_or_default();
+    let warm = |pods: u32| format!("{{\"spec\":{{\"warmPods\":{pods}}}}}");
+    world.kube.kubectl_args(&["patch", "kernelpool", "default", "--type=merge", "-p", &warm(0)]).await?;
+    let asleep = r#"{"spec":{"operatingMode":"Auto","idleSeconds":2}}"#;
+    for index in 0..MOVING_SESSIONS {
+        world.kube.kubectl_args(&["patch", "kernelsession", &format!("moving-{index}"), "--type=merge", "-p", asleep]).await?;
+    }
+    for round in 1..=2 {
+        for pod in world.kernel_pods().await? {
+            world.kube.kubectl(&format!("wait --for=delete pod/{pod} --timeout={WAIT_SECONDS}s")).await?;
+        }
+        let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].reason}=ScaledToZero"#;
+        world.kube.wait(ready, "kernelpool/default", WAIT_SECONDS).await?;
+        let row = world.row_until(SESSION, |row| row["POD"].is_empty()).await?;
+        ensure!(row["STATE"] == "Hibernated" && row["READY"] == "True", "{row:?}");
+        ensure!(world.api.value(SESSION, "count()").await? == count + round, "it lost something");
+    }
+    world.kube.kubectl_args(&["patch", "kernelpool", "default", "--type=merge", "-p", &warm(1)]).await?;
+    Ok(())
+}
+
 /// After `kubectl delete kernelsession` no object is in the bucket.
 pub async fn delete_leaves_nothing(world: &World) -> Result<()> {
     ensure!(!world.bucket.objects().await?.is_empty(), "the bucket was empty before the deletion");

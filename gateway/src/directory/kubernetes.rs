@@ -7,12 +7,14 @@ use std::{
 };
 
 use async_trait::async_trait;
+use dormouse_control::{condition::rfc3339, pool::demand::wake_is_to_be_requested};
 use dormouse_crds::{
     labels::{COMPONENT, STORAGE_FINALIZER},
     quota::KernelQuotaSpec,
     session::{KernelSession, KernelSessionStatus, Placement},
 };
 use futures::StreamExt as _;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -324,6 +326,19 @@ impl Directory for KubernetesDirectory {
         let (api, patch, sent) = (self.api(&seen.key), Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
         self.noted(object, &sent)
+    }
+
+    async fn request_wake(&self, seen: &Record) -> Result<(), DirectoryError> {
+        let now = Timestamp::now();
+        if !wake_is_to_be_requested(&seen.status, now) {
+            return Ok(());
+        }
+        let status = KernelSessionStatus { wake_requested_time: Some(rfc3339(now)), ..KernelSessionStatus::default() };
+        let patch = Patch::Merge(serde_json::json!({ "metadata": { "uid": seen.uid }, "status": status }));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let (api, sent) = (self.api(&seen.key), self.shared.sessions.sending(&seen.key));
+        let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
+        self.noted(object, &sent).map(drop)
     }
 
     async fn config(&self, namespace: &str, name: &str, key: &str) -> Result<Option<String>, DirectoryError> {

@@ -142,6 +142,11 @@ pub trait Directory: Send + Sync + 'static {
     /// Writes `placement` and `lastEpoch` if the session is still what `seen` is; else [`DirectoryError::Conflict`].
     async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError>;
 
+    /// Writes down that somebody waits for a session whose pool has no pod, unless that was written a moment ago.
+    async fn request_wake(&self, _seen: &Record) -> Result<(), DirectoryError> {
+        Ok(())
+    }
+
     /// The text under `key` in a ConfigMap of `namespace`, as it is now. `None`: there is none.
     async fn config(&self, _namespace: &str, _name: &str, _key: &str) -> Result<Option<String>, DirectoryError> {
         Ok(None)

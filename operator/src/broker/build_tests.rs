@@ -91,7 +91,7 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
     assert_eq!(env("DORMOUSE_KMS_CREDENTIALS_DIR").as_deref(), Some("/etc/dormouse/kms"));
     assert!(container.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/etc/dormouse/kms"));
     let say = found.update();
-    assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", true, "PoolStorage"));
+    assert_eq!((say.type_, say.status, say.reason.as_str()), ("JournalStored", Some(true), "PoolStorage"));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
     ] {
         let found = decide("default", pool, credentials, own);
         let say = found.update();
-        assert_eq!((found.place, say.status, say.reason.as_str()), (None, false, reason));
+        assert_eq!((found.place, say.status, say.reason.as_str()), (None, Some(false), reason));
         assert!(say.message.contains("in the memory of each broker pod"), "{}", say.message);
     }
     let pod = built(&secrets("1", &["token"])).deployment.spec.unwrap().template.spec.unwrap();

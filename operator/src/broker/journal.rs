@@ -82,7 +82,7 @@ impl Found {
     pub fn update(&self) -> ConditionUpdate {
         ConditionUpdate {
             type_: JOURNAL_STORED,
-            status: self.place.is_some(),
+            status: Some(self.place.is_some()),
             reason: self.reason.to_string(),
             message: self.message.clone(),
         }

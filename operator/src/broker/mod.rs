@@ -124,7 +124,8 @@ pub fn health(deployment: &Deployment) -> Health {
 async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, journal: &journal::Found) -> Result<(), ReconcileError> {
     let old = broker.status.clone().unwrap_or_default();
     let generation = broker.metadata.generation;
-    let ready = ConditionUpdate { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
+    let ready =
+        ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
     let new = ToolBrokerStatus {
         observed_generation: generation,
         conditions: [ready, journal.update()].map(|update| condition(update, generation, &old.conditions, Timestamp::now())).into(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use dormouse_control::reason::PoolReason;
 use dormouse_crds::labels::{COMPONENT, POOL};
-use dormouse_service::answer::read_json;
+use dormouse_protocol::ErrorCode;
+use dormouse_service::{admin::ReadyBody, answer::read_json, readiness::Reason};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;
-use serde::Deserialize;
 
 use super::validate::ValidPool;
 use crate::{context::Context, reports::address_of, restricted::ADMIN_PORT};
@@ -32,19 +32,6 @@ pub struct Health {
     pub message: String,
     /// Pods that are ready.
     pub pods: u32,
-}
-
-/// The body of `/readyz`.
-#[derive(Debug, Deserialize)]
-struct ReadyBody {
-    #[serde(default)]
-    reasons: Vec<GateReason>,
-}
-
-#[derive(Debug, Deserialize)]
-struct GateReason {
-    gate: String,
-    reason: String,
 }
 
 /// The pool's health, asking pods that are not ready.
@@ -77,7 +64,7 @@ fn ready_pods(deployment: &Deployment) -> u32 {
 
 fn counted(ready: u32, wanted: u32) -> Health {
     let (reason, message) = if ready == 0 {
-        (PoolReason::ScaledToZero, "The pool has no session and keeps no warm pod.".to_owned())
+        (PoolReason::ScaledToZero, "No session of the pool is awake, and it keeps no warm pod: the next request makes one.".to_owned())
     } else {
         (PoolReason::PodsReady, format!("{ready} of {wanted} pods are ready."))
     };
@@ -95,17 +82,12 @@ async fn ask(context: &Context, pod: &Pod) -> Option<Health> {
     said(&read_json(response, BODY_BYTES_MAX).await.ok()?)
 }
 
-/// What a pod says of itself. A reason begins with the error's code; a gate about storage without one is `StorageUnavailable`.
+/// What a pod says of itself.
 fn said(body: &ReadyBody) -> Option<Health> {
-    let of = |gate: &GateReason| {
-        let named = |text: &str| gate.reason.contains(text);
-        match gate.gate.as_str() {
-            _ if named("StorageUnsafe") => PoolReason::StorageUnsafe,
-            _ if named("StorageCredentialsInvalid") => PoolReason::StorageCredentialsInvalid,
-            _ if named("StorageUnavailable") => PoolReason::StorageUnavailable,
-            "storage" | "store" if gate.reason != "starting" => PoolReason::StorageUnavailable,
-            _ => PoolReason::PodsNotReady,
-        }
+    let of = |gate: &Reason| match gate.code {
+        Some(ErrorCode::StorageUnsafe) => PoolReason::StorageUnsafe,
+        Some(ErrorCode::StorageUnavailable) => PoolReason::StorageUnavailable,
+        _ => PoolReason::PodsNotReady,
     };
     let worst = body.reasons.iter().max_by_key(|gate| of(gate).is_trouble())?;
     Some(Health { ready: false, reason: of(worst), message: worst.reason.chars().take(REASON_CHARS_MAX).collect(), pods: 0 })
@@ -127,24 +109,23 @@ fn container_trouble(pod: &Pod) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn body(reasons: &[(&str, &str)]) -> ReadyBody {
-        let reasons = reasons.iter().map(|(gate, reason)| GateReason { gate: (*gate).to_owned(), reason: (*reason).to_owned() });
-        ReadyBody { reasons: reasons.collect() }
+    fn body(code: Option<ErrorCode>, text: &str) -> ReadyBody {
+        let reason = |gate: &str, code, text: &str| Reason { gate: gate.to_owned(), code, reason: text.to_owned() };
+        ReadyBody { ready: false, reasons: vec![reason("engine", None, "starting"), reason("storage", code, text)] }
     }
 
     #[test]
     fn what_a_pod_says_of_storage_becomes_the_reason() {
-        for (gate, text, reason) in [
-            ("storage", "StorageUnsafe: two conditional writes won", PoolReason::StorageUnsafe),
-            ("storage", "StorageUnavailable: no bucket `x`", PoolReason::StorageUnavailable),
-            ("storage", "NoSuchBucket", PoolReason::StorageUnavailable),
-            ("storage", "starting", PoolReason::PodsNotReady),
-            ("tls", "no certificate", PoolReason::PodsNotReady),
+        for (code, text, reason) in [
+            (Some(ErrorCode::StorageUnsafe), "two conditional writes won", PoolReason::StorageUnsafe),
+            (Some(ErrorCode::StorageUnavailable), "no bucket `StorageUnsafe`", PoolReason::StorageUnavailable),
+            (Some(ErrorCode::Internal), "StorageUnsafe", PoolReason::PodsNotReady),
+            (None, "the bucket StorageUnavailable is waited for", PoolReason::PodsNotReady),
         ] {
-            let health = said(&body(&[("engine", "starting"), (gate, text)])).unwrap();
-            assert_eq!((health.ready, health.reason), (false, reason), "{text}");
+            let health = said(&body(code, text)).unwrap();
+            assert_eq!((health.ready, health.reason), (false, reason), "{text}: the code counts, and no word of the text");
         }
-        assert_eq!(said(&body(&[])), None);
+        assert_eq!(said(&ReadyBody { ready: true, reasons: Vec::new() }), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use dormouse_control::{
 use dormouse_crds::{
     condition::READY,
     labels::POOL,
-    pool::{KernelPool, KernelPoolStatus},
+    pool::{KernelPool, KernelPoolStatus, StoredIn},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -32,7 +32,7 @@ use crate::{
     error::ReconcileError,
     reports::{self, WAITING_BELIEVED},
     restricted, session,
-    storage::{self, StorageError},
+    storage::{self, StorageError, Target},
 };
 use health::Health;
 use validate::{Refusal, ValidPool, validate};
@@ -74,7 +74,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     }
     let (deployment, wanted) = apply_all(&valid, &context).await?;
     let health = health::of(&context, &valid, &deployment, wanted).await;
-    let again = write_status(&pool, &context, &health).await?;
+    let again = write_status(&pool, &context, &health, Some(&valid.storage)).await?;
     let due = certificate_due.min(credentials_due);
     let again = if health.ready { again } else { LOOK_SOON };
     // Who is not told to be waiting any more is to be noticed.
@@ -84,7 +84,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
 
 async fn refused(pool: &KernelPool, context: &Context, refusal: Refusal) -> Outcome {
     let health = Health { ready: false, reason: refusal.reason, message: refusal.message, pods: 0 };
-    write_status(pool, context, &health).await?;
+    write_status(pool, context, &health, None).await?;
     Ok(Action::requeue(REFUSED_AGAIN))
 }
 
@@ -106,14 +106,14 @@ async fn apply_all(valid: &ValidPool, context: &Context) -> Result<(Deployment, 
 fn replicas(context: &Context, namespace: &str, pool: &str, size: Size) -> u32 {
     let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
     let waiting = context.hub.waiting(namespace, pool, |told, served| index.waiting(namespace, pool, told, served));
-    let sessions = index.count(namespace, pool);
     drop(index);
     let live = context.hub.live(namespace, pool).saturating_add(waiting);
-    let wanted = scale::replicas(Demand { size, live, sessions, certain: true });
+    let unread = context.unread.any_of(namespace, pool);
+    let wanted = scale::replicas(Demand { size, live, unread, certain: true });
     if wanted >= size.current || all_complete(context, namespace, pool) {
         return wanted;
     }
-    scale::replicas(Demand { size, live, sessions, certain: false })
+    scale::replicas(Demand { size, live, unread, certain: false })
 }
 
 fn note_size(context: &Context, valid: &ValidPool, size: Size) {
@@ -138,16 +138,27 @@ fn all_complete(context: &Context, namespace: &str, pool: &str) -> bool {
     pods.iter().filter(|pod| mine(pod) && !reports::is_over(pod)).all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
 }
 
+/// Where sessions of the pool are stored: `storage`, once a pod of it could store any.
+fn stored_in(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> Option<StoredIn> {
+    if !retention::is_used(pool, context) {
+        return None;
+    }
+    let before = pool.status.as_ref().and_then(|status| status.stored_in.clone());
+    before.or_else(|| storage.filter(|_| health.pods > 0).map(Target::place))
+}
+
 /// Writes what has changed. The answer is when what has not been written yet is due.
-async fn write_status(pool: &KernelPool, context: &Context, health: &Health) -> Result<Duration, ReconcileError> {
+async fn write_status(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> Result<Duration, ReconcileError> {
     let old = pool.status.clone().unwrap_or_default();
     let (generation, uid) = (pool.metadata.generation, pool.uid().unwrap_or_default());
-    let update = ConditionUpdate { type_: READY, status: health.ready, reason: health.reason.to_string(), message: health.message.clone() };
+    let update =
+        ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
     let mut new = KernelPoolStatus {
         observed_generation: generation,
         conditions: vec![condition(update, generation, &old.conditions, Timestamp::now())],
         pods: Some(health.pods),
         sessions: old.sessions,
+        stored_in: stored_in(pool, context, health, storage),
     };
     let live = Some(context.hub.live(&pool.namespace().unwrap_or_default(), &pool.name_any()));
     if new == old {

@@ -38,7 +38,7 @@ pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<(), Rec
     patch_finalizers(pool, finalizers, context).await
 }
 
-fn is_used(pool: &KernelPool, context: &Context) -> bool {
+pub(super) fn is_used(pool: &KernelPool, context: &Context) -> bool {
     let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
     index.count(&pool.namespace().unwrap_or_default(), &pool.name_any()) > 0
 }
@@ -54,7 +54,7 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
         let message =
             format!("It is being deleted, and stays until the {sessions} sessions are gone that are stored where it says: delete them.");
         let health = Health { ready: false, reason: PoolReason::SessionsRemain, message, pods: 0 };
-        write_status(pool, context, &health).await?;
+        write_status(pool, context, &health, None).await?;
         return Ok(Action::requeue(REMAINING_AGAIN));
     }
     if others == 0 {

@@ -107,6 +107,13 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
     }
     let dedicated = spec.isolation == Isolation::Dedicated;
     let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
+    if let Some(stored) = pool.status.as_ref().and_then(|status| status.stored_in.as_ref()).filter(|stored| **stored != storage.place()) {
+        return Err(invalid(&format!(
+            "sessions of this pool are stored in bucket `{}` under `{}`, and spec.storage or the operator's own store now names bucket `{}` \
+             and prefix `{}`, where they would not be found: name the former again, or delete the pool's sessions first",
+            stored.bucket, stored.prefix, storage.bucket, storage.prefix
+        )));
+    }
     Ok(ValidPool {
         name: pool.name_any(),
         namespace: pool.namespace().unwrap_or_default(),

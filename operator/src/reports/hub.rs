@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_crds::session::KernelSession;
+use dormouse_crds::session::{KernelSession, Placement};
 use dormouse_protocol::{
     ApiError,
     kernel::{PodInfo, ReportLine, SessionReport},
@@ -15,6 +15,8 @@ use dormouse_protocol::{
 use kube::runtime::reflector::ObjectRef;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
+
+use super::last_words::LastWords;
 
 /// Bytes of lines that are kept of one pod. What it says of more sessions is not taken in.
 pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -33,6 +35,10 @@ pub(super) struct PodView {
     pub(super) complete: bool,
     /// While a picture is on its way: what was there before and has not been named yet.
     unnamed: HashSet<String>,
+    /// Whether what it has told is the last of all its sessions, and all of that is kept.
+    drained: bool,
+    /// Whether something that it has told is not kept.
+    lacking: bool,
     pub(super) info: Option<PodInfo>,
     pub(super) sessions: HashMap<String, SessionReport>,
     /// Bytes of those, about.
@@ -55,6 +61,7 @@ struct PoolLoad {
 pub(super) struct Views {
     pub(super) pods: HashMap<String, PodView>,
     pools: HashMap<(String, String), PoolLoad>,
+    last_words: LastWords,
 }
 
 /// What all pods reported.
@@ -96,6 +103,8 @@ impl PodView {
             open: false,
             complete: false,
             unnamed: HashSet::new(),
+            drained: false,
+            lacking: false,
             info: None,
             sessions: HashMap::new(),
             bytes: 0,
@@ -119,6 +128,7 @@ impl Views {
         view.unnamed.remove(&report.uid);
         if bytes > KEPT_BYTES_MAX {
             tracing::warn!(namespace = view.namespace, pool = view.pool, "a kernel pod reports more than is kept");
+            view.lacking = true;
             return None;
         }
         view.bytes = bytes;
@@ -145,11 +155,20 @@ impl Views {
     pub(super) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
         let (view, load) = self.load(pod_uid)?;
         view.sessions.values().for_each(|report| load.leave(report));
-        let view = self.pods.remove(pod_uid)?;
-        if !self.pods.values().any(|other| (&other.namespace, &other.pool) == (&view.namespace, &view.pool)) {
-            self.pools.remove(&(view.namespace.clone(), view.pool.clone()));
+        let mut view = self.pods.remove(pod_uid)?;
+        self.tidy(&(view.namespace.clone(), view.pool.clone()));
+        if let Some(info) = view.info.as_ref().filter(|_| view.drained && !view.lacking) {
+            self.last_words.keep(pod_uid, info.boot.clone(), std::mem::take(&mut view.sessions), Instant::now());
         }
         Some(view)
+    }
+
+    /// Forgets a pool that has no pod and that nobody waits for.
+    fn tidy(&mut self, pool: &(String, String)) {
+        let waits = self.pools.get(pool).is_some_and(|load| !load.waiting.is_empty());
+        if !waits && !self.pods.values().any(|view| (&view.namespace, &view.pool) == (&pool.0, &pool.1)) {
+            self.pools.remove(pool);
+        }
     }
 
     fn opened(&mut self, pod_uid: &str, info: PodInfo) -> bool {
@@ -160,6 +179,7 @@ impl Views {
             view.sessions.clear();
             view.unnamed.clear();
             view.bytes = 0;
+            (view.drained, view.lacking) = (false, false);
         }
         let news = another || !view.open || view.info.as_ref().is_some_and(|old| old.draining != info.draining);
         view.open = true;
@@ -176,6 +196,18 @@ impl PoolLoad {
         if holds_slot(report) {
             self.waiting.remove(&report.uid);
         }
+    }
+
+    /// Notes that a session waits. The answer is whether that is new.
+    fn wait(&mut self, uid: String, until: Instant) -> bool {
+        if self.waiting.len() >= WAITING_KEPT_MAX && !self.waiting.contains_key(&uid) {
+            return false;
+        }
+        let known = self.waiting.entry(uid);
+        let new = matches!(known, std::collections::hash_map::Entry::Vacant(_));
+        let believed = known.or_insert(until);
+        *believed = until.max(*believed);
+        new
     }
 
     fn leave(&mut self, report: &SessionReport) {
@@ -256,7 +288,9 @@ impl Hub {
                 let now = Instant::now();
                 load.waiting.retain(|_, until| *until > now);
                 let waiting = load.waiting.keys().cloned().collect();
-                count(waiting, &|uid| load.live.contains_key(uid) || load.failed.contains_key(uid))
+                let counted = count(waiting, &|uid| load.live.contains_key(uid) || load.failed.contains_key(uid));
+                views.tidy(&key);
+                counted
             }
         })
     }
@@ -266,6 +300,23 @@ impl Hub {
     pub fn anybody_waits(&self, namespace: &str, pool: &str) -> bool {
         let key = (namespace.to_owned(), pool.to_owned());
         self.with(|views| views.pools.get(&key).is_some_and(|load| !load.waiting.is_empty()))
+    }
+
+    /// Somebody waits for a session, which may have no pod to say so.
+    pub fn waits(&self, namespace: &str, pool: &str, uid: &str, believed: Duration) {
+        let key = (namespace.to_owned(), pool.to_owned());
+        self.with(|views| views.pools.entry(key).or_default().wait(uid.to_owned(), Instant::now() + believed));
+    }
+
+    /// What the process of `placement`, which is gone, told last of a session, if it has told everything: then silence means that there was nothing.
+    #[must_use]
+    pub fn last_word(&self, placement: &Placement, session_uid: &str) -> Option<Option<SessionReport>> {
+        self.with(|views| views.last_words.of(placement, session_uid))
+    }
+
+    /// Forgets it.
+    pub fn forget_last_word(&self, pod_uid: &str, session_uid: &str) {
+        self.with(|views| views.last_words.forget(pod_uid, session_uid));
     }
 
     pub(super) fn closed(&self, pod_uid: &str) {
@@ -322,12 +373,16 @@ impl Hub {
             }
             ReportLine::Waiting { uid } => self.with(|views| {
                 let Some((_, load)) = views.load(pod_uid) else { return Effect::None };
-                if load.waiting.len() >= WAITING_KEPT_MAX && !load.waiting.contains_key(&uid) {
-                    return Effect::None;
-                }
-                let new = load.waiting.insert(uid, Instant::now() + WAITING_BELIEVED).is_none();
-                if new { Effect::Load } else { Effect::None }
+                if load.wait(uid, Instant::now() + WAITING_BELIEVED) { Effect::Load } else { Effect::None }
             }),
+            ReportLine::Drained => {
+                self.with(|views| {
+                    if let Some(view) = views.pods.get_mut(pod_uid) {
+                        view.drained = view.complete;
+                    }
+                });
+                Effect::None
+            }
         }
     }
 }

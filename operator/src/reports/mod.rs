@@ -3,6 +3,7 @@
 //! The [`Hub`] keeps the newest report of every session, and the session's reconciler is told.
 
 mod hub;
+mod last_words;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

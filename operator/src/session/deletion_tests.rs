@@ -101,7 +101,7 @@ async fn context(server: Arc<Server>) -> Context {
         writes: Writes::default(),
         index: Mutex::default(),
         sizes: Mutex::default(),
-        cleared: Default::default(),
+        unread: Default::default(),
         client,
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Never on the path of an eval or a wake: what is decided here follows what gateways and kernel pods did.
 
-pub mod cleared;
 pub mod deletion;
 pub mod stored;
+pub mod unread;
 
 use std::{
     sync::{Arc, PoisonError},
@@ -13,7 +13,7 @@ use std::{
 
 use dormouse_control::{
     condition::find,
-    pool::demand::has_to_start,
+    pool::demand::{has_to_start, wake_believed},
     reason::{PoolReason, SessionReason},
     session::{Facts, Process as Owner, Urgency, status, urgency},
 };
@@ -56,7 +56,7 @@ const SILENT_AGAIN: Duration = Duration::from_secs(2);
 pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Outcome {
     let uid = session.uid().unwrap_or_default();
     if session.metadata.deletion_timestamp.is_some() {
-        context.cleared.forget(&uid);
+        context.unread.forget(&uid);
         return deletion::reconcile(&session, &context).await;
     }
     if !has_finalizer(&session) {
@@ -66,12 +66,17 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let empty = KernelSessionStatus::default();
     let previous = session.status.as_ref().unwrap_or(&empty);
     let liveness = liveness(&session, previous.placement.as_ref(), &context).await?;
-    let read_again = liveness == Liveness::None && context.cleared.due_in(&uid, Instant::now()).is_some_and(|due_in| due_in.is_zero());
-    let stored = if liveness == Liveness::Gone || read_again { stored::ask(&session, &context).await } else { Stored::NotAsked };
+    let last_word = last_word(&session, &liveness, previous.placement.as_ref(), &context);
+    let read_again = liveness == Liveness::None && context.unread.due_in(&uid, Instant::now()).is_some_and(|due_in| due_in.is_zero());
+    let stored = if (liveness == Liveness::Gone && last_word.is_none()) || read_again {
+        stored::ask(&session, &context).await
+    } else {
+        Stored::NotAsked
+    };
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&session.namespace().unwrap_or_default()));
     let pool_trouble = trouble(pool.as_deref());
     let (process, report) = match &liveness {
-        Liveness::Gone | Liveness::None => (Owner::None, None),
+        Liveness::Gone | Liveness::None => (Owner::None, last_word.as_ref().and_then(|word| word.as_deref())),
         Liveness::Unknown(report) => (Owner::Unknown, report.as_deref()),
         Liveness::Alive(report) => (Owner::Alive, report.as_deref()),
     };
@@ -94,26 +99,66 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     if liveness == Liveness::Gone {
         // The placement goes last: while it is there, it is known that the process may have stored more than status says.
         return match (stored, news) {
-            (Stored::Silent, _) => Ok(Action::requeue(stored::ASK_AGAIN)),
+            (Stored::Silent, _) => {
+                context.unread.silent(&uid, pool_key(&session), Instant::now());
+                resize_pool(&session, &context);
+                Ok(Action::requeue(stored::ASK_AGAIN))
+            }
             (_, true) => Ok(Action::requeue(Duration::ZERO)),
             (_, false) => {
                 clear_placement(&context, &session).await?;
-                context.cleared.note(&uid, Instant::now());
-                Ok(Action::requeue(cleared::READ_AFTER.into_iter().min().unwrap_or(RESYNC)))
+                if last_word.is_some() {
+                    context.unread.forget(&uid);
+                    context.hub.forget_last_word(&previous.placement.as_ref().map(|it| it.pod_uid.clone()).unwrap_or_default(), &uid);
+                    return Ok(Action::requeue(RESYNC));
+                }
+                context.unread.cleared(&uid, pool_key(&session), Instant::now());
+                Ok(Action::requeue(unread::READ_AFTER.into_iter().min().unwrap_or(RESYNC)))
             }
         };
     }
     if liveness != Liveness::None {
-        context.cleared.forget(&uid);
+        context.unread.forget(&uid);
     } else if read_again {
         match stored {
-            Stored::Silent => return Ok(Action::requeue(stored::ASK_AGAIN)),
-            Stored::Told(_) | Stored::NotAsked => context.cleared.read(&uid),
+            Stored::Silent => {
+                resize_pool(&session, &context);
+                return Ok(Action::requeue(stored::ASK_AGAIN));
+            }
+            Stored::Told(_) | Stored::NotAsked => {
+                context.unread.read(&uid);
+                resize_pool(&session, &context);
+            }
         }
     }
-    let again = again.min(context.cleared.due_in(&uid, Instant::now()).unwrap_or(again));
+    let again = again.min(context.unread.due_in(&uid, Instant::now()).unwrap_or(again));
     let again = if unknown { again.min(SILENT_AGAIN) } else { again };
     Ok(Action::requeue(again))
+}
+
+/// What a process that is gone told last, if it has told everything and the session sleeps by that: then nobody has to read what it has stored.
+fn last_word(
+    session: &KernelSession,
+    liveness: &Liveness,
+    placement: Option<&Placement>,
+    context: &Context,
+) -> Option<Option<Box<SessionReport>>> {
+    let placement = placement.filter(|_| *liveness == Liveness::Gone)?;
+    let word = context.hub.last_word(placement, &session.uid().unwrap_or_default())?;
+    word.as_ref().is_none_or(|report| report.state == State::Hibernated).then_some(word.map(Box::new))
+}
+
+fn pool_key(session: &KernelSession) -> (String, String) {
+    (session.namespace().unwrap_or_default(), session.spec.pool.clone())
+}
+
+/// Has the session's pool looked at if it should have another number of pods.
+fn resize_pool(session: &KernelSession, context: &Context) {
+    let (namespace, pool) = pool_key(session);
+    if pool::is_to_resize(context, &namespace, &pool) {
+        // A pool whose turn does not fit the queue is looked at before long in any case.
+        let _ = context.pool_triggers.try_send(ObjectRef::new(&pool).within(&namespace));
+    }
 }
 
 fn has_finalizer(session: &KernelSession) -> bool {
@@ -285,10 +330,13 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
         watcher::Event::InitApply(session) | watcher::Event::Apply(session) => {
             let to_start = has_to_start(&session.spec, session.status.as_ref(), session.metadata.deletion_timestamp.is_some());
             let (namespace, uid) = (session.namespace().unwrap_or_default(), session.uid().unwrap_or_default());
+            if let Some(left) = session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())) {
+                context.hub.waits(&namespace, &session.spec.pool, &uid, left.unsigned_abs());
+            }
             index.note(&namespace, &session.spec.pool, &uid, to_start).then_some(session)
         }
     };
-    let Some(session) = touched else { return };
+    let Some(session) = touched.or_else(|| wanted(event)) else { return };
     let (namespace, pool) = (session.namespace().unwrap_or_default(), &session.spec.pool);
     // With its first session a pool has to stay, and without its last it may go.
     let edge = index.count(&namespace, pool) <= 1;
@@ -297,6 +345,12 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
         // A pool whose turn does not fit the queue is looked at before long in any case.
         let _ = context.pool_triggers.try_send(ObjectRef::new(pool).within(&namespace));
     }
+}
+
+/// The session of an event that says that somebody waits for it.
+fn wanted(event: &watcher::Event<KernelSession>) -> Option<&KernelSession> {
+    let (watcher::Event::Apply(session) | watcher::Event::InitApply(session)) = event else { return None };
+    session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())).map(|_| session)
 }
 
 /// Sessions that must be looked at because their pool changed: those that are not ready.

@@ -1,6 +1,7 @@
 //! What a process that is gone has stored of a session beyond what it told: asked of another kernel pod of the pool, which has the keys.
 //!
-//! A pod that is killed may have acked a cell whose timer nobody was told of. So a placement on it is cleared only once somebody has read the head.
+//! A pod that is killed may have acked a cell whose timer nobody was told of. So a placement on it is cleared only once somebody has read the head,
+//! unless the pod has said that it has told everything.
 
 use std::time::Duration;
 

@@ -225,6 +225,11 @@ impl Cluster {
     }
 }
 
+/// Manifest of the pool `default`.
+pub fn pool(spec: &str) -> String {
+    format!("apiVersion: dormouse.dev/v1alpha1\nkind: KernelPool\nmetadata: {{name: default, namespace: team}}\nspec: {{{spec}}}\n")
+}
+
 /// A kernel pod that reports what it is told to.
 pub struct FakePod {
     pub name: String,
@@ -244,6 +249,11 @@ impl FakePod {
         change(&mut report);
         sessions.insert(uid.to_owned(), report.clone());
         let _ = self.lines.send(ReportLine::Session(Box::new(report)));
+    }
+
+    /// Says that nothing follows.
+    pub fn drained(&self) {
+        let _ = self.lines.send(ReportLine::Drained);
     }
 
     /// Reports that a session waits for a slot.

@@ -25,8 +25,8 @@ pub struct Demand {
     pub size: Size,
     /// Sessions that hold a slot or wait for one.
     pub live: u32,
-    /// Sessions of the pool, asleep or not: while there is one, a pod must be there to wake it.
-    pub sessions: u32,
+    /// Whether a pod is needed to read what processes that are gone have stored.
+    pub unread: bool,
     /// Whether every pod has told of its sessions; else `live` may be too low.
     pub certain: bool,
 }
@@ -34,8 +34,8 @@ pub struct Demand {
 /// How many pods there should be.
 #[must_use]
 pub fn replicas(demand: Demand) -> u32 {
-    let Demand { size, live, sessions, certain } = demand;
-    let least = size.warm.max(u32::from(sessions > 0)).min(size.max);
+    let Demand { size, live, unread, certain } = demand;
+    let least = size.warm.max(u32::from(unread)).min(size.max);
     let wanted = pods_for(live, size.slots, FILL_PERCENT).clamp(least, size.max);
     if wanted >= size.current {
         return wanted;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     fn demand(current: u32, live: u32) -> Demand {
-        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, sessions: live, certain: true }
+        Demand { size: Size { current, warm: 1, max: 4, slots: 10 }, live, unread: false, certain: true }
     }
 
     #[test]
@@ -80,12 +80,15 @@ mod tests {
     }
 
     #[test]
-    fn no_warm_pods_still_means_one_while_there_are_sessions() {
+    fn without_warm_pods_a_pool_has_none_while_nobody_is_awake_and_nothing_is_to_be_read() {
         let size = Size { current: 0, warm: 0, max: 4, slots: 10 };
-        let cold = Demand { size, live: 0, sessions: 0, certain: true };
+        let cold = Demand { size, live: 0, unread: false, certain: true };
         assert_eq!(replicas(cold), 0);
-        assert_eq!(replicas(Demand { sessions: 1, ..cold }), 1);
-        assert_eq!(replicas(Demand { size: Size { current: 2, ..size }, ..cold }), 0);
+        assert_eq!(replicas(Demand { live: 1, ..cold }), 1);
+        assert_eq!(replicas(Demand { unread: true, ..cold }), 1);
+        let two = Demand { size: Size { current: 2, ..size }, ..cold };
+        assert_eq!(replicas(two), 0);
+        assert_eq!(replicas(Demand { certain: false, ..two }), 2);
     }
 
     #[test]

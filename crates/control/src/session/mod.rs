@@ -91,5 +91,6 @@ impl Record {
         let Some(new) = status(&facts) else { return };
         let old = std::mem::replace(&mut self.status, new);
         (self.status.placement, self.status.last_epoch) = (old.placement, old.last_epoch);
+        self.status.wake_requested_time = old.wake_requested_time;
     }
 }

@@ -49,15 +49,15 @@ pub struct Facts<'a> {
     pub now: Timestamp,
 }
 
-/// What the conditions will say.
+/// What the conditions will say; `None` is `Unknown`.
 struct Verdict {
-    ready: bool,
+    ready: Option<bool>,
     reason: SessionReason,
     message: String,
-    hibernated: bool,
+    hibernated: Option<bool>,
 }
 
-/// The status that is written: all but `placement` and `lastEpoch`, which are the gateway's. `None`: nothing new is known.
+/// The status that is written: all but `placement`, `lastEpoch` and `wakeRequestedTime`, which are the gateway's. `None`: nothing new is known.
 #[must_use]
 pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
     let previous = facts.previous;
@@ -71,13 +71,14 @@ pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
         Some(report) => reported(report),
         None => unreported(facts, snapshot.is_some()),
     };
-    let generation = generation(facts, verdict.hibernated);
+    let generation = generation(facts, verdict.hibernated == Some(true));
     let mut status = KernelSessionStatus {
         observed_generation: generation,
         conditions: verdict.updates().map(|update| condition(update, generation, &previous.conditions, facts.now)).into(),
         snapshot,
         placement: None,
         last_epoch: None,
+        wake_requested_time: None,
         ..previous.clone()
     };
     if let Some(stored) = stored {
@@ -108,12 +109,19 @@ pub fn deletion_blocked(
     message: &str,
     now: Timestamp,
 ) -> Option<KernelSessionStatus> {
-    let hibernated = is_true(&previous.conditions, HIBERNATED);
-    let verdict = Verdict { ready: false, reason, message: message.to_owned(), hibernated };
+    let hibernated = Some(is_true(&previous.conditions, HIBERNATED));
+    let verdict = Verdict { ready: Some(false), reason, message: message.to_owned(), hibernated };
     let conditions = verdict.updates().map(|update| condition(update, generation, &previous.conditions, now)).into();
     let said = find(&previous.conditions, READY).map(|ready| (ready.reason.clone(), ready.message.clone()));
     let news = said != Some((reason.to_string(), message.to_owned()));
-    news.then(|| KernelSessionStatus { conditions, observed_generation: generation, placement: None, last_epoch: None, ..previous.clone() })
+    news.then(|| KernelSessionStatus {
+        conditions,
+        observed_generation: generation,
+        placement: None,
+        last_epoch: None,
+        wake_requested_time: None,
+        ..previous.clone()
+    })
 }
 
 /// The generation that is in force: that of a live session's process, which may be behind; else the object's, since no process has another.
@@ -126,10 +134,10 @@ fn generation(facts: &Facts<'_>, hibernated: bool) -> Option<i64> {
 
 impl Verdict {
     fn updates(&self) -> [ConditionUpdate; 2] {
-        let (reason, message) = if self.hibernated {
-            (HibernatedReason::Hibernated, "The session holds no slot; its last commit is in storage.")
-        } else {
-            (HibernatedReason::Awake, "The session is not asleep.")
+        let (reason, message) = match self.hibernated {
+            Some(true) => (HibernatedReason::Hibernated, "The session holds no slot; its last commit is in storage."),
+            Some(false) => (HibernatedReason::Awake, "The session is not asleep."),
+            None => (HibernatedReason::NotReported, "The kernel pod has not told of the session yet."),
         };
         [
             ConditionUpdate { type_: READY, status: self.ready, reason: self.reason.to_string(), message: self.message.clone() },
@@ -142,16 +150,16 @@ fn reported(report: &SessionReport) -> Verdict {
     let failure = report.failure.as_ref();
     match report.state {
         State::Failed => Verdict {
-            ready: false,
+            ready: Some(false),
             reason: SessionReason::Failed(failure.map_or(ErrorCode::Internal, |failure| failure.code)),
             message: failure.map_or_else(|| "The kernel pod gave no reason; see its log.".to_owned(), |failure| failure.message.clone()),
-            hibernated: false,
+            hibernated: Some(false),
         },
         state => Verdict {
-            ready: state != State::Waking,
+            ready: Some(state != State::Waking),
             reason: SessionReason::State(state),
             message: sentence(state).to_owned(),
-            hibernated: state == State::Hibernated,
+            hibernated: Some(state == State::Hibernated),
         },
     }
 }
@@ -168,20 +176,20 @@ fn sentence(state: State) -> &'static str {
     }
 }
 
-fn waking(message: &str) -> Verdict {
-    Verdict { ready: false, reason: SessionReason::State(State::Waking), message: message.to_owned(), hibernated: false }
+fn waking(known: Option<bool>, message: &str) -> Verdict {
+    Verdict { ready: known, reason: SessionReason::State(State::Waking), message: message.to_owned(), hibernated: known }
 }
 
 fn asleep() -> Verdict {
     let state = State::Hibernated;
-    Verdict { ready: true, reason: SessionReason::State(state), message: sentence(state).to_owned(), hibernated: true }
+    Verdict { ready: Some(true), reason: SessionReason::State(state), message: sentence(state).to_owned(), hibernated: Some(true) }
 }
 
 fn unreported(facts: &Facts<'_>, has_snapshot: bool) -> Verdict {
     let before = find(&facts.previous.conditions, READY);
     let lasting = before.filter(|ready| ready.status == "False").and_then(|ready| {
         let code = LASTING.into_iter().find(|code| ready.reason == code.to_string())?;
-        Some(Verdict { ready: false, reason: SessionReason::Failed(code), message: ready.message.clone(), hibernated: false })
+        Some(Verdict { ready: Some(false), reason: SessionReason::Failed(code), message: ready.message.clone(), hibernated: Some(false) })
     });
     if let Some(lasting) = lasting {
         return lasting;
@@ -192,10 +200,10 @@ fn unreported(facts: &Facts<'_>, has_snapshot: bool) -> Verdict {
         // Placed for a wake, or dropped from the pod's memory: until the pod tells more, it is in storage only.
         (_, true, _) if slept => asleep(),
         (_, _, Some((reason, message))) => {
-            Verdict { ready: false, reason: SessionReason::Pool(reason), message: message.to_owned(), hibernated: false }
+            Verdict { ready: Some(false), reason: SessionReason::Pool(reason), message: message.to_owned(), hibernated: Some(false) }
         }
-        (Process::None, false, None) => waking("The session has not run yet."),
-        (_, _, None) => waking("The kernel pod has the session but has not told of it yet."),
+        (Process::None, false, None) => waking(Some(false), "The session has not run yet."),
+        (_, _, None) => waking(None, "The kernel pod has the session but has not told of it yet."),
     }
 }
 

@@ -29,6 +29,7 @@ pub enum Urgency {
 pub fn urgency(old: &KernelSessionStatus, new: &KernelSessionStatus, generation: Option<i64>) -> Urgency {
     let mut new = new.clone();
     (new.placement, new.last_epoch) = (old.placement.clone(), old.last_epoch);
+    new.wake_requested_time.clone_from(&old.wake_requested_time);
     if new == *old {
         return Urgency::None;
     }
