@@ -7,6 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use dormouse_e2e::steps::say;
 use dormouse_testkit::{apiserver::ApiServer, tools};
 
 const SYSTEM: &str = "dormouse-system";
@@ -153,7 +154,7 @@ const NOT_FOLLOWED: [&str; 5] = [
 fn tool(name: &str, test: &str) -> Option<PathBuf> {
     let path = tools::path(name).ok();
     if path.is_none() {
-        println!("SKIPPED {test}: {name} is not here; e2e/cluster/setup.sh builds it where its sources can be had");
+        say(&format!("SKIPPED {test}: {name} is not here; e2e/cluster/setup.sh builds it where its sources can be had"));
     }
     path
 }

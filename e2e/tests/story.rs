@@ -88,8 +88,8 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("5 operatingMode Hibernated and back", lifetime::operating_mode(&world)).await?;
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
-    steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("6 a pool without pods makes one for a request, and goes back to none", lifetime::scales_to_zero_and_back(&world)).await?;
+    steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("7 nor does what comes after", lifetime::nothing_stays_of_the_dead(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
