@@ -1,9 +1,10 @@
 //! The processes, wrong in one place each: what the simulation of them notices, and how soon.
 //!
 //! A mutant is a patch in `simulation/mutants`, whose first line says what is wrong. It is applied to a copy of the tree, so the tree itself stays
-//! as it is, and what is compiled of it lies beside what is compiled of the tree.
+//! as it is. What is compiled of it takes the place of what is compiled of the tree, which the next build compiles again.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -70,12 +71,15 @@ fn name_of(patch: &Path) -> String {
     patch.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The tree as it is now, without what git does not know. Files that are the same keep their times, so that nothing of them is compiled again.
+/// The tree as it is now, without what git does not know. Files that are the same keep their times, so that nothing of them is compiled again; what
+/// an earlier tree had goes.
 fn copy_tree(to: &Path) -> Result<()> {
-    let listed = workspace::output(git(&workspace::root()).args(["ls-files", "-z"]))?;
+    let listed = workspace::output(git(&workspace::root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
+    let mut kept = BTreeSet::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace::root().join(name), to.join(name));
         let Ok(bytes) = std::fs::read(&from) else { continue };
+        kept.insert(to.clone());
         if std::fs::read(&to).is_ok_and(|there| there == bytes) {
             continue;
         }
@@ -83,6 +87,18 @@ fn copy_tree(to: &Path) -> Result<()> {
             std::fs::create_dir_all(folder)?;
         }
         std::fs::write(&to, bytes).with_context(|| format!("write {}", to.display()))?;
+    }
+    remove_others(to, &kept)
+}
+
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,104 @@
+//! The events of one cell, up to its end.
+
+use dormouse_protocol::{ApiError, eval::EvalRequest, kernel::EvalCall, session::session_id};
+use futures::StreamExt as _;
+
+use super::{Broke, Client, Closed, Frames, Framing, Head, Queue, skip};
+use crate::{
+    directory::Key,
+    in_flight::{Asleep, InFlight, means_elsewhere},
+    kernels::{KernelError, Lines, Piece},
+    metrics::Source,
+    router::{Route, Router},
+};
+
+/// Runs a cell and streams its events up to `final`. An error here comes before the first event.
+pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: false }.begin().await
+}
+
+/// The same of a cell that is a run: the first event comes when it is stored that the cell will run to its end, whoever waits.
+pub async fn run(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
+    Cell { router: router.clone(), key: key.clone(), eval, request_id, run: true }.begin().await
+}
+
+/// A cell whose events are streamed.
+struct Cell {
+    router: Router,
+    key: Key,
+    eval: EvalRequest,
+    request_id: String,
+    run: bool,
+}
+
+impl Cell {
+    async fn begin(self) -> Result<Frames, ApiError> {
+        let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
+        let (lines, route) = self.open(&mut in_flight).await?;
+        let (queue, receiver) = Queue::new();
+        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&route.record.uid) };
+        tokio::spawn(self.pump(in_flight, client, lines, route));
+        Ok(receiver)
+    }
+
+    async fn open(&self, in_flight: &mut InFlight) -> Result<(Lines, Route), ApiError> {
+        let opened = self.router.send_claiming(in_flight, &self.key, |pod, assignment, unwritten| async move {
+            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone(), run: self.run };
+            self.router.kernels().eval_events(&pod, &call, unwritten).await
+        });
+        opened.await
+    }
+
+    /// Forwards until the end; a stream that breaks is opened again with the same idempotency key.
+    async fn pump(self, mut in_flight: InFlight, mut client: Client, mut lines: Lines, mut route: Route) {
+        loop {
+            let broke = match forward(&mut lines, &mut client).await {
+                Ok(()) | Err(Broke::Closed) => return,
+                Err(Broke::Kernel(error)) => error,
+            };
+            let again = async {
+                self.router.failed(&mut in_flight, &route, broke).await?;
+                self.open(&mut in_flight).await
+            };
+            match client.beating(again).await {
+                Ok(Ok(opened)) => (lines, route) = opened,
+                Ok(Err(error)) => return client.send_error(&error).await,
+                Err(Closed) => return,
+            }
+        }
+    }
+}
+
+/// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.
+pub(super) async fn forward(lines: &mut Lines, client: &mut Client) -> Result<(), Broke> {
+    while let Some(piece) = client.beating(lines.next()).await? {
+        let line = match piece.map_err(Broke::Kernel)? {
+            Piece::Line(line) => line,
+            Piece::Begin(begin) => {
+                let head = Head::begin(&begin).map_err(Broke::Kernel)?;
+                let is_end = matches!(head.type_.as_str(), "error" | "final");
+                if is_end || head.seq > client.last_seq {
+                    client.send_long(head.seq, &begin, lines).await?;
+                } else {
+                    skip(lines).await.map_err(Broke::Kernel)?;
+                }
+                if is_end {
+                    return Ok(());
+                }
+                continue;
+            }
+            Piece::More(_) | Piece::End => return Err(Broke::Kernel(KernelError::CutOff)),
+        };
+        let head = Head::read(&line).map_err(Broke::Kernel)?;
+        match (head.type_.as_str(), head.payload.code) {
+            ("error", Some(code)) if means_elsewhere(code) => {
+                let message = head.payload.message.unwrap_or_default();
+                return Err(Broke::Kernel(KernelError::Refused(ApiError::new(code, message))));
+            }
+            ("error" | "final", _) => return Ok(client.send(head.seq, &line).await?),
+            _ if head.seq > client.last_seq => client.send(head.seq, &line).await?,
+            _ => {}
+        }
+    }
+    Err(Broke::Kernel(KernelError::CutOff))
+}
