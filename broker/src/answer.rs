@@ -15,6 +15,7 @@ use crate::{
     egress::{Reader, TOO_LARGE},
     exchange::{Again, Answered, Exchange, Failure, Form, Request},
     redact::Redactor,
+    room::{Room, SMALL_BYTES_MAX},
     sources::mcp,
 };
 
@@ -151,10 +152,13 @@ fn retry_after(response: &Response) -> Option<Duration> {
     response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The body up to `max` bytes, and whether that was all.
+/// The body up to `max` bytes, and whether that was all. What is large waits for room.
 pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > SMALL_BYTES_MAX {
+            Room::current().for_large(max).await;
+        }
         let room = max - body.len();
         if let Some(fits) = chunk.get(..room).filter(|_| chunk.len() > room) {
             body.extend_from_slice(fits);

@@ -50,6 +50,7 @@ use crate::{
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
+    room::Room,
     sources::{self, Found},
     webhooks::{self, Hook, Queue},
 };
@@ -283,8 +284,9 @@ impl Broker {
                 Claim::Run(ticket) => {
                     let pending = ticket.pending();
                     let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
-                    let origin = Origin::current();
-                    tokio::spawn(origin.run(async move { broker.carry_out(&call, ticket, non_idempotent, made).await }));
+                    let (origin, room) = (Origin::current(), Room::current());
+                    let carried_out = async move { broker.carry_out(&call, ticket, non_idempotent, made).await };
+                    tokio::spawn(origin.run(room.around(carried_out)));
                     return ended(pending).await;
                 }
             }
@@ -495,7 +497,7 @@ impl Broker {
         let namespace = tls.identity().namespace;
         let delivering = tokio::spawn(self.clone().keep_delivering());
         let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
-        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit));
+        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit_whole));
         Server::new(tls).serve(listener, routes, shutdown).await;
         delivering.abort();
         sweeping.abort();
@@ -561,8 +563,9 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): A
     served.admit(&peer)?;
     served.admit_session(&call.namespace)?;
     let uid = call.session_uid.clone();
-    let answer = served.broker.call(call).await?;
-    Ok(served.answer(&uid, &answer))
+    let room = Room::default();
+    let answer = room.clone().around(served.broker.call(call)).await?;
+    Ok(room.until_sent(served.answer(&uid, &answer)))
 }
 
 async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): ApiJson<DecideCall>) -> ApiResult<Json<()>> {

@@ -37,6 +37,7 @@ mod modules;
 mod path;
 mod process;
 mod redact;
+mod room;
 mod scheme;
 mod secrets;
 mod sources;

@@ -340,6 +340,15 @@ async fn a_model_works_in_a_session_through_mcp() {
     assert_eq!(own[1]["inputSchema"]["properties"]["text"]["type"], "string");
     let state = call("session_get", json!({ "session": "model" })).await;
     assert_eq!(state["structuredContent"]["state"], "Hibernated", "to list wakes nothing");
+    let unfit = call("model.add", json!({ "n": "2" })).await;
+    let error = &unfit["structuredContent"]["error"];
+    assert_eq!(
+        (&unfit["isError"], &error["code"], &error["details"]["path"]),
+        (&json!(true), &json!("ToolArgsInvalid"), &json!("/n")),
+        "{unfit}"
+    );
+    let state = call("session_get", json!({ "session": "model" })).await;
+    assert_eq!(state["structuredContent"]["state"], "Hibernated", "nor do arguments that do not fit");
     assert_eq!(call("model.add", json!({ "n": 2 })).await["structuredContent"], json!({ "added": 2 }));
     assert_eq!(call("model.add", json!({ "n": 3 })).await["content"][0]["text"], r#"{"added":5}"#);
     let refused = call("model.add", json!({ "n": -1 })).await;

@@ -12,6 +12,11 @@
 use std::{fs, path::Path};
 
 use dormouse_conformance::fuzzed::{TARGETS, Target, seeds};
+use peak_alloc::PeakAlloc;
+
+/// Counts what is allocated, and the most that was at once: what nests is measured by it.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
 /// Mutants of each target, unless [`MUTANTS_ENV`] says otherwise.

@@ -4,6 +4,11 @@
 use std::sync::LazyLock;
 
 use dormouse_conformance::fuzzed::{TARGETS, Target};
+use peak_alloc::PeakAlloc;
+
+/// Counts what is allocated, and the most that was at once: what nests is measured by it.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let wanted = std::env::var("DORMOUSE_FUZZ_TARGET").unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::{
     AdminArgs, Readiness, TlsArgs,
     admin::AdminServer,
@@ -16,6 +17,7 @@ use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
     directory::kubernetes::KubernetesDirectory,
+    kernels::BrokerAddresses,
     links::Links,
     objects::ApprovalObjects,
     origins::Origins,
@@ -38,6 +40,9 @@ pub struct Args {
     /// The audience that callers' tokens must be meant for.
     #[arg(long, env = "DORMOUSE_TOKEN_AUDIENCE", default_value = "dormouse")]
     pub token_audience: String,
+    /// Address of a ToolBroker; {name} and {namespace} are replaced.
+    #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
+    pub broker_address: String,
     /// How much memory there is.
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -134,7 +139,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let watching = CancellationToken::new();
     let directory = KubernetesDirectory::start(client.clone(), &watching);
     let objects_client = client.clone();
-    let kernels = Kernels::new(PeerClient::new(tls)?);
+    let kernels = Kernels::new(PeerClient::new(tls)?).with_brokers(BrokerAddresses::Template(args.broker_address));
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));

@@ -22,6 +22,9 @@ const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 /// Tells tests to run their whole counts.
 const SOAK_ENV: &str = "DORMOUSE_SOAK";
 
+/// The package whose tests run the binaries of others.
+const RUNS_BINARIES: &str = "dormouse-e2e";
+
 /// One binary of tests.
 struct Part {
     name: &'static str,
@@ -30,7 +33,7 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 12] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -41,12 +44,14 @@ const PARTS: [Part; 10] = [
     Part { name: "claimants", package: "dormouse-gateway", test: "apiserver", env: (SOAK_ENV, "1") },
     Part { name: "forks", package: "dormouse-kernel", test: "forks", env: (SOAK_ENV, "1") },
     Part { name: "collect", package: "dormouse-kernel", test: "collect", env: (SOAK_ENV, "1") },
+    Part { name: "neighbours", package: RUNS_BINARIES, test: "neighbours", env: (SOAK_ENV, "1") },
+    Part { name: "parked", package: RUNS_BINARIES, test: "parked", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
@@ -88,6 +93,9 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn build(part: &Part) -> Result<()> {
+    if part.package == RUNS_BINARIES {
+        workspace::run(workspace::cargo().args(["build", "--release", "--workspace", "--bins"]))?;
+    }
     workspace::run(command(part).arg("--no-run"))
 }
 

@@ -16,7 +16,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::callee::McpAsk;
+use crate::{
+    callee::McpAsk,
+    room::{Room, SMALL_BYTES_MAX},
+};
 
 /// The revision in which every request stands for itself.
 const STATELESS: &str = "2026-07-28";
@@ -272,47 +275,71 @@ const URI_BYTES_MAX: usize = 4 << 10;
 /// How long a server that was asked may stay silent while its tools are looked for.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The answer in a response of either form: JSON, or the event that holds it. What a server says or asks before it is passed over.
+/// The answer in a response of either form: JSON, or the event that holds it. What a server says or asks before it is passed over, and not kept. `None`:
+/// an event, or the JSON, has more than `max` bytes.
 ///
 /// # Errors
 /// The connection broke.
 pub(crate) async fn answer_in(response: &mut Response, max: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let streams = kind.starts_with("text/event-stream");
-    let (mut body, mut seen) = (Vec::new(), 0);
+    let mut events = Events::default();
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > max {
+        if events.held.len() + chunk.len() > max {
             return Ok(None);
         }
-        body.extend_from_slice(&chunk);
-        if streams && let Some(found) = event(&body, &mut seen) {
+        if events.held.len() + chunk.len() > SMALL_BYTES_MAX {
+            Room::current().for_large(max).await;
+        }
+        if let Some(found) = events.take(&chunk, streams) {
             return Ok(Some(found));
         }
     }
     if streams {
         // The last event needs no blank line behind it if the stream ends.
-        body.extend_from_slice(b"\n\n");
-        return Ok(Some(event(&body, &mut seen).unwrap_or_default()));
+        return Ok(Some(events.take(b"\n\n", true).unwrap_or_default()));
     }
-    Ok(Some(body))
+    Ok(Some(events.held))
 }
 
-/// The first whole event from `seen` on that holds an answer.
-fn event(body: &[u8], seen: &mut usize) -> Option<Vec<u8>> {
-    while let Some(rest) = body.get(*seen..) {
-        let (length, gap) = end_of_event(rest)?;
-        let block = rest.get(..length)?;
-        *seen += length + gap;
-        let lines = block.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-        let data = lines.filter_map(|line| line.strip_prefix(b"data:")).map(|data| data.strip_prefix(b" ").unwrap_or(data));
-        let data = data.collect::<Vec<_>>().join(&b'\n');
-        let message: Value = serde_json::from_slice(&data).unwrap_or_default();
-        if message.get("result").is_some() || message.get("error").is_some() {
-            return Some(data);
-        }
-    }
-    None
+/// What has arrived and is no whole event yet.
+#[derive(Default)]
+struct Events {
+    held: Vec<u8>,
+    /// Bytes of it in which no event ends.
+    looked: usize,
 }
+
+impl Events {
+    /// Takes in more; answers what the first event holds that is whole by now and holds an answer.
+    fn take(&mut self, more: &[u8], streams: bool) -> Option<Vec<u8>> {
+        self.held.extend_from_slice(more);
+        let (mut begins, mut found) = (0, None);
+        while streams && found.is_none() {
+            // The end of an event may have begun in what was looked through.
+            let from = begins.max(self.looked.saturating_sub(END_BYTES_MAX - 1));
+            let end = self.held.get(from..).and_then(end_of_event);
+            let Some((at, gap)) = end else { break };
+            found = self.held.get(begins..from + at).and_then(answer_of);
+            begins = from + at + gap;
+        }
+        self.held.drain(..begins);
+        self.looked = self.held.len();
+        found
+    }
+}
+
+/// The data of an event, if it is an answer.
+fn answer_of(event: &[u8]) -> Option<Vec<u8>> {
+    let lines = event.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let data = lines.filter_map(|line| line.strip_prefix(b"data:")).map(|data| data.strip_prefix(b" ").unwrap_or(data));
+    let data = data.collect::<Vec<_>>().join(&b'\n');
+    let message: Value = serde_json::from_slice(&data).unwrap_or_default();
+    (message.get("result").is_some() || message.get("error").is_some()).then_some(data)
+}
+
+/// Bytes of the longest end of an event.
+const END_BYTES_MAX: usize = 4;
 
 fn end_of_event(bytes: &[u8]) -> Option<(usize, usize)> {
     let at = |gap: &[u8]| bytes.windows(gap.len()).position(|window| window == gap).map(|at| (at, gap.len()));
@@ -326,14 +353,25 @@ mod tests {
     #[test]
     fn the_answer_is_found_among_other_events() {
         let body = b": hi\n\nevent: message\r\ndata: {\"method\":\"ping\",\"id\":1}\r\n\r\ndata: {\"id\":1,\ndata: \"result\":{}}\n\ndata: {\"result\":2}\n\n";
-        let mut seen = 0;
-        for length in 0..body.len() {
-            if let Some(found) = event(&body[..length], &mut seen) {
-                assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), json!({ "id": 1, "result": {} }));
-                return;
-            }
+        for step in [1, 7, body.len()] {
+            let mut events = Events::default();
+            let found = body.chunks(step).find_map(|chunk| events.take(chunk, true)).expect("it is there");
+            assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), json!({ "id": 1, "result": {} }));
+            assert!(events.held.len() < body.len() / 2, "what was passed over is not kept");
         }
-        panic!("not found");
+    }
+
+    #[test]
+    fn a_long_stream_takes_no_more_memory_than_its_longest_event_and_each_byte_is_looked_at_once() {
+        let (progress, mut events) = (b"data: {\"method\":\"notifications/progress\"}\r\n\r\n".repeat(1_000), Events::default());
+        for _ in 0..200 {
+            assert_eq!(events.take(&progress, true), None);
+            assert!(events.held.is_empty());
+        }
+        for _ in 0..10_000 {
+            assert_eq!(events.take(&[b'x'; 1_000], true), None);
+        }
+        assert_eq!(events.held.len(), 10_000_000);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod bytes;
 mod cells;
 mod image;
 mod imports;
+pub mod nesting;
 mod shelf;
 mod stored;
 mod wire;
@@ -15,7 +16,7 @@ mod wire;
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("head", stored::head),
     ("segment", stored::segment),
     ("journal", stored::journal),
@@ -23,6 +24,7 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("image", image::image),
     ("imports", imports::imports),
     ("cells", cells::cells),
+    ("nesting", nesting::nesting),
     ("wire", wire::wire),
 ];
 
@@ -39,6 +41,7 @@ pub fn seeds(target: &str) -> anyhow::Result<Vec<Vec<u8>>> {
         "image" => image::seeds(),
         "imports" => imports::seeds(),
         "cells" => cells::seeds(),
+        "nesting" => nesting::seeds(),
         "wire" => wire::seeds()?,
         _ => Vec::new(),
     })

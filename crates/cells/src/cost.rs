@@ -71,8 +71,8 @@ impl Cost {
         self.heap_bytes += match word {
             b"enum" | b"namespace" | b"module" => BYTES_PER_MADE_CODE,
             b"import" => 2 * BYTES_PER_DECLARATION,
-            b"let" | b"const" | b"var" | b"function" | b"class" | b"catch" | b"accessor" | b"public" | b"private" | b"protected"
-            | b"readonly" | b"override" => BYTES_PER_DECLARATION,
+            b"let" | b"const" | b"var" | b"using" | b"export" | b"function" | b"class" | b"catch" | b"accessor" | b"public" | b"private"
+            | b"protected" | b"readonly" | b"override" => BYTES_PER_DECLARATION,
             _ => BYTES_PER_WORD,
         };
         match word {
@@ -80,6 +80,8 @@ impl Cost {
                 self.levels += 1;
                 self.seekers += 1;
             }
+            // The checker looks for a scope from each of them, and the printer of its refusals does, too.
+            b"with" => self.seekers += 4,
             b"super" | b"break" | b"continue" | b"arguments" | b"eval" | b"target" | b"namespace" | b"module" => self.seekers += 1,
             b"typeof" | b"void" | b"delete" | b"new" | b"else" | b"do" | b"keyof" | b"unique" | b"readonly" | b"async" | b"asserts"
             | b"as" | b"satisfies" | b"in" | b"instanceof" | b"is" | b"extends" => self.levels += 1,

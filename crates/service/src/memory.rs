@@ -10,6 +10,7 @@ use std::{
 
 use axum::{
     extract::{Request, State},
+    http::header::CONTENT_LENGTH,
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -26,6 +27,11 @@ const PROMISED_PERCENT: u64 = 50;
 /// How long a reading is good for, and how much may be promised on it.
 const READING_AGE_MAX: Duration = Duration::from_millis(10);
 const READING_BYTES_MAX: u64 = 8 << 20;
+
+/// A body up to so many bytes is small. How often a larger one that is read whole is in memory until its request is answered: as it came, parsed, and
+/// on its way to somebody else.
+const SMALL_BODY_BYTES_MAX: u64 = 64 << 10;
+const BODY_COPIES: u64 = 6;
 
 /// Where a control group's limit stands: version 2, then 1.
 const CGROUP_FILES: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
@@ -174,6 +180,32 @@ pub async fn admit(State(memory): State<Memory>, request: Request, next: Next) -
     if memory.has_room() { next.run(request).await } else { ApiErrorResponse(memory.exhausted()).into_response() }
 }
 
+/// The same where bodies are read whole: what a large one will take is promised until there is an answer, so that many that come at once are not all
+/// admitted before any was read.
+pub async fn admit_whole(State(memory): State<Memory>, request: Request, next: Next) -> Response {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
+    let bytes = if announced > SMALL_BODY_BYTES_MAX { announced.saturating_mul(BODY_COPIES) } else { 0 };
+    if !memory.has_room() || !memory.take(bytes) {
+        return ApiErrorResponse(memory.exhausted()).into_response();
+    }
+    let promise = Promise { memory, bytes };
+    let response = next.run(request).await;
+    drop(promise);
+    response
+}
+
+/// Given back when it is dropped: whoever asked may go before there is an answer.
+struct Promise {
+    memory: Memory,
+    bytes: u64,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.memory.give_back(self.bytes);
+    }
+}
+
 fn cgroup_limit() -> Option<u64> {
     let limits = CGROUP_FILES.iter().filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok());
     limits.filter(|limit| *limit < LIMIT_BYTES_MAX).min()
@@ -214,6 +246,34 @@ mod tests {
         USED.store(895 << 20, Ordering::SeqCst);
         memory.look_again();
         assert!(!memory.take(9 << 20));
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_promised_until_they_are_answered() {
+        let memory = Memory::with_reading(1_000 << 20, || Some(0));
+        let go = std::sync::Arc::new(tokio::sync::Notify::new());
+        let answered = std::sync::Arc::clone(&go);
+        let hang = async move |body: axum::body::Bytes| {
+            answered.notified().await;
+            body.len().to_string()
+        };
+        let layer = axum::middleware::from_fn_with_state(memory.clone(), admit_whole);
+        let routes =
+            axum::Router::new().route("/", axum::routing::post(hang)).layer(axum::extract::DefaultBodyLimit::disable()).layer(layer);
+        let send = |bytes: usize| {
+            let request = Request::post("/").header(CONTENT_LENGTH, bytes).body(axum::body::Body::from(vec![0; bytes])).unwrap();
+            tower::ServiceExt::oneshot(routes.clone(), request)
+        };
+        let mut first = Box::pin(send(60 << 20));
+        assert!(futures::poll!(&mut first).is_pending());
+        assert_eq!(memory.promised(), (60 << 20) * BODY_COPIES);
+        assert_eq!(send(30 << 20).await.unwrap().status(), 503, "no room for another");
+        go.notify_one();
+        assert_eq!(first.await.unwrap().status(), 200);
+        assert_eq!(memory.promised(), 0);
+        let gone = Box::pin(send(60 << 20));
+        drop(gone);
+        assert_eq!(memory.promised(), 0);
     }
 
     #[cfg(target_os = "linux")]

@@ -27,6 +27,7 @@ const STARTS_MAX: usize = 3;
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    command: Command,
     log: PathBuf,
 }
 
@@ -39,7 +40,17 @@ impl Process {
         let out = File::create(log).with_context(|| format!("create {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let child = command.spawn().with_context(|| format!("start {command:?}"))?;
-        Ok(Self { child, log: log.to_owned() })
+        Ok(Self { child, command, log: log.to_owned() })
+    }
+
+    /// SIGKILL, and the same command once more; it writes on behind what the one before has written.
+    ///
+    /// # Errors
+    /// When the program cannot be opened.
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill();
+        self.child = self.command.spawn().with_context(|| format!("start {:?} again", self.command))?;
+        Ok(())
     }
 
     /// Its process id.

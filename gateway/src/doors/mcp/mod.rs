@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span};
 use super::desk::Desk;
 use crate::{problem::Problem, routes::Body};
 
+mod arguments;
 mod registered;
 mod runs;
 mod task;

@@ -9,7 +9,7 @@ use dormouse_protocol::{
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::tools;
+use super::{arguments, tools};
 use crate::{
     auth::{Part, Verb},
     directory::Key,
@@ -75,18 +75,17 @@ impl<'a> Called<'a> {
     }
 
     /// Calls it. `None`: there is no such tool.
-    pub(super) async fn run(&self, desk: &Desk, arguments: &Value) -> Result<Option<Value>, ApiError> {
+    pub(super) async fn run(&self, desk: &Desk, given: &Value) -> Result<Option<Value>, ApiError> {
         let Ok(key) = desk.key(self.session) else { return Ok(None) };
         desk.may(Verb::Create, &key, Part::Eval).await?;
         let known = match stored_tools(&desk.app.router, &key).await {
             Err(error) if error.code == ErrorCode::SessionNotFound => return Ok(None),
             known => known?,
         };
-        if !known.tools.contains_key(self.tool) {
-            return Ok(None);
-        }
+        let Some(known) = known.tools.get(self.tool) else { return Ok(None) };
+        arguments::check(&known.input, given).await?;
         // Text in a text: a key `__proto__` of a literal would be something else.
-        let code = format!("await mcp.call({}, JSON.parse({}))", Value::from(self.tool), Value::from(arguments.to_string()));
+        let code = format!("await mcp.call({}, JSON.parse({}))", Value::from(self.tool), Value::from(given.to_string()));
         let result = desk.eval(&key, EvalRequest { code, ..EvalRequest::default() }).await?;
         if !result.ok {
             return Ok(Some(tools::evaluated(&result)));

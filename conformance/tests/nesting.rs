@@ -1,0 +1,17 @@
+//! What compiling a cell takes of a pod, whatever its text: memory, stack and processor time.
+
+use dormouse_conformance::fuzzed::nesting;
+use peak_alloc::PeakAlloc;
+
+/// Counts what is allocated, and the most that was at once: what nests is measured by it.
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// One test, because what is measured is the whole process's. Mixtures are a target of `fuzz_corpus`.
+#[test]
+fn no_construct_at_any_size_takes_more_than_a_compilation_may() {
+    let inputs = nesting::every_construct();
+    assert!(inputs.len() > 10_000);
+    let failed = inputs.iter().filter(|input| std::panic::catch_unwind(|| nesting::nesting(input)).is_err());
+    assert_eq!(failed.count(), 0, "what they were is said above");
+}

@@ -1,0 +1,118 @@
+//! SIGKILL of gateway and kernel pod while a call waits for a person: one effect, one result, always an answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use dormouse_client::Client;
+use dormouse_protocol::{
+    ErrorCode,
+    approval::{Decide, Verdict},
+    eval::EvalRequest,
+    run::RunState,
+};
+use dormouse_testkit::{random::Random, soak, wait::eventually};
+use serde_json::json;
+use support::{
+    attacks::{self, patient},
+    fleet::Fleet,
+};
+
+/// Who dies.
+const VICTIMS: [&[Victim]; 3] = [&[Victim::Gateway], &[Victim::Kernel], &[Victim::Gateway, Victim::Kernel]];
+/// The longest time between a decision that leaves and the kill.
+const DECIDING_MAX: Duration = Duration::from_millis(40);
+/// How long one look at a run waits for its end, in seconds.
+const LOOK_SECONDS: u64 = 20;
+
+#[derive(Debug, Clone, Copy)]
+enum Victim {
+    Gateway,
+    Kernel,
+}
+
+/// When they die.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    /// While the call waits.
+    Waiting,
+    /// A moment after somebody has agreed.
+    Deciding,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_while_gateway_and_pod_are_killed_is_made_once_and_answered() {
+    let (outside, paid) = attacks::outside().await;
+    let mut fleet = Fleet::start(&outside).await;
+    let (client, rounds, mut random) = (fleet.client(), soak::count(2, 50), Random::new(7));
+    let mut amount = 0;
+    for _ in 0..rounds {
+        for victims in VICTIMS {
+            for when in [When::Waiting, When::Deciding] {
+                amount += 1;
+                round(&mut fleet, &client, victims, when, amount, &mut random).await;
+                assert_eq!(paid.lock().unwrap().get(&amount), Some(&1), "{victims:?} {when:?}: one effect");
+            }
+        }
+    }
+    assert_eq!(paid.lock().unwrap().len() as u64, amount, "and no other");
+    soak::report(&format!(
+        "SIGKILL while a call waits: {amount} kills of gateway, kernel pod and both, each with one effect and one result"
+    ));
+}
+
+async fn round(fleet: &mut Fleet, client: &Client, victims: &[Victim], when: When, amount: u64, random: &mut Random) {
+    let name = format!("payer-{amount}");
+    attacks::create(client, &name, json!({})).await;
+    let code = format!("globalThis.receipt = await callTool('pay', {{ amount: {amount} }}); receipt.times");
+    let cell = EvalRequest { code, idempotency_key: Some("pay".to_owned()), ..EvalRequest::default() };
+    let run = patient(|| client.eval_later(&name, &cell)).await.run;
+    let mut waiting = Vec::new();
+    eventually("the call waits", async || {
+        waiting = patient(|| client.approvals(Some(&name))).await.items;
+        !waiting.is_empty()
+    })
+    .await;
+    let id = waiting.remove(0).id;
+    let agree = Decide { decision: Verdict::Approve, reason: None, arguments: None, idempotency_key: Some("agree".to_owned()) };
+    let deciding = match when {
+        When::Waiting => None,
+        When::Deciding => {
+            let (client, name, id, agree) = (client.clone(), name.clone(), id.clone(), agree.clone());
+            Some(tokio::spawn(async move { client.decide(&name, &id, &agree).await }))
+        }
+    };
+    if deciding.is_some() {
+        tokio::time::sleep(random.duration(DECIDING_MAX)).await;
+    }
+    for victim in victims {
+        match victim {
+            Victim::Gateway => fleet.gateway.kill(),
+            Victim::Kernel => fleet.kernel.kill(),
+        }
+    }
+    fleet.gateway.ready().await;
+    fleet.kernel.ready().await;
+    if let Some(deciding) = deciding {
+        // It may have been cut off.
+        let _ = deciding.await.unwrap();
+    }
+    let decide = async |client: &Client| match client.decide(&name, &id, &agree).await {
+        // It has been decided about, and the call was made.
+        Err(error) if error.code() == Some(ErrorCode::ApprovalNotFound) => Ok(()),
+        decided => decided.map(drop),
+    };
+    patient(|| decide(client)).await;
+    let ended = loop {
+        let run = patient(|| client.wait_for_run(&name, &run, LOOK_SECONDS)).await;
+        if run.ended_at.is_some() {
+            break run;
+        }
+    };
+    let result = ended.result.expect("an answer");
+    assert_eq!((ended.state, &result.value), (RunState::Succeeded, &Some(json!(1))), "{victims:?} {when:?}: {result:?}");
+    let look = EvalRequest { code: "receipt".to_owned(), idempotency_key: Some("look".to_owned()), ..EvalRequest::default() };
+    let kept = patient(|| client.eval(&name, &look)).await;
+    assert_eq!(kept.value, Some(json!({ "paid": amount, "times": 1 })), "{victims:?} {when:?}: one result");
+}

@@ -1,0 +1,283 @@
+//! An operator, a gateway, a kernel pod and a broker, each a process with the memory that the chart gives it.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use dormouse_client::Client;
+use dormouse_e2e::cluster::root;
+use dormouse_protocol::kernel::KERNEL_PORT;
+use dormouse_service::{
+    ca::{Ca, LEAF_VALIDITY},
+    tls::{Identity, Process as Role, TlsFiles},
+};
+use dormouse_testkit::{
+    apiserver::ApiServer,
+    minio::Minio,
+    process::{Process, free_port},
+    wait::eventually,
+};
+use serde_json::{Value, json};
+
+/// Kinds of the chart that say what its processes may do.
+const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+/// The namespace of operator and gateway.
+const SYSTEM: &str = "dormouse-system";
+/// The namespace of everybody who behaves.
+pub const TENANT: &str = "team";
+const BROKER: &str = "tools";
+const BUCKET: &str = "sessions";
+/// Sessions that may be live.
+const SLOTS: &str = "500";
+
+/// A process, and what the chart lets it take.
+pub struct Shared {
+    pub name: &'static str,
+    pub process: Process,
+    pub limit_bytes: u64,
+    admin: SocketAddr,
+}
+
+impl Shared {
+    /// SIGKILL, and another one in its place that is not ready yet.
+    pub fn kill(&mut self) {
+        self.process.restart().unwrap();
+    }
+
+    /// Until it serves.
+    pub async fn ready(&self) {
+        let url = format!("http://{}/readyz", self.admin);
+        let answers = async || reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200);
+        eventually(&format!("the {} is ready", self.name), answers).await;
+    }
+
+    /// The most memory that it has had.
+    pub fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// It has not ended, and never had more than it may.
+    pub fn assert_small(&mut self) {
+        assert!(self.process.is_alive(), "the {} has ended:\n{}", self.name, self.process.output());
+        let (peak, limit) = (self.peak_bytes() >> 20, self.limit_bytes >> 20);
+        eprintln!("{}: {peak} of {limit} MiB", self.name);
+        assert!(peak < limit, "the {} had {peak} of {limit} MiB", self.name);
+    }
+}
+
+/// See the module.
+pub struct Fleet {
+    pub operator: Shared,
+    pub gateway: Shared,
+    pub kernel: Shared,
+    pub broker: Shared,
+    /// Where the gateway is, and who may do everything there.
+    pub url: String,
+    pub token: String,
+    pub broker_address: SocketAddr,
+    pub server: ApiServer,
+    ca: Ca,
+    _minio: Minio,
+    folder: tempfile::TempDir,
+}
+
+impl Fleet {
+    /// With a ToolBroker that has this service.
+    pub async fn start(service: &str) -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+        minio.create_bucket(BUCKET).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let keys = minio.credentials();
+        write(&at.join("s3"), &[("accessKeyId", &keys.access_key_id), ("secretAccessKey", &keys.secret_access_key)]);
+        chart(&server, at);
+        let mut operator = Command::new(binary("dormouse-operator"));
+        operator.env("KUBECONFIG", account(&server, at, "dormouse-operator"));
+        operator.args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--orphan-sweep-interval-seconds=0"]);
+        let operator = shared("operator", storage(operator, &minio, at), at);
+        let ca = authority(&server, &operator).await;
+        for (role, namespace, name) in
+            [(Role::Gateway, SYSTEM, "gateway"), (Role::Kernel, TENANT, "kernel"), (Role::Broker, TENANT, BROKER)]
+        {
+            certificate(&ca, &Identity::new(role, namespace, name), &at.join(name));
+        }
+        let broker_address = loopback();
+        let broker = start_broker(service, broker_address, &minio, &server, at).await;
+        let kernel = start_kernel(&server, broker_address, &minio, at).await;
+        let (gateway, url) = start_gateway(&server, broker_address, at).await;
+        server.kubectl(&["create", "serviceaccount", "user", "-n", TENANT]).unwrap();
+        let user = format!("--serviceaccount={TENANT}:user");
+        server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
+        let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
+        let token = token.trim().to_owned();
+        Self { operator, gateway, kernel, broker, url, token, broker_address, server, ca, _minio: minio, folder }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.url, TENANT, Some(&self.token)).unwrap()
+    }
+
+    pub fn processes(&mut self) -> [&mut Shared; 4] {
+        [&mut self.operator, &mut self.gateway, &mut self.kernel, &mut self.broker]
+    }
+
+    /// What a kernel pod of this name has to show who it is, for one that is made up.
+    pub fn kernel_certificate(&self, namespace: &str, name: &str) -> TlsFiles {
+        TlsFiles::from_pem(&self.ca.issue(&[Identity::new(Role::Kernel, namespace, name).dns_name()], LEAF_VALIDITY).unwrap()).unwrap()
+    }
+
+    /// A Pod of the pool `default` that runs at this address.
+    pub fn kernel_pod(&self, namespace: &str, name: &str, address: IpAddr) {
+        kernel_pod(&self.server, self.folder.path(), namespace, name, address);
+    }
+}
+
+/// A Pod that runs at this address, as the API server shows it.
+fn kernel_pod(server: &ApiServer, folder: &Path, namespace: &str, name: &str, address: IpAddr) {
+    let labels = json!({"dormouse.dev/component": "kernel", "dormouse.dev/pool": "default"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"containers": [{"name": "kernel", "image": "k"}]}});
+    apply(server, folder, &pod.to_string());
+    let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let args = ["patch", "pod", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &status.to_string()];
+    server.kubectl(&args).unwrap();
+}
+
+/// An address of loopback that is nobody else's: kernel pods all listen on one port.
+pub fn pod_address(number: u8) -> IpAddr {
+    let process = std::process::id().to_le_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 128 | process[1], process[0], number))
+}
+
+fn apply(server: &ApiServer, folder: &Path, text: &str) {
+    let file = folder.join("object.yaml");
+    std::fs::write(&file, text).unwrap();
+    server.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]).unwrap();
+}
+
+/// Kinds, namespaces and rights.
+fn chart(server: &ApiServer, folder: &Path) {
+    server.kubectl(&["apply", "-f", root().join("crds/yaml").to_str().unwrap()]).unwrap();
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
+    for namespace in [SYSTEM, TENANT] {
+        server.kubectl(&["create", "namespace", namespace]).unwrap();
+    }
+    let manifest = std::fs::read_to_string(root().join("deploy/dormouse.yaml")).unwrap();
+    let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
+    apply(server, folder, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
+}
+
+/// A kubeconfig of a ServiceAccount of the chart.
+fn account(server: &ApiServer, folder: &Path, name: &str) -> PathBuf {
+    let token = server.kubectl(&["create", "token", name, "-n", SYSTEM, "--duration=8h"]).unwrap();
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap().replace(server.admin_token(), token.trim());
+    let path = folder.join(format!("{name}.kubeconfig"));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// The authority that the operator has made.
+async fn authority(server: &ApiServer, operator: &Shared) -> Ca {
+    let field = |key: &str| {
+        let path = format!("jsonpath={{.data.{}}}", key.replace('.', "\\."));
+        let text = server.kubectl(&["get", "secret", "dormouse-ca", "-n", SYSTEM, "--ignore-not-found", "-o", &path]).unwrap();
+        String::from_utf8(STANDARD.decode(text).unwrap()).unwrap()
+    };
+    eventually(&format!("an authority is made\n{}", operator.process.output()), async || !field("ca.key").is_empty()).await;
+    Ca::from_pem(&field("ca.crt"), &field("ca.key")).unwrap()
+}
+
+fn certificate(ca: &Ca, identity: &Identity, folder: &Path) {
+    let pem = ca.issue(&[identity.dns_name()], LEAF_VALIDITY).unwrap();
+    write(folder, &[("ca.crt", &pem.ca), ("tls.crt", &pem.cert), ("tls.key", &pem.key)]);
+}
+
+async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: &ApiServer, folder: &Path) -> Shared {
+    let service = json!({"name": "outside", "baseUrl": service, "allowedMethods": ["GET", "POST"]});
+    let tool = |name: &str, method: &str| json!({"name": name, "service": "outside", "method": method, "path": format!("/{name}")});
+    let mut tools = [tool("echo", "POST"), tool("hang", "POST"), tool("endless", "GET"), tool("large", "GET"), tool("pay", "POST")];
+    // One whose answer is read whole, and one that waits for a person.
+    tools[3]["output"] = json!({"type": "string"});
+    tools[4]["approval"] = json!("Always");
+    let spec = json!({"services": [service], "tools": tools});
+    std::fs::write(folder.join("broker.yaml"), spec.to_string()).unwrap();
+    let object = json!({"apiVersion": "dormouse.dev/v1alpha1", "kind": "ToolBroker",
+        "metadata": {"name": BROKER, "namespace": TENANT}, "spec": spec});
+    apply(server, folder, &object.to_string());
+    let mut command = Command::new(binary("dormouse-broker"));
+    command.args(["--namespace", TENANT, "--name", BROKER, "--listen", &listen.to_string()]);
+    command.arg("--config").arg(folder.join("broker.yaml")).arg("--tls-dir").arg(folder.join(BROKER));
+    command.arg("--secrets-dir").arg(folder.join("no-secrets"));
+    let broker = shared("broker", storage(command, minio, folder), folder);
+    broker.ready().await;
+    broker
+}
+
+async fn start_kernel(server: &ApiServer, broker: SocketAddr, minio: &Minio, folder: &Path) -> Shared {
+    let (mut command, address) = (Command::new(binary("dormouse-kernel")), pod_address(1));
+    command.args(["--namespace", TENANT, "--pod", "kernel", "--slots", SLOTS, "--broker-address", &broker.to_string()]);
+    command.arg("--listen").arg(SocketAddr::from((address, KERNEL_PORT)).to_string());
+    std::fs::create_dir(folder.join("engine")).unwrap();
+    command.arg("--tls-dir").arg(folder.join("kernel")).arg("--engine-cache-dir").arg(folder.join("engine"));
+    let kernel = shared("kernel", storage(command, minio, folder), folder);
+    kernel.ready().await;
+    kernel_pod(server, folder, TENANT, "kernel", address);
+    kernel
+}
+
+async fn start_gateway(server: &ApiServer, broker: SocketAddr, folder: &Path) -> (Shared, String) {
+    let (mut command, listen) = (Command::new(binary("dormouse-gateway")), loopback());
+    command.env("KUBECONFIG", account(server, folder, "dormouse-gateway"));
+    command.args(["--listen", &listen.to_string(), "--broker-address", &broker.to_string()]);
+    command.arg("--tls-dir").arg(folder.join("gateway"));
+    let gateway = shared("gateway", command, folder);
+    gateway.ready().await;
+    (gateway, format!("http://{listen}"))
+}
+
+fn storage(mut command: Command, minio: &Minio, folder: &Path) -> Command {
+    command.args(["--s3-endpoint", &minio.endpoint(), "--s3-bucket", BUCKET, "--s3-region", minio.region()]);
+    command.arg("--s3-credentials-dir").arg(folder.join("s3"));
+    command
+}
+
+/// Starts it with the memory that the chart gives to processes of this name.
+fn shared(name: &'static str, mut command: Command, folder: &Path) -> Shared {
+    let values = std::fs::read_to_string(root().join("charts/dormouse/values.yaml")).unwrap();
+    let values: Value = yaml_serde::from_str(&values).unwrap();
+    let limit = values[name]["resources"]["limits"]["memory"].as_str().unwrap();
+    let (number, unit) = limit.split_at(limit.len() - 2);
+    let limit_bytes = number.parse::<u64>().unwrap() << if unit == "Gi" { 30 } else { 20 };
+    // In a cluster the process's control group says it.
+    command.env("DORMOUSE_MEMORY_BYTES", limit_bytes.to_string());
+    let admin = loopback();
+    command.arg("--admin-listen").arg(admin.to_string());
+    let process = Process::start(command, &folder.join(format!("{name}.log"))).unwrap();
+    Shared { name, process, limit_bytes, admin }
+}
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()))
+}
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    std::fs::create_dir(folder).unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+/// A binary of this build: target/release/deps/processes-… → target/release/dormouse-gateway.
+fn binary(name: &str) -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let path = exe.ancestors().nth(2).unwrap().join(name);
+    assert!(path.is_file(), "{} is not there: `cargo build --release --workspace --bins` makes it", path.display());
+    path
+}
