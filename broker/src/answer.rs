@@ -105,8 +105,14 @@ pub(crate) async fn receive(
     let openable = exchange.open.as_ref().filter(|_| matches!(request.answered, Answered::Json | Answered::Reference));
     let body = if let Some(Above { bytes, received }) = openable {
         let mut reader = Reader::new(response, received.clone()).within(service.response_bytes_max);
-        reader.fill(bytes.saturating_add(1), Instant::now() + exchange.timeout).await;
+        let until = Instant::now() + exchange.timeout;
+        reader.fill(SMALL_BYTES_MAX, until).await;
+        if reader.has_more_than(SMALL_BYTES_MAX - 1) {
+            Room::current().for_large(*bytes).await;
+        }
+        reader.fill(bytes.saturating_add(1), until).await;
         if reader.has_more_than(*bytes) {
+            reader.shrink();
             reader.redact(redactor.clone());
             return Ok(Answer::Open(Box::new(reader), mime_type));
         }

@@ -30,7 +30,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions_max: 20_000, session_calls_max: 1_024, session_bytes_max: 16 << 20, bytes_max: 256 << 20 }
+        Self { sessions_max: 20_000, session_calls_max: 1_024, session_bytes_max: 16 << 20, bytes_max: 128 << 20 }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub(crate) const SMALL_BYTES_MAX: usize = 128 << 10;
 /// KiB of large answers at one time, each counted as the largest that its service may answer. An answer is in memory about six times before it has
 /// left: as it came, without secrets, as a value, in the journal and as it is sent.
-const LARGE_KIB_MAX: u32 = 64 << 10;
+const LARGE_KIB_MAX: u32 = 32 << 10;
 
 /// The process's: so is its memory.
 static LARGE: Semaphore = Semaphore::const_new(LARGE_KIB_MAX as usize);

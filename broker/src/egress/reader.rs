@@ -143,6 +143,12 @@ impl Reader {
         self.ready.len() > bytes
     }
 
+    /// Keeps no more memory than what has arrived takes: whoever asks next may come late.
+    pub(crate) fn shrink(&mut self) {
+        self.ready.shrink_to_fit();
+        self.raw.shrink_to_fit();
+    }
+
     /// Whether bytes are ready.
     pub(crate) fn has_some(&self) -> bool {
         !self.ready.is_empty()

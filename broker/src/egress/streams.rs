@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::{failure::network, lock, reader::Reader};
 
-/// Open bodies of a broker.
-const OPEN_MAX: usize = 512;
+/// Open bodies of a broker. Each may have what was read of it before it was known to be large.
+const OPEN_MAX: usize = 192;
 /// Open bodies of one session.
 const SESSION_OPEN_MAX: usize = 32;
 /// Bytes of a part, at most.

@@ -22,7 +22,9 @@ const BYTES_PER_WORD: u64 = 180;
 /// Heap for a mark: a node, and an edit.
 const BYTES_PER_MARK: u64 = 160;
 /// Heap for one of the two quotes of a string.
-const BYTES_PER_QUOTE: u64 = 90;
+const BYTES_PER_QUOTE: u64 = 160;
+/// Heap for an equals sign: what may give a parameter of a type its default, and so declare it.
+const BYTES_PER_EQUALS: u64 = 500;
 /// Heap for a brace: what opens a scope.
 const BYTES_PER_BRACE: u64 = 300;
 /// Heap for a word that declares a name.
@@ -57,6 +59,7 @@ impl Cost {
     fn mark(&mut self, byte: u8) {
         self.heap_bytes += match byte {
             b'"' | b'\'' => BYTES_PER_QUOTE,
+            b'=' => BYTES_PER_EQUALS,
             b'{' => BYTES_PER_BRACE,
             b'@' => BYTES_PER_DECLARATION,
             byte if byte.is_ascii_whitespace() => 0,
@@ -70,8 +73,8 @@ impl Cost {
     fn word(&mut self, word: &[u8]) {
         self.heap_bytes += match word {
             b"enum" | b"namespace" | b"module" => BYTES_PER_MADE_CODE,
-            b"import" => 2 * BYTES_PER_DECLARATION,
-            b"let" | b"const" | b"var" | b"using" | b"export" | b"function" | b"class" | b"catch" | b"accessor" | b"public" | b"private"
+            b"import" | b"export" | b"as" => 2 * BYTES_PER_DECLARATION,
+            b"let" | b"const" | b"var" | b"using" | b"function" | b"class" | b"catch" | b"accessor" | b"public" | b"private"
             | b"protected" | b"readonly" | b"override" => BYTES_PER_DECLARATION,
             _ => BYTES_PER_WORD,
         };
@@ -80,11 +83,13 @@ impl Cost {
                 self.levels += 1;
                 self.seekers += 1;
             }
-            // The checker looks for a scope from each of them, and the printer of its refusals does, too.
+            // Each one looks up through all that it is in, and more than once.
             b"with" => self.seekers += 4,
             b"super" | b"break" | b"continue" | b"arguments" | b"eval" | b"target" | b"namespace" | b"module" => self.seekers += 1,
-            b"typeof" | b"void" | b"delete" | b"new" | b"else" | b"do" | b"keyof" | b"unique" | b"readonly" | b"async" | b"asserts"
-            | b"as" | b"satisfies" | b"in" | b"instanceof" | b"is" | b"extends" => self.levels += 1,
+            b"typeof" | b"void" | b"delete" | b"new" | b"else" | b"do" | b"async" | b"as" | b"satisfies" | b"in" | b"instanceof"
+            | b"extends" => self.levels += 1,
+            // Operators of types: a level of theirs takes more stack than others.
+            b"keyof" | b"unique" | b"readonly" | b"asserts" | b"is" => self.levels += 2,
             _ => {}
         }
     }
