@@ -166,7 +166,7 @@ impl Cluster {
         }
         let kubeconfig = kube::config::Kubeconfig::read_from(server.kubeconfig())?;
         let kube = kube::Client::try_from(kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?)?;
-        let directory = KubernetesDirectory::start(kube.clone(), &shutdown);
+        let directory = KubernetesDirectory::start(kube.clone(), dormouse_watch::WatchScope::default(), &shutdown);
         let api = Api::namespaced(kube, NAMESPACE);
         let mut changes = directory.changes();
         while directory.pods(NAMESPACE, "default").iter().filter(|pod| pod.ready).count() < PODS.len() || !directory.pending().is_empty() {

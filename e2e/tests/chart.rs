@@ -178,7 +178,7 @@ fn the_charts_own_tests_pass() {
 #[test]
 fn kube_score_finds_nothing_critical() {
     let Some(score) = tool("kube-score", "kube_score_finds_nothing_critical") else { return };
-    for values in ["{}", ALL] {
+    for values in ["{}", ALL, "{watchNamespaces: [a, b]}"] {
         let mut command = Command::new(&score);
         command.args(["score", "-", "--output-format", "ci"]).args(NOT_FOLLOWED);
         passes(command, &rendered(values).join("\n---\n"));

@@ -18,12 +18,13 @@ use dormouse_protocol::{
     ApiError, ErrorCode,
     approval::{Approval, ApprovalList, Decide, Decided, Verdict},
 };
+use dormouse_watch::{WatchScope, watch};
 use futures::StreamExt as _;
 use kube::{
     Api, Client, Resource as _, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::error_boundary::DeserializeGuard,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher,
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -75,6 +76,7 @@ type Seen = (String, Option<(u64, u64)>);
 /// Keeps objects and decisions as they should be.
 pub struct ApprovalObjects {
     client: Client,
+    scope: WatchScope,
     directory: Arc<dyn Directory>,
     approvals: Arc<dyn Approvals>,
     changed: Arc<Notify>,
@@ -85,16 +87,15 @@ pub struct ApprovalObjects {
 }
 
 impl ApprovalObjects {
-    /// Objects of this cluster.
+    /// Objects of these namespaces.
     #[must_use]
-    pub fn new(client: Client, directory: Arc<dyn Directory>, approvals: Arc<dyn Approvals>) -> Self {
-        Self { client, directory, approvals, changed: Arc::default(), objects: BTreeMap::new(), seen: BTreeMap::new() }
+    pub fn new(client: Client, scope: WatchScope, directory: Arc<dyn Directory>, approvals: Arc<dyn Approvals>) -> Self {
+        Self { client, scope, directory, approvals, changed: Arc::default(), objects: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// Does so for ever.
     pub async fn run(mut self) {
-        let watched = watcher(Api::<DeserializeGuard<ToolApproval>>::all(self.client.clone()), watcher::Config::default());
-        let mut watched = Box::pin(watched.default_backoff());
+        let mut watched = Box::pin(watch(self.scope.apis::<DeserializeGuard<ToolApproval>>(&self.client), watcher::Config::default()));
         let mut listed = BTreeMap::new();
         let mut look = Instant::now();
         loop {

@@ -10,6 +10,7 @@ use dormouse_service::{
     memory::{Memory, MemoryArgs},
     tls::{DoorCertificate, PeerClient, TlsFiles},
 };
+use dormouse_watch::{WatchArgs, WatchScope};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,9 @@ pub struct Args {
     /// Address of the HTTP API.
     #[arg(long, env = "DORMOUSE_LISTEN", default_value = "0.0.0.0:7777")]
     pub listen: SocketAddr,
+    /// What it looks after.
+    #[command(flatten)]
+    pub scope: WatchArgs,
     /// The audience that callers' tokens must be meant for.
     #[arg(long, env = "DORMOUSE_TOKEN_AUDIENCE", default_value = "dormouse")]
     pub token_audience: String,
@@ -132,12 +136,13 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let registry = dormouse_service::Metrics::new();
     // Probes answer before anything that may have to be waited for.
     let _admin = AdminServer::start(&args.admin, readiness.clone(), registry.clone()).await.context("cannot listen for probes")?;
+    let scope = WatchScope::from(&args.scope);
     let client = kube::Client::try_default().await.context("no access to a Kubernetes API server: run in a pod, or set KUBECONFIG")?;
     let Some(tls) = wait_for_tls(&args.tls, &tls_gate, &shutdown).await else { return Ok(()) };
     tls_gate.ready();
     // What the watch serves must outlive the requests that are under way at the end.
     let watching = CancellationToken::new();
-    let directory = KubernetesDirectory::start(client.clone(), &watching);
+    let directory = KubernetesDirectory::start(client.clone(), scope.clone(), &watching);
     let objects_client = client.clone();
     let kernels = Kernels::new(PeerClient::new(tls)?).with_brokers(BrokerAddresses::Template(args.broker_address));
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
@@ -175,7 +180,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
             tokio::time::sleep(READY_POLL).await;
         }
     }));
-    let objects = ApprovalObjects::new(objects_client, Arc::clone(&watched), Arc::new(gateway.router().clone()));
+    let objects = ApprovalObjects::new(objects_client, scope, Arc::clone(&watched), Arc::new(gateway.router().clone()));
     tokio::spawn(watching.clone().run_until_cancelled_owned(objects.run()));
     tracing::info!(address = %args.listen, "serving");
     let closing = CancellationToken::new();

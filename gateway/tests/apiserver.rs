@@ -24,6 +24,7 @@ use dormouse_protocol::{
     approval::{Approval, ApprovalList, Decide, Decided, Verdict},
 };
 use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
+use dormouse_watch::WatchScope;
 use support::until;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +55,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     let client = kube::Client::try_from(config).unwrap();
     let kube_client = client.clone();
     let shutdown = CancellationToken::new();
-    let directory = KubernetesDirectory::start(client.clone(), &shutdown);
+    let directory = KubernetesDirectory::start(client.clone(), WatchScope::default(), &shutdown);
     until(&*directory, "the caches are full", || directory.pending().is_empty()).await;
 
     sessions_are_made_changed_and_removed(&*directory).await;
@@ -361,8 +362,14 @@ async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: k
         let status = format!(r#"{{"status":{{"pendingApprovals":{pending},"snapshot":{snapshot}}}}}"#);
         server.kubectl(&["patch", "kernelsession", "-n", "team", "asks", "--subresource=status", "--type=merge", "-p", &status]).unwrap();
     };
-    let objects =
-        || ApprovalObjects::new(client.clone(), Arc::clone(directory) as Arc<dyn Directory>, Arc::clone(&waiting) as Arc<dyn Approvals>);
+    let objects = || {
+        ApprovalObjects::new(
+            client.clone(),
+            WatchScope::default(),
+            Arc::clone(directory) as Arc<dyn Directory>,
+            Arc::clone(&waiting) as Arc<dyn Approvals>,
+        )
+    };
     // Two gateways.
     let running = [tokio::spawn(objects().run()), tokio::spawn(objects().run())];
     *waiting.calls.lock().unwrap() = vec![approval(7), approval(8)];

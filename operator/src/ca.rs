@@ -16,6 +16,7 @@ use dormouse_service::{
     ca::{Ca, CertPem},
     tls::{Identity, PeerClient, Process, TlsError, TlsFiles},
 };
+use dormouse_watch::WatchScope;
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
@@ -75,6 +76,8 @@ pub enum CaError {
 pub struct Authority {
     client: Client,
     system_namespace: String,
+    /// Where there may be certificates.
+    scope: WatchScope,
     lives: CertificateArgs,
     trust: RwLock<Trust>,
 }
@@ -146,7 +149,7 @@ impl Authority {
     ///
     /// # Errors
     /// The API server fails, or the Secret is there and damaged.
-    pub async fn load(client: Client, system_namespace: &str, lives: CertificateArgs) -> Result<Self, CaError> {
+    pub async fn load(client: Client, system_namespace: &str, scope: WatchScope, lives: CertificateArgs) -> Result<Self, CaError> {
         let api: Api<Secret> = Api::namespaced(client.clone(), system_namespace);
         let secret = match api.get_opt(CA_SECRET).await? {
             Some(secret) => secret,
@@ -157,7 +160,7 @@ impl Authority {
             },
         };
         let trust = RwLock::new(trust(&secret, lives, Timestamp::now())?);
-        Ok(Self { client, system_namespace: system_namespace.to_owned(), lives, trust })
+        Ok(Self { client, system_namespace: system_namespace.to_owned(), scope, lives, trust })
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Trust> {
@@ -238,7 +241,18 @@ impl Authority {
     /// # Errors
     /// The API server fails. Some may have been made.
     pub async fn spread(&self) -> Result<usize, CaError> {
-        let api: Api<Secret> = Api::all(self.client.clone());
+        let mut apis: Vec<Api<Secret>> = self.scope.apis(&self.client);
+        if !self.scope.contains(&self.system_namespace) {
+            apis.push(Api::namespaced(self.client.clone(), &self.system_namespace));
+        }
+        let mut made = 0;
+        for api in apis {
+            made += self.spread_in(&api).await?;
+        }
+        Ok(made)
+    }
+
+    async fn spread_in(&self, api: &Api<Secret>) -> Result<usize, CaError> {
         let fingerprint = self.fingerprint();
         let mut params =
             ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}")).fields("type=kubernetes.io/tls").limit(LIST_PAGE_OBJECTS);

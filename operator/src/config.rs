@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use dormouse_crds::pool::Resources;
 use dormouse_service::AdminArgs;
+use dormouse_watch::WatchArgs;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
 /// Where kernel pods get their storage credentials from.
@@ -54,6 +55,9 @@ pub struct Config {
     /// Name of this pod: who holds the lease.
     #[arg(long, env = "DORMOUSE_POD")]
     pub pod: String,
+    /// What it looks after.
+    #[command(flatten)]
+    pub scope: WatchArgs,
     /// Image of kernel pods whose pool names none.
     #[arg(long, env = "DORMOUSE_KERNEL_IMAGE")]
     pub kernel_image: String,

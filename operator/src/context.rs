@@ -8,6 +8,7 @@ use std::{
 use dormouse_control::pool::{demand::SessionIndex, scale::Size};
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
 use dormouse_service::{Metrics, tls::PeerClient};
+use dormouse_watch::WatchScope;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource,
@@ -30,6 +31,8 @@ pub struct Context {
     pub client: Client,
     /// Flags.
     pub config: Config,
+    /// What is looked after.
+    pub scope: WatchScope,
     /// The certificate authority.
     pub authority: Authority,
     /// Requests to kernel pods, with the operator's identity; replaced when its certificate is.

@@ -1,7 +1,8 @@
 //! The loop around a reconciler: a watch into a store, triggers from elsewhere, bounded concurrency, retries.
 
-use std::{convert::Infallible, fmt::Debug, future::Future, hash::Hash, sync::Arc};
+use std::{collections::HashMap, convert::Infallible, fmt::Debug, future::Future, hash::Hash, sync::Arc};
 
+use dormouse_watch::watch;
 use futures::{
     FutureExt as _, Stream, StreamExt as _, future,
     stream::{self, BoxStream},
@@ -10,7 +11,7 @@ use kube::{
     Api, Resource, ResourceExt as _,
     core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::{
-        PredicateConfig, WatchStreamExt as _, applier,
+        WatchStreamExt as _, applier,
         controller::{self, Action, ReconcileRequest},
         reflector::{ObjectRef, store::Writer},
         watcher,
@@ -36,18 +37,18 @@ pub type Triggers<K> = BoxStream<'static, ObjectRef<K>>;
 pub type Outcome = Result<Action, ReconcileError>;
 
 /// The objects of a watch, whenever one changes or goes. A watch that breaks is logged and taken up again.
-pub fn watched<K>(revisions: &Revisions, api: Api<K>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
+pub fn watched<K>(revisions: &Revisions, apis: Vec<Api<K>>, config: watcher::Config) -> impl Stream<Item = K> + Send + 'static
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
+    let events = revisions.renewed(move || watch(apis.clone(), config.clone()));
     events.touched_objects().filter_map(|result| future::ready(logged(result)))
 }
 
 /// What can be read of a kind. An object that cannot (it may be older than a rule of its schema) is left out and stalls no other.
 fn readable<K>(
     revisions: &Arc<Revisions>,
-    api: Api<DeserializeGuard<K>>,
+    apis: Vec<Api<DeserializeGuard<K>>>,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -61,8 +62,7 @@ where
             .ok()
     }
     let seen = Arc::clone(revisions);
-    let events =
-        revisions.renewed(move || watcher(api.clone(), watcher::Config::default().page_size(trim::LIST_PAGE_OBJECTS)).default_backoff());
+    let events = revisions.renewed(move || watch(apis.clone(), watcher::Config::default().page_size(trim::LIST_PAGE_OBJECTS)));
     events.filter_map(move |event| {
         if let Ok(Event::InitApply(guard) | Event::Apply(guard) | Event::Delete(guard)) = &event {
             seen.saw(guard.resource_version().as_deref());
@@ -113,7 +113,7 @@ pub struct Reconciler<K: Resource, F> {
 /// Reconciles until `shutdown`, and lets what runs end.
 pub async fn run<K, F>(
     kind: &'static str,
-    api: Api<DeserializeGuard<K>>,
+    apis: Vec<Api<DeserializeGuard<K>>>,
     writer: Writer<K>,
     others: Vec<Triggers<K>>,
     reconciler: Reconciler<K, F>,
@@ -127,20 +127,16 @@ pub async fn run<K, F>(
     let store = writer.as_reader();
     let Reconciler { trim, seen, matters, reconcile } = reconciler;
     let seeing = Arc::clone(&context);
-    let touched = readable(&context.revisions, api)
+    let touched = readable(&context.revisions, apis)
         .modify(trim)
         .inspect(move |event| {
             if let Ok(event) = event {
                 seen(&seeing, event);
             }
         })
-        .reflect(writer)
-        .touched_objects();
-    let touched = match matters {
-        Some(matters) => touched.predicate_filter(matters, PredicateConfig::default()).boxed(),
-        None => touched.boxed(),
-    };
-    let own = touched.filter_map(|result| future::ready(logged(result))).map(|object| ObjectRef::from_obj(&object)).boxed();
+        .reflect(writer);
+    let mut due = Due { matters, known: HashMap::new(), listed: Vec::new() };
+    let own = touched.flat_map(move |event| stream::iter(due.after(event))).boxed();
     let queue = stream::select_all(others.into_iter().chain([own]))
         .map(|object| Ok::<_, Infallible>(ReconcileRequest::from(object)))
         .take_until(shutdown.cancelled_owned());
@@ -169,6 +165,52 @@ pub async fn run<K, F>(
         .await;
 }
 
+/// Which objects are to be looked at, of what a watch tells.
+struct Due<K: Resource> {
+    /// What of an object has to change.
+    matters: Option<fn(&K) -> Option<u64>>,
+    /// How that was.
+    known: HashMap<ObjectRef<K>, Option<u64>>,
+    /// Objects of a list that is not whole yet: the cache does not have them before.
+    listed: Vec<ObjectRef<K>>,
+}
+
+impl<K> Due<K>
+where
+    K: Resource<DynamicType = ()>,
+    ObjectRef<K>: Hash + Eq,
+{
+    fn after(&mut self, event: watcher::Result<watcher::Event<K>>) -> Vec<ObjectRef<K>> {
+        match logged(event) {
+            None => Vec::new(),
+            Some(watcher::Event::Init) => {
+                self.listed.clear();
+                self.known.clear();
+                Vec::new()
+            }
+            Some(watcher::Event::InitApply(object)) => {
+                self.has_changed(&object);
+                self.listed.push(ObjectRef::from_obj(&object));
+                Vec::new()
+            }
+            Some(watcher::Event::InitDone) => std::mem::take(&mut self.listed),
+            Some(watcher::Event::Apply(object)) if self.has_changed(&object) => vec![ObjectRef::from_obj(&object)],
+            Some(watcher::Event::Apply(_)) => Vec::new(),
+            Some(watcher::Event::Delete(object)) => {
+                let object = ObjectRef::from_obj(&object);
+                self.known.remove(&object);
+                vec![object]
+            }
+        }
+    }
+
+    fn has_changed(&mut self, object: &K) -> bool {
+        let Some(matters) = self.matters else { return true };
+        let now = matters(object);
+        self.known.insert(ObjectRef::from_obj(object), now) != Some(now)
+    }
+}
+
 fn retry<K: Resource<DynamicType = ()>>(kind: &'static str, object: &K, error: &ReconcileError) -> Action {
     let after = error.retry_after();
     tracing::warn!(kind, namespace = object.namespace(), name = object.name_any(), %error, ?after, "will be tried again");
@@ -183,4 +225,30 @@ async fn timed<F: Future<Output = Outcome>>(kind: &'static str, reconcile: F, co
         context.metrics.reconcile_errors.with_label_values(&[kind]).inc();
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use dormouse_crds::pool::{KernelPool, KernelPoolSpec};
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+
+    #[test]
+    fn what_a_list_names_is_due_when_the_list_is_whole_and_what_changes_at_once() {
+        let pool = |name: &str, generation: i64| {
+            let mut pool = KernelPool::new(name, KernelPoolSpec::default());
+            pool.metadata.generation = Some(generation);
+            pool
+        };
+        let mut due = Due { matters: Some(generation::<KernelPool>), known: HashMap::new(), listed: Vec::new() };
+        let mut after = |event| due.after(Ok(event)).into_iter().map(|object| object.name).collect::<Vec<_>>();
+        assert!(after(Event::Init).is_empty() && after(Event::InitApply(pool("a", 1))).is_empty());
+        assert!(after(Event::Init).is_empty() && after(Event::InitApply(pool("b", 1))).is_empty(), "the list begins anew");
+        assert_eq!(after(Event::InitDone), ["b"]);
+        assert!(after(Event::Apply(pool("b", 1))).is_empty(), "its status, which does not matter");
+        assert_eq!(after(Event::Apply(pool("b", 2))), ["b"]);
+        assert_eq!(after(Event::Delete(pool("b", 2))), ["b"]);
+        assert_eq!(after(Event::Apply(pool("b", 2))), ["b"], "another of that name");
+    }
 }

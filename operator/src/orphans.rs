@@ -9,8 +9,13 @@ use anyhow::Context as _;
 use dormouse_crds::{broker::ToolBroker, pool::Storage, session::KernelSession};
 use dormouse_erasure::orphans::{Known, OrphansError, Scope, Swept, sweep};
 use dormouse_lifecycle::clusters::Left;
+use dormouse_watch::WatchScope;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt as _, api::ListParams, core::PartialObjectMeta};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::ListParams,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -68,7 +73,7 @@ async fn pass(context: &Context, said: &mut HashSet<String>) {
     let pools = context.caches.pools.state();
     let named = pools.iter().filter_map(|pool| Some((pool.namespace()?, pool.spec.storage.clone()?)));
     let mut left = 0;
-    for visit in visits(named, &context.config.storage) {
+    for visit in visits(named, &context.config.storage, &context.scope) {
         let outcome = match sweep_one(context, &visit).await {
             Ok(swept) => {
                 context.metrics.orphans_erased.inc_by(swept.sessions);
@@ -91,17 +96,24 @@ async fn pass(context: &Context, said: &mut HashSet<String>) {
 /// A store to sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Visit {
-    /// Whose pool names it, and whose part of it is swept; `None`: the operator's own, with all tenants.
+    /// Whose part of it is swept; `None`: all tenants'.
     namespace: Option<String>,
     spec: Option<Storage>,
     bucket: String,
 }
 
-/// Each store once: the operator's own, and of every other that a pool names the tenant's part, which is what its credentials reach.
-fn visits(named: impl IntoIterator<Item = (String, Storage)>, own: &StorageArgs) -> Vec<Visit> {
+/// Each store once: the operator's own, and of every other that a pool names the tenant's part, which is what its credentials reach. Who looks after some
+/// namespaces only knows the sessions of those, and sweeps no others.
+fn visits(named: impl IntoIterator<Item = (String, Storage)>, own: &StorageArgs, scope: &WatchScope) -> Vec<Visit> {
     let own_target = storage::target(None, own).ok();
-    let mut visits: Vec<Visit> =
-        own_target.iter().map(|target| Visit { namespace: None, spec: None, bucket: target.bucket.clone() }).collect();
+    let tenants = match scope.named() {
+        None => vec![None],
+        Some(namespaces) => namespaces.iter().cloned().map(Some).collect(),
+    };
+    let mut visits = Vec::new();
+    if let Some(target) = &own_target {
+        visits.extend(tenants.into_iter().map(|namespace| Visit { namespace, spec: None, bucket: target.bucket.clone() }));
+    }
     let mut seen = HashSet::new();
     for (namespace, spec) in named {
         let Ok(target) = storage::target(Some(&spec), own) else { continue };
@@ -119,26 +131,35 @@ async fn sweep_one(context: &Context, visit: &Visit) -> Result<Swept, SweepError
     let opened = context.stores.open(&context.client, own, namespace.unwrap_or_default(), visit.spec.as_ref()).await?;
     let scope = Scope { store_prefix: &opened.prefix, tenant: namespace, now_ms: jiff::Timestamp::now().as_millisecond() };
     let cluster = own.cluster.as_deref().unwrap_or_default();
-    Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(&context.client).await?)).await?)
+    Ok(sweep(&*opened.store, scope, cluster, async || Ok(known(context).await?)).await?)
 }
 
 /// All sessions and ToolBrokers, those under deletion included, as etcd has them now: a list that names no resourceVersion is a quorum read, and
 /// its pages are of one moment. Only metadata, so that an object which cannot be read counts, too.
-async fn known(client: &Client) -> Result<Known, kube::Error> {
+async fn known(context: &Context) -> Result<Known, kube::Error> {
     let mut known = Known::default();
-    each(client, |session: PartialObjectMeta<KernelSession>| known.sessions.extend(session.uid())).await?;
-    each(client, |broker: PartialObjectMeta<ToolBroker>| {
+    each(context, |session: PartialObjectMeta<KernelSession>| known.sessions.extend(session.uid())).await?;
+    each(context, |broker: PartialObjectMeta<ToolBroker>| {
         known.brokers.insert((broker.namespace().unwrap_or_default(), broker.name_any()));
     })
     .await?;
     Ok(known)
 }
 
-async fn each<K>(client: &Client, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
+async fn each<K>(context: &Context, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
 where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    let api: Api<K> = Api::all(client.clone());
+    for api in context.scope.apis::<K>(&context.client) {
+        each_of(&api, &mut take).await?;
+    }
+    Ok(())
+}
+
+async fn each_of<K>(api: &Api<K>, mut take: impl FnMut(PartialObjectMeta<K>)) -> Result<(), kube::Error>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
     let mut params = ListParams::default().limit(OBJECTS_PAGE);
     loop {
         let page = api.list_metadata(&params).await?;
@@ -197,8 +218,16 @@ mod tests {
     }
 
     fn seen(named: &[(&str, Storage)], own: &StorageArgs) -> Vec<(Option<String>, String)> {
-        let visits = visits(named.iter().map(|(namespace, spec)| ((*namespace).to_owned(), spec.clone())), own);
+        let visits = visits(named.iter().map(|(namespace, spec)| ((*namespace).to_owned(), spec.clone())), own, &WatchScope::default());
         visits.into_iter().map(|visit| (visit.namespace, visit.bucket)).collect()
+    }
+
+    #[test]
+    fn who_looks_after_some_namespaces_sweeps_theirs_only() {
+        let visits = visits([], &own(), &WatchScope::of(["team", "other"]));
+        let seen: Vec<_> = visits.into_iter().map(|visit| (visit.namespace, visit.bucket)).collect();
+        let of = |namespace: &str| (Some(namespace.to_owned()), "dormouse".to_owned());
+        assert_eq!(seen, [of("other"), of("team")]);
     }
 
     #[test]

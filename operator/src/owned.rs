@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, fmt::Debug, hash::Hash, sync::Arc};
 
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
+use dormouse_watch::{WatchScope, watch};
 use futures::{StreamExt as _, future, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -70,18 +71,18 @@ parts!(Deployment => deployments, NetworkPolicy => policies, PodDisruptionBudget
 
 impl Owned {
     /// Watches what is made with the component label `component` for objects of kind `K`. The triggers name the owner of whatever changes.
-    pub fn watch<K>(revisions: &Revisions, client: &Client, component: &str) -> (Self, Vec<Triggers<K>>)
+    pub fn watch<K>(revisions: &Revisions, scope: &WatchScope, client: &Client, component: &str) -> (Self, Vec<Triggers<K>>)
     where
         K: Resource<DynamicType = ()> + 'static,
     {
         let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={MANAGER},{COMPONENT}={component}"));
         let mut triggers = Vec::new();
         let owned = Self {
-            deployments: follow(revisions, client, &config, &mut triggers),
-            policies: follow(revisions, client, &config, &mut triggers),
-            budgets: follow(revisions, client, &config, &mut triggers),
-            services: follow(revisions, client, &config, &mut triggers),
-            config_maps: follow(revisions, client, &config, &mut triggers),
+            deployments: follow(revisions, (scope, client), &config, &mut triggers),
+            policies: follow(revisions, (scope, client), &config, &mut triggers),
+            budgets: follow(revisions, (scope, client), &config, &mut triggers),
+            services: follow(revisions, (scope, client), &config, &mut triggers),
+            config_maps: follow(revisions, (scope, client), &config, &mut triggers),
         };
         (owned, triggers)
     }
@@ -126,15 +127,20 @@ impl Owned {
     }
 }
 
-fn follow<K, O>(revisions: &Revisions, client: &Client, config: &watcher::Config, triggers: &mut Vec<Triggers<K>>) -> Store<O>
+fn follow<K, O>(
+    revisions: &Revisions,
+    (scope, client): (&WatchScope, &Client),
+    config: &watcher::Config,
+    triggers: &mut Vec<Triggers<K>>,
+) -> Store<O>
 where
     K: Resource<DynamicType = ()> + 'static,
     O: Part,
     ObjectRef<O>: Hash + Eq,
 {
-    let (api, config, writer): (Api<O>, _, Writer<O>) = (Api::all(client.clone()), config.clone(), Writer::default());
+    let (apis, config, writer): (Vec<Api<O>>, _, Writer<O>) = (scope.apis(client), config.clone(), Writer::default());
     let store = writer.as_reader();
-    let events = revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
+    let events = revisions.renewed(move || watch(apis.clone(), config.clone()));
     let touched = events.modify(|object| object.managed_fields_mut().clear()).reflect(writer).touched_objects();
     let logged = touched.filter_map(|result| future::ready(result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()));
     let owners = logged.flat_map(|object| {

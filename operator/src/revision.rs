@@ -58,8 +58,9 @@ impl Revisions {
         })
     }
 
-    /// Looks at the API server's revision until `shutdown`.
-    pub async fn run(&self, api: Api<KernelSession>, shutdown: CancellationToken) {
+    /// Looks at the API server's revision until `shutdown`. Any of `apis` tells it.
+    pub async fn run(&self, apis: Vec<Api<KernelSession>>, shutdown: CancellationToken) {
+        let Some(api) = apis.into_iter().next() else { return };
         while shutdown.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_some() {
             self.look(&api).await;
         }

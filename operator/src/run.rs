@@ -8,10 +8,11 @@ use std::{
 use anyhow::Context as _;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer};
+use dormouse_watch::WatchScope;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
-    Api, Client,
+    Client,
     core::PartialObjectMeta,
     runtime::{
         events::{Recorder, Reporter},
@@ -83,11 +84,13 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 
 /// Everything that only the leader does.
 async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate: Gate, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let scope = WatchScope::from(&config.scope);
     if config.storage.cluster.as_ref().is_none_or(String::is_empty) {
         config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
     }
-    let authority =
-        Authority::load(client.clone(), &config.system_namespace, config.certificates).await.context("the certificate authority")?;
+    let authority = Authority::load(client.clone(), &config.system_namespace, scope.clone(), config.certificates)
+        .await
+        .context("the certificate authority")?;
     authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
     let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
@@ -97,8 +100,8 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     let brokers: Writer<ToolBroker> = Writer::default();
     let pods: Writer<Pod> = Writer::default();
     let revisions = Arc::<Revisions>::default();
-    let (of_pools, mut pool_others) = Owned::watch::<KernelPool>(&revisions, &client, "kernel");
-    let (of_brokers, mut broker_others) = Owned::watch::<ToolBroker>(&revisions, &client, "broker");
+    let (of_pools, mut pool_others) = Owned::watch::<KernelPool>(&revisions, &scope, &client, "kernel");
+    let (of_brokers, mut broker_others) = Owned::watch::<ToolBroker>(&revisions, &scope, &client, "broker");
     let caches = Caches {
         sessions: sessions.as_reader(),
         pools: pools.as_reader(),
@@ -112,6 +115,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     let context = Arc::new(Context {
         client: client.clone(),
         config,
+        scope: scope.clone(),
         authority,
         peers: RwLock::new(peers),
         stores: Stores::new(system_namespace),
@@ -129,7 +133,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     });
     let brokers_cache = caches.brokers.clone();
     let revisions = &context.revisions;
-    let secrets = watched(revisions, Api::<PartialObjectMeta<Secret>>::all(client.clone()), watcher::Config::default());
+    let secrets = watched(revisions, scope.apis::<PartialObjectMeta<Secret>>(&client), watcher::Config::default());
     let secrets = secrets.flat_map(move |secret| futures::stream::iter(broker::referring(&brokers_cache, &secret))).boxed();
     pool_others.push(queued(pool_queue));
     broker_others.push(secrets);
@@ -141,7 +145,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
             caches.clone(),
             controller::run(
                 "KernelPool",
-                Api::all(client.clone()),
+                scope.apis(&client),
                 pools,
                 pool_others,
                 Reconciler { trim: trim::pool, seen: unseen, matters: Some(generation), reconcile: pool::reconcile },
@@ -151,7 +155,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         ),
         controller::run(
             "ToolBroker",
-            Api::all(client.clone()),
+            scope.apis(&client),
             brokers,
             broker_others,
             Reconciler { trim: trim::broker, seen: unseen, matters: Some(generation), reconcile: broker::reconcile },
@@ -160,7 +164,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         ),
         controller::run(
             "KernelSession",
-            Api::all(client.clone()),
+            scope.apis(&client),
             sessions,
             vec![queued(session_queue)],
             Reconciler { trim: trim::session, seen: session::seen, matters: None, reconcile: session::reconcile },
@@ -171,7 +175,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         certificates::run(context.clone(), peers_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
-    let swept = futures::future::join(orphans::run(context.clone(), stop()), context.revisions.run(Api::all(client), stop()));
+    let swept = futures::future::join(orphans::run(context.clone(), stop()), context.revisions.run(scope.apis(&client), stop()));
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;

@@ -36,13 +36,14 @@ fn the_gateway_mounts_the_secret_that_the_operator_makes() {
 
 #[test]
 fn the_operator_may_delete_only_the_credentials_that_it_keeps_itself_nor_read_beyond_its_work() {
-    let rbac = chart("templates/rbac.yaml");
+    let manifest = chart("../../deploy/dormouse.yaml");
     let rules: Vec<&str> =
-        rbac.split("\n---\n").filter(|doc| doc.contains("name: dormouse-operator") && doc.contains("\nrules:")).collect();
-    assert_eq!(rules.len(), 2, "a ClusterRole, and a Role for the lease {}", leader::LEASE);
+        manifest.split("\n---\n").filter(|doc| doc.contains("\n  name: dormouse-operator") && doc.contains("\nrules:")).collect();
+    assert_eq!(rules.len(), 3, "a ClusterRole, one for the cluster's name, and a Role for the lease {} and its own Secrets", leader::LEASE);
     for rule in rules {
         // In its own namespace: what it keeps of the storage credentials of tenants.
-        let kept = usize::from(rule.contains("\nkind: Role\n")) * rule.matches("resources: [secrets], verbs: [delete]}").count();
+        let kept = usize::from(rule.contains("\nkind: Role\n"))
+            * rule.matches("resources: [secrets], verbs: [get, list, create, patch, delete]}").count();
         assert_eq!(rule.matches("delete").count(), kept, "{rule}");
         assert!(!rule.contains('*') && !rule.contains("pods/exec") && !rule.contains("impersonate"), "{rule}");
     }

@@ -13,6 +13,7 @@ use dormouse_crds::{
     quota::KernelQuotaSpec,
     session::{KernelSession, KernelSessionStatus, Placement},
 };
+use dormouse_watch::{WatchScope, watch};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -20,9 +21,9 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
     core::error_boundary::DeserializeGuard,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher,
 };
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -55,30 +56,35 @@ pub(super) struct Shared {
     pub(super) quotas: Quotas,
 }
 
-/// Sessions of every namespace of a cluster.
+/// Sessions of a cluster's namespaces.
 pub struct KubernetesDirectory {
     client: Client,
+    scope: WatchScope,
     shared: Arc<Shared>,
 }
 
 impl KubernetesDirectory {
-    /// Starts to watch; see [`Directory::pending`] for when the caches are full. Ends with `shutdown`.
+    /// Starts to watch what `scope` names; see [`Directory::pending`] for when the caches are full. Ends with `shutdown`.
     #[must_use]
-    pub fn start(client: Client, shutdown: &CancellationToken) -> Arc<Self> {
+    pub fn start(client: Client, scope: WatchScope, shutdown: &CancellationToken) -> Arc<Self> {
         let shared = Arc::<Shared>::default();
-        let sessions = watch_sessions(Api::all(client.clone()), Arc::clone(&shared));
+        let sessions = watch_sessions(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sessions));
-        let pods = watch_pods(Api::all(client.clone()), Arc::clone(&shared));
+        let pods = watch_pods(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(pods));
-        let quotas = quotas::watch(Api::all(client.clone()), Arc::clone(&shared));
+        let quotas = quotas::watch(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(quotas));
-        let revisions = watch_revision(Api::all(client.clone()), Arc::clone(&shared));
+        let revisions = watch_revision(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(revisions));
-        Arc::new(Self { client, shared })
+        Arc::new(Self { client, scope, shared })
     }
 
-    fn api(&self, key: &Key) -> Api<KernelSession> {
-        Api::namespaced(self.client.clone(), &key.namespace)
+    fn api(&self, key: &Key) -> Result<Api<KernelSession>, DirectoryError> {
+        if self.scope.contains(&key.namespace) {
+            return Ok(Api::namespaced(self.client.clone(), &key.namespace));
+        }
+        let message = format!("namespace `{}` is not among the watchNamespaces of this installation: ask whoever runs it", key.namespace);
+        Err(DirectoryError::Denied(message))
     }
 
     /// Takes what the API server answered to a request into the cache.
@@ -111,24 +117,24 @@ impl Shared {
 }
 
 /// Ends when the API server has gone back: its watches hear nothing more.
-pub(super) async fn went_back(rollbacks: &mut watch::Receiver<u64>) {
+pub(super) async fn went_back(rollbacks: &mut Receiver<u64>) {
     if rollbacks.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-async fn watch_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: Arc<Shared>) {
+async fn watch_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared: Arc<Shared>) {
     let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
-            () = follow_sessions(api.clone(), &shared) => return,
+            () = follow_sessions(apis.clone(), &shared) => return,
             () = went_back(&mut rollbacks) => {}
         }
     }
 }
 
-async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Shared) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default().page_size(LIST_PAGE_OBJECTS)).default_backoff());
+async fn follow_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared: &Shared) {
+    let mut events = std::pin::pin!(watch(apis, watcher::Config::default().page_size(LIST_PAGE_OBJECTS)));
     let mut unlisted = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event {
@@ -149,19 +155,19 @@ async fn follow_sessions(api: Api<DeserializeGuard<KernelSession>>, shared: &Sha
     }
 }
 
-async fn watch_pods(api: Api<Pod>, shared: Arc<Shared>) {
+async fn watch_pods(apis: Vec<Api<Pod>>, shared: Arc<Shared>) {
     let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
-            () = follow_pods(api.clone(), &shared) => return,
+            () = follow_pods(apis.clone(), &shared) => return,
             () = went_back(&mut rollbacks) => {}
         }
     }
 }
 
-async fn follow_pods(api: Api<Pod>, shared: &Shared) {
+async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut events = std::pin::pin!(watch(apis, config));
     let mut listed: BTreeMap<Key, PoolPod> = BTreeMap::new();
     let key = |pod: &Pod| Key::new(pod.namespace().unwrap_or_default(), pod.name_any());
     while let Some(event) = events.next().await {
@@ -183,7 +189,8 @@ async fn follow_pods(api: Api<Pod>, shared: &Shared) {
 }
 
 /// A list of one object tells the revision, as etcd has it now.
-async fn watch_revision(api: Api<KernelSession>, shared: Arc<Shared>) {
+async fn watch_revision(apis: Vec<Api<KernelSession>>, shared: Arc<Shared>) {
+    let Some(api) = apis.into_iter().next() else { return };
     let params = ListParams::default().limit(1);
     loop {
         tokio::time::sleep(REVISION_POLL).await;
@@ -264,7 +271,7 @@ impl Directory for KubernetesDirectory {
     }
 
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        let (api, sent) = (self.api(key), self.shared.sessions.sending(key));
+        let (api, sent) = (self.api(key)?, self.shared.sessions.sending(key));
         let object = self.answer(key, api.get(&key.name)).await?;
         self.noted(object, &sent)
     }
@@ -282,7 +289,7 @@ impl Directory for KubernetesDirectory {
             ..object.metadata
         };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let (api, sent) = (self.api(&new.key), self.shared.sessions.sending(&new.key));
+        let (api, sent) = (self.api(&new.key)?, self.shared.sessions.sending(&new.key));
         let object = self.answer(&new.key, api.create(&params, &object)).await?;
         self.noted(object, &sent)
     }
@@ -298,13 +305,13 @@ impl Directory for KubernetesDirectory {
         let patch = Patch::Merge(serde_json::Value::Object(body));
         let params = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::default() };
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..params };
-        let (api, sent) = (self.api(key), self.shared.sessions.sending(key));
+        let (api, sent) = (self.api(key)?, self.shared.sessions.sending(key));
         let object = self.answer(key, api.patch(&key.name, &params, &patch)).await?;
         self.noted(object, &sent)
     }
 
     async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
-        let (api, params, sent) = (self.api(key), DeleteParams::default(), self.shared.sessions.sending(key));
+        let (api, params, sent) = (self.api(key)?, DeleteParams::default(), self.shared.sessions.sending(key));
         let gone = self.answer(key, api.delete(&key.name, &params)).await?;
         match gone.left() {
             Some(object) => self.noted(object, &sent).map(drop),
@@ -323,7 +330,7 @@ impl Directory for KubernetesDirectory {
             "status": status,
         });
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let (api, patch, sent) = (self.api(&seen.key), Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
+        let (api, patch, sent) = (self.api(&seen.key)?, Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
         self.noted(object, &sent)
     }
@@ -336,7 +343,7 @@ impl Directory for KubernetesDirectory {
         let status = KernelSessionStatus { wake_requested_time: Some(rfc3339(now)), ..KernelSessionStatus::default() };
         let patch = Patch::Merge(serde_json::json!({ "metadata": { "uid": seen.uid }, "status": status }));
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let (api, sent) = (self.api(&seen.key), self.shared.sessions.sending(&seen.key));
+        let (api, sent) = (self.api(&seen.key)?, self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
         self.noted(object, &sent).map(drop)
     }

@@ -15,7 +15,7 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams},
     core::error_boundary::DeserializeGuard,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher,
 };
 
 use super::{
@@ -48,18 +48,18 @@ impl Quotas {
     }
 }
 
-pub(super) async fn watch(api: Api<DeserializeGuard<KernelQuota>>, shared: Arc<Shared>) {
+pub(super) async fn watch(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, shared: Arc<Shared>) {
     let mut rollbacks = shared.sessions.rollbacks();
     loop {
         tokio::select! {
-            () = follow(api.clone(), &shared.quotas) => return,
+            () = follow(apis.clone(), &shared.quotas) => return,
             () = went_back(&mut rollbacks) => {}
         }
     }
 }
 
-async fn follow(api: Api<DeserializeGuard<KernelQuota>>, quotas: &Quotas) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+async fn follow(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, quotas: &Quotas) {
+    let mut events = std::pin::pin!(dormouse_watch::watch(apis, watcher::Config::default()));
     let mut listed: BTreeMap<Key, Arc<KernelQuota>> = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event {

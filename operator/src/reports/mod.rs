@@ -16,6 +16,7 @@ use dormouse_service::{
     answer::{AnswerError, read_json},
     tls::{Identity, Process},
 };
+use dormouse_watch::watch;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -47,9 +48,9 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Follows every kernel pod of the cluster until `shutdown`.
 pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: CancellationToken) {
-    let api: Api<Pod> = Api::all(context.client.clone());
+    let apis: Vec<Api<Pod>> = context.scope.apis(&context.client);
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
-    let pods = context.revisions.renewed(move || watcher(api.clone(), config.clone()).default_backoff());
+    let pods = context.revisions.renewed(move || watch(apis.clone(), config.clone()));
     let events = pods.modify(trim::pod).reflect(writer).take_until(shutdown.clone().cancelled_owned());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {

@@ -78,9 +78,10 @@ async fn context(server: Arc<Server>) -> Context {
     let endpoint = format!("--s3-endpoint={NO_STORE}");
     let flags = ["dormouse-operator", "--pod=op", "--kernel-image=k", "--broker-image=b", &endpoint, "--s3-bucket=sessions"];
     let config = Config::parse_from(flags);
-    let authority = Authority::load(client.clone(), "dormouse-system", config.certificates).await.unwrap();
+    let authority = Authority::load(client.clone(), "dormouse-system", Default::default(), config.certificates).await.unwrap();
     Context {
         config,
+        scope: Default::default(),
         peers: RwLock::new(authority.operator_client().unwrap().0),
         authority,
         stores: Stores::default(),

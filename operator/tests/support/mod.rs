@@ -59,13 +59,35 @@ pub fn apply(server: &ApiServer, yaml: &str) {
     server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
 }
 
+/// What the chart renders to for an installation of these namespaces, whose name in stores is given.
+fn rendered(namespaces: &[&str]) -> String {
+    let watched = format!("watchNamespaces={{{}}}", namespaces.join(","));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut helm = Command::new(dormouse_testkit::tools::path("helm").unwrap());
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM, "--set", &watched, "--set", "storage.cluster=here"]);
+    let output = helm.current_dir(root).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// The kubeconfig of the operator's ServiceAccount, with what the chart lets it do.
 pub fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
+    account_in(server, folder, &[])
+}
+
+/// The same of an installation of `namespaces`, which are made; of the whole cluster when there are none.
+fn account_in(server: &ApiServer, folder: &Path, namespaces: &[&str]) -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     server.kubectl(&["apply", "-f", root.join("crds/yaml").to_str().unwrap()]).unwrap();
     server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
     server.kubectl(&["create", "namespace", SYSTEM]).unwrap();
-    let manifest = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
+    for namespace in namespaces {
+        server.kubectl(&["create", "namespace", namespace]).unwrap();
+    }
+    let manifest = match namespaces {
+        [] => std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap(),
+        some => rendered(some),
+    };
     let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
     apply(server, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
     let token = server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM]).unwrap();
@@ -107,12 +129,19 @@ pub struct Cluster {
 impl Cluster {
     /// With the namespace `team`.
     pub async fn start(flags: &[&str]) -> Self {
+        Self::start_in(&[], flags).await
+    }
+
+    /// With an operator that has rights in `namespaces` only, `team` among them.
+    pub async fn start_in(namespaces: &[&str], flags: &[&str]) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
         let bucket = minio.create_bucket("sessions").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = account(&server, folder.path());
-        server.kubectl(&["create", "namespace", "team"]).unwrap();
+        let kubeconfig = account_in(&server, folder.path(), namespaces);
+        if namespaces.is_empty() {
+            server.kubectl(&["create", "namespace", "team"]).unwrap();
+        }
         let (operator, _) = start_operator(&kubeconfig, &minio, folder.path(), flags);
         let admin = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
         let config = kube::Config::from_custom_kubeconfig(admin, &Default::default()).await.unwrap();
