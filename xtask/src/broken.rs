@@ -1,7 +1,7 @@
 //! The processes, wrong in one place each: what the simulation of them notices, and how soon.
 //!
 //! A mutant is a patch in `simulation/mutants`, whose first line says what is wrong. It is applied to a copy of the tree, so the tree itself stays
-//! as it is. What is compiled of it takes the place of what is compiled of the tree, which the next build compiles again.
+//! as it is. Cargo calls what it compiles of the copy by the names that the tree's own has: it goes to a target folder of its own.
 
 use std::{
     collections::BTreeSet,
@@ -108,6 +108,10 @@ fn apply(patch: &Path, tree: &Path) -> Result<()> {
     workspace::run(git(tree).args(["apply", "-p0", "-C0"]).arg(patch))
 }
 
+fn target() -> PathBuf {
+    workspace::target().join("mutants-compiled")
+}
+
 fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     // A copy below the target folder is no checkout; nor may it be taken for a part of the one around it.
@@ -117,7 +121,7 @@ fn git(folder: &Path) -> Command {
 
 fn cargo(tree: &Path) -> Command {
     let mut cargo = workspace::cargo();
-    cargo.current_dir(tree).env("CARGO_TARGET_DIR", workspace::target());
+    cargo.current_dir(tree).env("CARGO_TARGET_DIR", target());
     cargo
 }
 
@@ -127,7 +131,7 @@ fn first(tree: &Path, tests: &str, seconds: &str, seeds: &str, tells: impl Fn(&s
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", seconds]).arg(workspace::cargo().get_program());
     command.args(["test", "--release", "--workspace", "--test", "system", "--", "--nocapture", "--test-threads=1", tests]);
-    command.current_dir(tree).env("CARGO_TARGET_DIR", workspace::target()).env("DORMOUSE_UNTIL_BROKEN", seeds);
+    command.current_dir(tree).env("CARGO_TARGET_DIR", target()).env("DORMOUSE_UNTIL_BROKEN", seeds);
     let output = command.output().with_context(|| format!("start {}", workspace::show(&command)))?;
     let text = [output.stdout, output.stderr].concat();
     let found = String::from_utf8_lossy(&text).lines().find_map(tells);

@@ -1,6 +1,10 @@
 //! A client: sends requests to gateways, and the same request again as long as it is told that this may help.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_service::wire::Wire;
@@ -48,17 +52,20 @@ impl Answer {
 pub struct Client {
     world: World,
     wire: Arc<dyn Wire>,
+    /// What was uploaded, by its first word, and given up: it may still arrive, whatever was sent since.
+    given_up: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Client {
     pub fn new(world: &World, name: &str) -> Self {
-        Self { world: world.clone(), wire: world.wire(name) }
+        Self { world: world.clone(), wire: world.wire(name), given_up: Arc::default() }
     }
 
     /// One request, which must be answered within `budget`.
     pub async fn send(&self, gateway: &GatewayHandle, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
         let url = format!("http://{}/v1/namespaces/{TEAM}/sessions{path}", gateway.host);
         let mut request = self.world.forms().request(method.clone(), url);
+        let uploaded = body.as_deref().filter(|_| path.contains("/files/")).map(first_word);
         if let Some(body) = body {
             let json = body.first() == Some(&b'{') && !path.contains("/files/");
             request =
@@ -74,9 +81,15 @@ impl Client {
         });
         let answer = answered.await.unwrap_or_else(|_| panic!("every request is answered: {method} {path} was not within {budget:?}"));
         let answer = answer.unwrap_or(Answer { status: 0, body: Vec::new(), json: Value::Null });
+        self.given_up.lock().unwrap().extend(uploaded.filter(|_| answer.status == 0));
         let said = if answer.status < 300 { String::new() } else { format!("{} {}", answer.code(), answer.json["error"]["message"]) };
         self.world.chaos.note(format!("client: {method} {path} -> {} {said} {}", answer.status, answer.json["preview"]));
         answer
+    }
+
+    /// Whether an upload that begins so was given up once.
+    pub fn may_still_arrive(&self, word: &str) -> bool {
+        self.given_up.lock().unwrap().contains(word)
     }
 
     /// The same until it is answered for good, at most for `patience` in all.
@@ -126,6 +139,10 @@ impl Client {
     pub async fn order(&self, gateway: &GatewayHandle, name: &str, order: &str) -> Answer {
         self.send(gateway, Method::POST, &format!("/{name}/{order}"), None, BUDGET).await
     }
+}
+
+fn first_word(content: &[u8]) -> String {
+    String::from_utf8_lossy(content.split(|byte| *byte == b' ').next().unwrap_or_default()).into_owned()
 }
 
 /// Bytes of a body that arrive together.

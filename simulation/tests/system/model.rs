@@ -90,6 +90,11 @@ impl Model {
         !self.possible.is_empty()
     }
 
+    /// Whether the file may hold what this id wrote.
+    pub fn may_hold(&self, file: &str, id: &str) -> bool {
+        self.possible.iter().any(|state| state.files.get(file).is_some_and(|held| held == id))
+    }
+
     /// The file holds what this id wrote; `None`: there is none. False when that cannot be.
     pub fn saw_file(&mut self, file: &str, id: Option<&str>) -> bool {
         self.possible.retain(|state| state.files.get(file).map(String::as_str) == id);

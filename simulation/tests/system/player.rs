@@ -333,6 +333,9 @@ impl Player {
             _ => panic!("what was uploaded can be read: {file} of {}: {} {}", self.name, answer.status, answer.json),
         };
         let could = self.model.show();
+        if let Some(id) = id.as_ref().filter(|id| self.client.may_still_arrive(id) && !self.model.may_hold(file, id)) {
+            self.model.done(&[Step::Write(file.to_owned(), id.clone())], false);
+        }
         assert!(
             self.model.saw_file(file, id.as_deref()),
             "a read never goes back behind what was acked: {file} of {} is {id:?}, and it could be [{could}]",
