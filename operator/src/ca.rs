@@ -411,10 +411,10 @@ fn text(secret: &Secret, key: &'static str) -> Result<String, CaError> {
     String::from_utf8(bytes.0.clone()).map_err(|_| CaError::Damaged(key))
 }
 
-/// How long to wait until `due`, at least a second and at most `most`.
+/// How long to wait until `due`: at least a second, and at most `most`, which may be less.
 #[must_use]
 pub fn wait_until(due: Timestamp, most: Duration) -> Duration {
-    Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO).clamp(Duration::from_secs(1), most)
+    Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO).max(Duration::from_secs(1)).min(most)
 }
 
 #[cfg(test)]

@@ -72,3 +72,11 @@ fn what_the_secret_holds_says_who_signs_and_who_is_trusted() {
     put(&mut secret, NEXT_CRT);
     assert_eq!(trust(&secret, LIVES, Timestamp::now()).unwrap().stage, Stage::Announced);
 }
+
+#[test]
+fn a_wait_is_a_second_at_least_unless_less_is_the_most() {
+    let (now, second) = (Timestamp::now(), Duration::from_secs(1));
+    assert_eq!(wait_until(now, Duration::from_secs(60)), second);
+    assert_eq!(wait_until(now, Duration::from_millis(200)), Duration::from_millis(200));
+    assert_eq!(wait_until(now + Duration::from_secs(3_600), Duration::from_secs(60)), Duration::from_secs(60));
+}
