@@ -325,10 +325,14 @@ impl Directory for KubernetesDirectory {
     async fn assign(&self, seen: &Record, placement: Placement) -> Result<Arc<Record>, DirectoryError> {
         let status =
             KernelSessionStatus { last_epoch: Some(placement.epoch), placement: Some(placement), ..KernelSessionStatus::default() };
-        let patch = serde_json::json!({
+        let mut patch = serde_json::json!({
             "metadata": { "resourceVersion": seen.resource_version, "uid": seen.uid },
             "status": status,
         });
+        // Who has a place waits for none; kept, it would have its pool make a pod each time the status changes.
+        if seen.status.wake_requested_time.is_some() {
+            patch["status"]["wakeRequestedTime"] = serde_json::Value::Null;
+        }
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let (api, patch, sent) = (self.api(&seen.key)?, Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
