@@ -106,7 +106,9 @@ async fn hostile_session(client: Client, url: String, token: String, number: usi
     attacks::create(&client, &name, json!({"heapBytes": 64 << 20, "outputBytes": 8 << 20, "evalTimeoutMs": 5_000, "toolCalls": 1_000}))
         .await;
     let cell = EvalRequest { code: CELLS[number % CELLS.len()].to_owned(), ..EvalRequest::default() };
-    let asked = reqwest::Client::new()
+    let asked = reqwest::Client::builder()
+        .build()
+        .unwrap()
         .post(format!("{url}/v1/namespaces/{TENANT}/sessions/{name}/eval"))
         .bearer_auth(token)
         .header("accept", if number.is_multiple_of(2) { "application/x-ndjson" } else { "application/json" })
@@ -132,7 +134,7 @@ async fn large_specs(client: Client, count: usize) {
 }
 
 async fn unknown_tokens(url: String) {
-    let (http, url) = (&reqwest::Client::new(), &format!("{url}/v1/namespaces/{TENANT}/sessions"));
+    let (http, url) = (&reqwest::Client::builder().build().unwrap(), &format!("{url}/v1/namespaces/{TENANT}/sessions"));
     let asked = (0..TOKENS).map(async |number| http.get(url).bearer_auth(format!("nobody-{number}")).send().await);
     futures::stream::iter(asked).buffer_unordered(32).for_each(async |_| ()).await;
 }
