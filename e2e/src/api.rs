@@ -114,9 +114,7 @@ impl Api {
                 }
                 Err(error) => error,
             };
-            // What broke off may have been done: the key says that it is the same.
-            let again = error.downcast_ref::<Error>().is_some_and(|error| error.retryable() || matches!(error, Error::CutOff(_)));
-            if !again || Instant::now() >= deadline {
+            if !error.downcast_ref::<Error>().is_some_and(may_be_sent_again) || Instant::now() >= deadline {
                 return Err(error.context(format!("{name}: {key}")));
             }
             tokio::time::sleep(RETRY_PAUSE).await;
@@ -164,6 +162,12 @@ impl Api {
         };
         in_time(content).await.with_context(|| format!("{name}: read {path}"))
     }
+}
+
+/// Whether a request that does no harm twice may be sent again: under a key also one that broke off, and may have been done.
+#[must_use]
+pub fn may_be_sent_again(error: &Error) -> bool {
+    error.retryable() || matches!(error, Error::CutOff(_))
 }
 
 fn cell(code: &str) -> EvalRequest {

@@ -23,7 +23,7 @@ const PATCHES: &str = "simulation/mutants";
 const SEEDS_MAX: &str = "5000";
 /// Seeds that the explorer tries with what a scenario has noticed.
 const SEEDS_BESIDE: &str = "100";
-/// Seconds after which a run that has not ended is told as one that does not end. All scenarios take a minute, a seed a third of a second.
+/// Seconds after which a run that has not ended is told as one that does not end. All scenarios take a minute, a seed a sixth of a second.
 const SCENARIOS_SECONDS: &str = "1200";
 const SEEDS_SECONDS: &str = "5400";
 /// What is said then.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{broken, fuzz, tools, workspace};
 
-/// How long one part may take. A part that takes longer has failed. The longest is the simulation of the processes: a quarter of a second a seed.
+/// How long one part may take. A part that takes longer has failed. The longest is the simulation of the processes: a sixth of a second a seed.
 const PART_SECONDS_MAX: u64 = 6 * 3_600;
 /// Tests in a soak say what they did in lines that begin so.
 const MARK: &str = "soak: ";

@@ -14,6 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use dormouse_client::{Client, Error};
+use dormouse_e2e::api::may_be_sent_again;
 use dormouse_protocol::{eval::EvalRequest, session::CreateSession};
 use dormouse_testkit::wait::PATIENCE;
 use futures::StreamExt as _;
@@ -108,7 +109,7 @@ pub async fn patient<T, F: Future<Output = Result<T, Error>>>(ask: impl Fn() -> 
         loop {
             match ask().await {
                 Ok(done) => return done,
-                Err(error) if error.retryable() || matches!(error, Error::CutOff(_)) => tokio::time::sleep(PAUSE).await,
+                Err(error) if may_be_sent_again(&error) => tokio::time::sleep(PAUSE).await,
                 Err(error) => panic!("{error}"),
             }
         }
