@@ -1,11 +1,17 @@
 //! What of an object the caches keep: the parts that the operator reads. What a user may make as large as the API server lets them is none of those.
 
+use std::collections::BTreeMap;
+
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::ObjectMeta;
 
+use crate::pool::DELETION_COST;
+
 /// Objects that a list asks for at once: they are in memory whole until they are trimmed.
 pub const LIST_PAGE_OBJECTS: u32 = 100;
+/// Characters of a number of 32 bits.
+const COST_CHARS_MAX: usize = 11;
 
 /// A session without the code, the rules and the packages that only its pod reads.
 pub fn session(session: &mut KernelSession) {
@@ -26,9 +32,11 @@ pub fn broker(broker: &mut ToolBroker) {
     metadata(&mut broker.metadata);
 }
 
-/// A pod's labels, its address and how it is.
+/// A pod's labels, its address, how it is, and what it costs to delete it.
 pub fn pod(pod: &mut Pod) {
+    let cost = pod.metadata.annotations.take().and_then(|mut all| all.remove_entry(DELETION_COST));
     metadata(&mut pod.metadata);
+    pod.metadata.annotations = cost.filter(|(_, cost)| cost.len() <= COST_CHARS_MAX).map(|cost| BTreeMap::from([cost]));
     pod.spec = None;
     pod.status = pod.status.take().map(|status| PodStatus {
         phase: status.phase,
@@ -66,17 +74,29 @@ mod tests {
         assert_eq!((object.spec.pool.as_str(), object.metadata.finalizers.as_deref().map(<[String]>::len)), ("p", Some(1)));
     }
 
-    #[test]
-    fn of_a_pod_the_address_and_its_state_are_kept() {
+    fn kept(annotations: &serde_json::Value) -> Pod {
         let mut object: Pod = serde_json::from_value(serde_json::json!({
-            "metadata": { "name": "p", "labels": { "l": "v" }, "annotations": { "a": "b" } },
+            "metadata": { "name": "p", "labels": { "l": "v" }, "annotations": annotations },
             "spec": { "containers": [{ "name": "kernel" }] },
             "status": { "phase": "Running", "podIP": "10.0.0.7", "message": "m", "conditions": [{ "type": "Ready", "status": "True" }] },
         }))
         .unwrap();
         pod(&mut object);
+        object
+    }
+
+    #[test]
+    fn of_a_pod_the_address_and_its_state_are_kept() {
+        let object = kept(&serde_json::json!({ "a": "b" }));
         let status = object.status.unwrap();
         assert_eq!((status.phase.as_deref(), status.pod_ip.as_deref(), status.message), (Some("Running"), Some("10.0.0.7"), None));
         assert!(object.spec.is_none() && object.metadata.labels.is_some() && object.metadata.annotations.is_none());
+    }
+
+    #[test]
+    fn and_what_it_costs_to_delete_it_as_long_as_that_can_be_a_number() {
+        let cost = |cost: &str| kept(&serde_json::json!({ "a": "b", DELETION_COST: cost })).metadata.annotations;
+        assert_eq!(cost("-2147483648"), Some(BTreeMap::from([(DELETION_COST.to_owned(), i32::MIN.to_string())])));
+        assert_eq!(cost("-21474836480"), None);
     }
 }

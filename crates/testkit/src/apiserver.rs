@@ -127,6 +127,21 @@ impl ApiServer {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs these controllers of Kubernetes, such as `replicaset-controller`, as the administrator.
+    ///
+    /// # Errors
+    /// When kube-controller-manager was not built.
+    pub fn start_controllers(&self, controllers: &[&str]) -> Result<Process> {
+        let mut command = Command::new(tools::path("kube-controller-manager")?);
+        command
+            .arg(format!("--kubeconfig={}", self.kubeconfig().display()))
+            .arg(format!("--controllers={}", controllers.join(",")))
+            .arg(format!("--secure-port={}", free_port()?))
+            .arg(format!("--cert-dir={}", self.dir.path().join("controllers").display()))
+            .args(["--bind-address=127.0.0.1", "--leader-elect=false"]);
+        Process::start(command, &self.dir.path().join("kube-controller-manager.log"))
+    }
+
     fn kubeconfig_text(&self) -> String {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: testkit\n\

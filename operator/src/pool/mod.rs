@@ -4,6 +4,7 @@ pub mod build;
 pub mod encryption;
 pub mod health;
 mod retention;
+mod shrink;
 pub mod validate;
 
 use std::{
@@ -35,6 +36,7 @@ use crate::{
     storage::{self, StorageError, Target},
 };
 use health::Health;
+pub use shrink::DELETION_COST;
 use validate::{Refusal, ValidPool, validate};
 
 /// The pool of sessions that name none.
@@ -96,6 +98,9 @@ async fn apply_all(valid: &ValidPool, context: &Context) -> Result<(Deployment, 
     let size = Size { current: u32::try_from(current).unwrap_or(0), warm: valid.warm, max: valid.max, slots: valid.slots };
     let replicas = replicas(context, &valid.namespace, &valid.name, size);
     note_size(context, valid, Size { current: replicas, ..size });
+    if replicas < size.current {
+        shrink::choose(valid, replicas, context).await?;
+    }
     let built = build::build(valid, replicas, &context.config.system_namespace, &context.config.network)?;
     owned.apply(client, built.network_policy).await?;
     owned.apply(client, built.disruption_budget).await?;

@@ -3,7 +3,7 @@
 use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
     labels::SESSIONS_FINALIZER,
-    pool::{Encryption, Isolation, KernelPool, Resources, Scheduling},
+    pool::{Encryption, Isolation, KernelPool, Resources, Scheduling, StoredIn},
 };
 use dormouse_kms::KeyLocation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -86,6 +86,21 @@ pub fn storage_secret(pool: &str) -> String {
     format!("dormouse-storage-{pool}")
 }
 
+/// What to say of a pool that stores in `now`, when its sessions are elsewhere: an upgrade has given the operator another store.
+#[must_use]
+pub fn misplaced(pool: &KernelPool, now: &StoredIn) -> Option<String> {
+    let stored = pool.status.as_ref()?.stored_in.as_ref().filter(|stored| *stored != now)?;
+    let place = |place: &StoredIn| format!("bucket `{}` under the prefix `{}`", place.bucket, place.prefix);
+    Some(format!(
+        "Sessions of KernelPool {} are stored in {}. It now says {}, where they would not be found, so nothing of it is changed and none of its \
+         sessions is deleted. Name the former again: for the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of \
+         this pool, with a credentialsSecretRef. Another pool may store at the new place.",
+        pool.name_any(),
+        place(stored),
+        place(now)
+    ))
+}
+
 /// Checks a pool. What CEL refuses is checked again where it would do harm: an object may be older than the rule.
 ///
 /// # Errors
@@ -107,12 +122,8 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
     }
     let dedicated = spec.isolation == Isolation::Dedicated;
     let storage = storage::target(spec.storage.as_ref(), &config.storage)?;
-    if let Some(stored) = pool.status.as_ref().and_then(|status| status.stored_in.as_ref()).filter(|stored| **stored != storage.place()) {
-        return Err(invalid(&format!(
-            "sessions of this pool are stored in bucket `{}` under `{}`, and spec.storage or the operator's own store now names bucket `{}` \
-             and prefix `{}`, where they would not be found: name the former again, or delete the pool's sessions first",
-            stored.bucket, stored.prefix, storage.bucket, storage.prefix
-        )));
+    if let Some(message) = misplaced(pool, &storage.place()) {
+        return Err(invalid(&message));
     }
     Ok(ValidPool {
         name: pool.name_any(),

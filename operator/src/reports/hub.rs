@@ -240,7 +240,7 @@ fn weight(report: &SessionReport) -> usize {
 }
 
 /// Whether the session takes up one of its pod's slots.
-fn holds_slot(report: &SessionReport) -> bool {
+pub(super) fn holds_slot(report: &SessionReport) -> bool {
     !matches!(report.state, State::Hibernated | State::Failed)
 }
 

@@ -12,7 +12,7 @@ use dormouse_control::{
 };
 use dormouse_crds::{
     labels::{ABANDON_STORAGE, STORAGE_FINALIZER},
-    pool::Storage,
+    pool::{KernelPool, Storage},
     session::{KernelSession, Placement},
 };
 use dormouse_erasure::EraseError;
@@ -33,8 +33,9 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
+    pool::validate::misplaced,
     reports::{self, address_of},
-    storage::StorageError,
+    storage::{self, StorageError},
 };
 
 /// How long a pod may take to forget.
@@ -108,6 +109,9 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
     let namespace = session.namespace().unwrap_or_default();
     let pool = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&namespace));
     let spec = pool.as_ref().and_then(|pool| pool.spec.storage.clone());
+    if let Some(blocked) = pool.as_deref().and_then(|pool| elsewhere(pool, context)) {
+        return Ok(Err(blocked));
+    }
     let opened = match context.stores.open(&context.client, &context.config.storage, &namespace, spec.as_ref()).await {
         Ok(opened) => opened,
         // Without a store nothing was ever written.
@@ -124,8 +128,7 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
             return Ok(Err(Blocked::new(SessionReason::PoolNotFound, &why)));
         }
         clean(session, &*opened.store, &key, context).await?;
-        clean_calls(session, spec.as_ref(), &key, context).await?;
-        Ok(Ok(()))
+        clean_calls(session, spec.as_ref(), &key, context).await
     };
     match erased.await {
         Err(ReconcileError::Erase(error)) => {
@@ -133,6 +136,12 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
         }
         other => other,
     }
+}
+
+/// Where a pool says that it stores now, nothing of its sessions is: to find nothing there would be taken for having erased them.
+fn elsewhere(pool: &KernelPool, context: &Context) -> Option<Blocked> {
+    let now = storage::target(pool.spec.storage.as_ref(), &context.config.storage).ok()?.place();
+    Some(Blocked::new(SessionReason::Pool(PoolReason::InvalidSpec), &misplaced(pool, &now)?))
 }
 
 fn never_stored(session: &KernelSession) -> bool {
@@ -154,13 +163,21 @@ async fn clean(session: &KernelSession, store: &dyn SnapshotStore, key: &Session
 
 /// Removes the page of calls where the session's broker keeps it, when that is not where the session is: in the storage of any pool of the namespace, when
 /// the broker is gone.
-async fn clean_calls(session: &KernelSession, own: Option<&Storage>, key: &SessionKey, context: &Context) -> Result<(), ReconcileError> {
-    let Some(reference) = &session.spec.tool_broker_ref else { return Ok(()) };
+async fn clean_calls(
+    session: &KernelSession,
+    own: Option<&Storage>,
+    key: &SessionKey,
+    context: &Context,
+) -> Result<Result<(), Blocked>, ReconcileError> {
+    let Some(reference) = &session.spec.tool_broker_ref else { return Ok(Ok(())) };
     let broker = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&key.tenant));
     let pools = context.caches.pools.state();
     let mine = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(&key.tenant));
     let journals = mine.filter(|pool| broker.as_ref().is_none_or(|broker| broker.spec.journal.pool == pool.name_any()));
     for pool in journals.filter(|pool| pool.spec.storage.as_ref() != own) {
+        if let Some(blocked) = elsewhere(pool, context) {
+            return Ok(Err(blocked));
+        }
         let spec = pool.spec.storage.as_ref();
         match context.stores.open(&context.client, &context.config.storage, &key.tenant, spec).await {
             Ok(opened) => {
@@ -175,7 +192,7 @@ async fn clean_calls(session: &KernelSession, own: Option<&Storage>, key: &Sessi
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Has the pod that may run the session drop it without a commit.

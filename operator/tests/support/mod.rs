@@ -212,13 +212,6 @@ impl Cluster {
     /// A kernel pod of the pool `default`, which listens on an address of its own.
     pub async fn pod(&self, number: u8, slots: u32) -> Arc<FakePod> {
         let name = format!("k{number}");
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), SYSTEM);
-        self.until("the operator has an authority", async || secrets.get_opt("dormouse-ca").await.unwrap().is_some()).await;
-        let secret = secrets.get("dormouse-ca").await.unwrap().data.unwrap();
-        let text = |key: &str| String::from_utf8(secret[key].0.clone()).unwrap();
-        let ca = Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap();
-        let address = IpAddr::V4(Ipv4Addr::new(127, self.number, std::process::id().to_le_bytes()[0], number));
-        let listener = tokio::net::TcpListener::bind((address, KERNEL_PORT)).await.unwrap();
         apply(
             &self.server,
             &format!(
@@ -227,6 +220,18 @@ impl Cluster {
                  spec: {{containers: [{{name: kernel, image: k}}]}}\n"
             ),
         );
+        self.serve(name, number, slots).await
+    }
+
+    /// Runs what a pod of this name runs.
+    pub async fn serve(&self, name: String, number: u8, slots: u32) -> Arc<FakePod> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), SYSTEM);
+        self.until("the operator has an authority", async || secrets.get_opt("dormouse-ca").await.unwrap().is_some()).await;
+        let secret = secrets.get("dormouse-ca").await.unwrap().data.unwrap();
+        let text = |key: &str| String::from_utf8(secret[key].0.clone()).unwrap();
+        let ca = Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap();
+        let address = IpAddr::V4(Ipv4Addr::new(127, self.number, std::process::id().to_le_bytes()[0], number));
+        let listener = tokio::net::TcpListener::bind((address, KERNEL_PORT)).await.unwrap();
         let uid = self.get(&["pod", &name], "{.metadata.uid}");
         let pod = Arc::new(FakePod {
             boot: format!("boot-{name}"),

@@ -1,4 +1,5 @@
 //! A pool of kernel pods.
 
 pub mod demand;
+pub mod emptiest;
 pub mod scale;
