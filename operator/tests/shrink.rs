@@ -6,6 +6,7 @@ mod support;
 use std::{collections::BTreeSet, sync::Arc};
 
 use dormouse_protocol::session::State;
+use serde_json::json;
 use support::{Cluster, FakePod, apply, pool};
 
 /// No sweep in between, and status tells soon what is busy.
@@ -13,9 +14,9 @@ const FLAGS: [&str; 2] = ["--orphan-sweep-interval-seconds=0", "--status-interva
 /// Who makes pods, and takes them away.
 const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
 
-/// The pods that are there and do not go.
+/// The pods that are there: those that have no node go at once.
 fn pods(cluster: &Cluster) -> BTreeSet<String> {
-    let names = "jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.metadata.name} {end}";
+    let names = "jsonpath={.items[*].metadata.name}";
     let names = cluster.server.kubectl(&["get", "pods", "-n", "team", "-o", names]).unwrap();
     names.split_whitespace().map(str::to_owned).collect()
 }
@@ -69,4 +70,27 @@ async fn of_a_pool_that_gets_smaller_the_emptiest_pods_go_at_one_write_each() {
     let before = cluster.writes();
     cluster.leases(2).await;
     assert_eq!(cluster.written(before).iter().filter(|write| cost(write)).count(), 0, "{:#?}", cluster.written(before));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_may_not_choose_makes_the_pool_smaller_all_the_same() {
+    let cluster = Cluster::start(&FLAGS).await;
+    let role = cluster.server.kubectl(&["get", "clusterrole", "dormouse-operator", "-o", "json"]).unwrap();
+    let role: serde_json::Value = serde_json::from_str(&role).unwrap();
+    let rule = role["rules"].as_array().unwrap().iter().position(|rule| rule["resources"] == json!(["pods"])).unwrap();
+    let as_before = json!([{ "op": "replace", "path": format!("/rules/{rule}/verbs"), "value": ["get", "list", "watch"] }]).to_string();
+    cluster.server.kubectl(&["patch", "clusterrole", "dormouse-operator", "--type=json", "-p", &as_before]).unwrap();
+    apply(&cluster.server, &pool("slotsPerPod: 10, minPods: 2"));
+    let (empty, full) = (cluster.pod(1, 10).await, cluster.pod(2, 10).await);
+    fill(&full, 3);
+    let sessions = || cluster.get(&["kernelpool", "default"], "{.status.sessions}");
+    cluster.until("the operator has heard of them", async || sessions() == "3").await;
+    let smaller = r#"{"spec":{"minPods":0}}"#;
+    cluster.server.kubectl(&["patch", "kernelpool", "default", "-n", "team", "--type=merge", "-p", smaller]).unwrap();
+    let replicas = || cluster.get(&["deployment", "dormouse-kernel-default"], "{.spec.replicas}");
+    cluster.until("one pod is to go", async || replicas() == "1").await;
+    let refused: Vec<_> = cluster.written(0).into_iter().filter(|write| write.resource == "pods").map(|write| write.code).collect();
+    assert_eq!(refused.first(), Some(&403), "{refused:?}");
+    assert!(cluster.operator.output().contains("lets the operator patch pods"), "{}", cluster.operator.output());
+    assert_eq!(cluster.get(&["pod", &empty.name], "{.metadata.annotations}"), "");
 }
