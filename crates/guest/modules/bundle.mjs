@@ -38,8 +38,10 @@ const lib = join(process.argv[4], 'lib');
 const internals = {
   'internal/errors': 'web/errors', 'internal/validators': 'web/validators', 'internal/util': 'web/internals', 'internal/util/inspect': 'web/inspection',
   'internal/util/types': 'node/util/types', 'internal/util/comparisons': 'web/comparisons', 'internal/url': 'web/node-url',
+  'internal/streams/utils': 'web/stream-utils', 'internal/webstreams/adapters': 'web/stream-adapters', 'internal/readline/interface': 'web/readline-interface', 'internal/streams/end-of-stream': 'web/stream-end',
 };
 const written = {
+  'internal/util/debuglog': 'exports.debuglog = () => () => {};',
   'internal/options': 'exports.getOptionValue = () => undefined;',
   'internal/util/colors': 'module.exports = { blue: "", green: "", white: "", yellow: "", red: "", gray: "", clear: "", hasColors: false, shouldColorize: () => false, refresh() {} };',
   'internal/bootstrap/realm': 'exports.BuiltinModule = { exists: () => false };',
@@ -47,10 +49,16 @@ const written = {
   'internal/process/task_queues': 'exports.queueMicrotask = globalThis.queueMicrotask;',
   'internal/event_target': 'module.exports = require("web/listeners");',
   'internal/console/global': 'module.exports = globalThis.console;',
-  'internal/abort_controller': 'exports.aborted = (signal) => new Promise((done) => { if (signal.aborted) done(); else signal.addEventListener("abort", () => done(), { once: true }); });',
+  'internal/abort_controller': 'exports.AbortController = globalThis.AbortController; exports.AbortSignal = globalThis.AbortSignal; exports.aborted = (signal) => new Promise((done) => { if (signal.aborted) done(); else signal.addEventListener("abort", () => done(), { once: true }); });',
   'internal/idna': 'exports.toASCII = (name) => require("web/url").domainToASCII(name); exports.toUnicode = (name) => require("web/url").domainToUnicode(name);',
   'internal/deps/acorn/acorn/dist/acorn': '', 'internal/deps/acorn/acorn-walk/dist/walk': '', 'internal/process/warning': '', 'internal/process/execution': '', 'internal/source_map/source_map_cache': '', vm: 'exports.runInNewContext = () => globalThis;',
-  'internal/streams/utils': 'exports.isWritable = (stream) => stream?.writable === true;',
+  'internal/async_hooks': 'exports.symbols = { owner_symbol: Symbol("owner") };',
+  'internal/blob': 'exports.isBlob = (value) => value instanceof Blob;',
+  'internal/crypto/util': 'exports.getDefaultEncoding = () => "buffer";',
+  'internal/encoding': 'exports.TextEncoder = globalThis.TextEncoder;',
+  'internal/webstreams/readablestream': 'exports.ReadableStream = globalThis.ReadableStream; exports.isReadableStream = (value) => value instanceof ReadableStream;',
+  'internal/webstreams/writablestream': 'exports.WritableStream = globalThis.WritableStream; exports.isWritableStream = (value) => value instanceof WritableStream;',
+  'internal/webstreams/queuingstrategies': 'module.exports = { CountQueuingStrategy: globalThis.CountQueuingStrategy, ByteLengthQueuingStrategy: globalThis.ByteLengthQueuingStrategy };',
 };
 // Codes of errors that nothing here can raise: a closure each.
 const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL|FS_CP)_/;
@@ -60,7 +68,7 @@ const changes = {
   buffer: (text) => text.replace("validateNumber(size, 'size');\n  if (!(size >= 0 && size <= kMaxLength)) {\n    throw new ERR_INVALID_ARG_VALUE.RangeError('size', size);\n  }", "validateNumber(size, 'size', 0, kMaxLength);"),
   // A session does not keep the text of its cells, so an assertion cannot quote it.
   assert: (text) => text.replace('function getErrMessage(message, fn) {', 'function getErrMessage() { return undefined; }\nfunction quoted(message, fn) {'),
-  'internal/errors': (text) => text.split(/^(?=E\(')/m).filter((part) => !foreignCodes.test(part)).join('')
+  'internal/errors': (text) => text.replace("typeof value === 'function' && value.name)", "typeof value === 'function')").split(/^(?=E\(')/m).filter((part) => !foreignCodes.test(part)).join('')
     // The engine keeps frames apart from the head that `stack` begins with.
     .replace('    captureLargerStackTrace(error);\n    error.code = key;', '    error.code = key; withCode(error, key);')
     .replace('function makeNodeErrorWithCode', `function withCode(error, key) {
@@ -94,7 +102,9 @@ const links = (own) => ({
       const entry = args.importer === '' || args.importer === '<stdin>' || args.importer === join(here, `${own}.js`);
       if (args.path.startsWith('lib/')) return { path: join(lib, `${args.path.slice('lib/'.length)}.js`) };
       if (args.importer.startsWith(lib)) {
-        if (written[args.path] !== undefined) return { path: args.path, namespace: 'spoken' };
+        // `stream/promises` of ours is a part of the stream's module.
+        if (args.path === 'stream/promises' && own === 'node/stream') return { path: join(lib, 'stream/promises.js') };
+        if (written[args.path] !== undefined && !(own === 'node/util' && args.path === 'internal/util/debuglog')) return { path: args.path, namespace: 'spoken' };
         if (internals[args.path] !== undefined && internals[args.path] !== own) return { path: internals[args.path], external: true };
         if (args.path.startsWith('internal/')) return { path: join(lib, `${args.path}.js`) };
       }
@@ -113,8 +123,17 @@ const links = (own) => ({
       return { contents: `const { primordials, internalBinding } = require('web/primordials');\n${changed}` };
     });
     builder.onLoad({ filter: emptied }, () => ({ contents: '' }));
+    // What Node's streams ask of a stream of the web: when it is closed, or failed.
+    builder.onLoad({ filter: /web-streams-polyfill\/dist\/ponyfill\.mjs$/ }, ({ path }) => {
+      const text = readFileSync(path, 'utf8');
+      const made = text.replaceAll('e._state="closed"', 'e._state="closed",e._settle?.()').replaceAll('e._state="errored"', 'e._state="errored",e._settle?.()');
+      if (made.split('_settle').length !== 5) throw new Error(`${path} ends its streams in another way now`);
+      return { contents: made };
+    });
+    // All of lodash is there once.
+    if (own === 'npm/lodash/fp') builder.onResolve({ filter: /^\.\/lodash\.min$/ }, () => ({ path: 'npm/lodash', external: true }));
     // The package looks for a better class of the same name, and would find its own.
-    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'const Global = { DOMException }, unused =') }));
+    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'const Global = { DOMException }, unused =').replace('constructor(type, eventInitDict) {', 'constructor(type, eventInitDict) { if (arguments.length === 0) throw Object.assign(new TypeError(\'The "type" argument must be specified\'), { code: \'ERR_MISSING_ARGS\' });') }));
     // Node itself says nothing about `url.parse`; nor should a console that shows to a user.
     builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'let urlParseWarned = false', 'let urlParseWarned = true') }));
     // What Node says of a zone and of a currency that are none.

@@ -55,12 +55,6 @@ pub fn end_base() {
     state.base = state.used;
 }
 
-/// Bytes that are left below the limit.
-pub fn room() -> usize {
-    let state = STATE.get();
-    state.limit.saturating_sub(state.used)
-}
-
 /// Begins a turn with this limit. Where the heap is all but full it is a little more, so that a script can still put it in order.
 pub fn begin(limit: usize) {
     let state = STATE.get();

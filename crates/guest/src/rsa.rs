@@ -10,6 +10,8 @@ use crate::{crypto::bytes, random::Entropy};
 
 /// Bits of a key's modulus that are not too many.
 const BITS_MAX: usize = 8192;
+/// Rounds of a test of primes.
+const ROUNDS_MAX: u32 = 64;
 
 /// Adds the functions.
 pub fn add_to(part: &Object<'_>) -> Result<()> {
@@ -19,7 +21,8 @@ pub fn add_to(part: &Object<'_>) -> Result<()> {
     part.set("rsaVerify", Func::from(verify))?;
     part.set("rsaEncrypt", Func::from(encrypt))?;
     part.set("rsaDecrypt", Func::from(decrypt))?;
-    part.set("modPow", Func::from(mod_pow))
+    part.set("modPow", Func::from(mod_pow))?;
+    part.set("isPrime", Func::from(is_prime))
 }
 
 /// `$work` with `$Hash` as the hash of that name; nothing for another name.
@@ -134,6 +137,12 @@ fn decrypt<'js>(ctx: Ctx<'js>, key: Numbers<'js>, hash: String, label: String, d
         with_oid_hash!(hash, H => key.decrypt_blinded(&mut Entropy, Oaep::new_with_label::<H, _>(&label), data).ok())
     };
     answer(ctx, made)
+}
+
+/// Whether the number is a prime, all but certainly: rounds of Miller and Rabin, and one of Lucas. Nothing for one of more bits than there may be.
+fn is_prime<'js>(ctx: Ctx<'js>, number: ArrayBuffer<'js>, rounds: u32) -> Result<Option<bool>> {
+    let number = BigUint::from_bytes_be(bytes(&ctx, &number)?);
+    Ok((number.bits() <= BITS_MAX).then(|| num_bigint_dig::prime::probably_prime(&number, rounds.min(ROUNDS_MAX) as usize)))
 }
 
 /// base ^ exponent mod modulus: Diffie and Hellman's, and RSA without padding.

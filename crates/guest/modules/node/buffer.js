@@ -15,6 +15,6 @@ module.exports = {
   transcode: (source, fromEncoding, toEncoding) => Buffer.from(Buffer.from(source).toString(fromEncoding), toEncoding),
   get Blob() { return require('web/blob').Blob; },
   get File() { return require('web/blob').File; },
-  resolveObjectURL: () => undefined,
+  resolveObjectURL: (url) => require('web/object-urls').resolve(url),
 };
 Object.defineProperty(module.exports, 'FastBuffer', { value: FastBuffer, enumerable: false });

@@ -1,5 +1,4 @@
-// The session's console; another one would have nowhere to write.
-class Console {
-  constructor() { throw Object.assign(new Error('a session has one console: use console itself'), { code: 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM' }); }
-}
+// The session's console, and Node's own class of others, which write to streams.
+const { Console, kBindStreamsEager, kBindProperties } = require('lib/internal/console/constructor');
+void [kBindStreamsEager, kBindProperties];
 module.exports = Object.assign(Object.create(console), { Console });

@@ -1,6 +1,6 @@
 // Node's crypto: hashes, authentication, derivation and randomness here, ciphers in `web/ciphers`, keys in `web/keys`.
 const { Buffer } = require('node/buffer');
-const { Transform } = require('node/stream');
+const { LazyTransform } = require('web/lazy-transform');
 const { codes } = require('web/errors');
 const { validateFunction, validateInteger, validateNumber, validateObject, validateString, validateUint32, validateInt32 } = require('web/validators');
 // Not the global: a cell's `const crypto = require('crypto')` takes its place.
@@ -39,7 +39,7 @@ const secret = (key, name, encoding) => {
 const shown = (buffer, encoding) => (encoding === undefined || encoding === null || encoding === 'buffer' ? Buffer.from(buffer) : Buffer.from(buffer).toString(encoding));
 
 // What both kinds share: parts are kept until `digest` asks for the sum.
-class Sum extends Transform {
+class Sum extends LazyTransform {
   #parts = [];
   #done = false;
   update(data, encoding) {
@@ -52,6 +52,7 @@ class Sum extends Transform {
     sum.#done = true;
     return bytes(Buffer.concat(sum.#parts.splice(0)));
   }
+  static rest(sum) { return bytes(Buffer.concat(sum.#parts)); }
   static into(sum, other) {
     if (sum.#done) throw new codes.ERR_CRYPTO_HASH_FINALIZED();
     other.#parts = [...sum.#parts];
@@ -62,12 +63,12 @@ class Sum extends Transform {
     done();
   }
   _flush(done) {
-    this.push(this.digest());
+    this.push(this.ended());
     done();
   }
 }
 class HashSum extends Sum {
-  #name; #options; #length;
+  #name; #options; #length; #sum;
   constructor(name, options) {
     validateString(name, 'algorithm');
     super(options);
@@ -80,7 +81,12 @@ class HashSum extends Sum {
       if (this.#length !== HASHES[this.#name]) throw coded(new Error('Unsupported state or unable to change the length of the digest'), 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH');
     }
   }
-  digest(encoding) { return shown(digest(NAMES[this.#name], Sum.take(this)), encoding); }
+  // What a stream has said may be asked for once more.
+  ended() { return Buffer.from(this.#sum ??= digest(NAMES[this.#name], Sum.rest(this))); }
+  digest(encoding) {
+    const again = Sum.take(this);
+    return shown(this.#sum ?? digest(NAMES[this.#name], again), encoding);
+  }
   copy(options = this.#options) { return Sum.into(this, new HashSum(this.#name, options)); }
 }
 class HmacSum extends Sum {
@@ -91,6 +97,7 @@ class HmacSum extends Sum {
     this.#key = secret(key, 'key', options?.encoding);
     this.#name = hashName(name);
   }
+  ended() { return this.digest(); }
   digest(encoding) {
     const made = this.#done ? new ArrayBuffer(0) : hmac(NAMES[this.#name], this.#key, Sum.take(this));
     this.#done = true;
@@ -262,6 +269,7 @@ module.exports = {
   pbkdf2, pbkdf2Sync: (...args) => checkedPbkdf2(...args)(), hkdf, hkdfSync: (...args) => checkedHkdf(...args)(), scrypt, scryptSync: (...args) => checkedScrypt(...args)(),
   randomUUID: (options) => {
     if (options !== undefined) validateObject(options, 'options');
+    if (options?.disableEntropyCache !== undefined) require('web/validators').validateBoolean(options.disableEntropyCache, 'options.disableEntropyCache');
     return webcrypto.randomUUID();
   },
   getRandomValues: (array) => webcrypto.getRandomValues(array),
@@ -277,11 +285,12 @@ const made = module.exports;
 for (const [from, names] of Object.entries({
   'web/keys': ['KeyObject', 'constants', 'createPublicKey', 'createPrivateKey', 'createSecretKey', 'generateKeyPair', 'generateKeyPairSync', 'generateKey', 'generateKeySync', 'Sign', 'Verify', 'sign', 'verify', 'diffieHellman'],
   'web/agreement': ['ECDH', 'DiffieHellman', 'DiffieHellmanGroup'],
-  'web/ciphers': ['createCipheriv', 'createDecipheriv', 'getCipherInfo', 'Cipheriv', 'Decipheriv'],
+  'web/ciphers': ['createCipheriv', 'createDecipheriv', 'getCipherInfo', 'Cipheriv', 'Decipheriv', 'Cipher', 'Decipher', 'createCipher', 'createDecipher'],
+  'web/primes': ['generatePrime', 'generatePrimeSync', 'checkPrime', 'checkPrimeSync'],
 })) {
   for (const name of names) {
     Object.defineProperty(made, name, { get: () => load(from)[name], enumerable: true, configurable: true });
   }
 }
-function load(name) { return name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
+function load(name) { return name === 'web/primes' ? require('web/primes') : name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
 Object.defineProperties(made, { hashName: { value: hashName }, webHash: { value: (name) => NAMES[hashName(name)] }, subtle: { get: () => webcrypto.subtle, enumerable: true, configurable: true } });

@@ -1,2 +1,4 @@
 // Node's own EventEmitter.
-module.exports = require('lib/events');
+const events = require('lib/events');
+module.exports = events;
+Object.defineProperty(require('web/events').EventTarget.prototype, events.kMaxEventTargetListeners, { value: events.defaultMaxListeners, writable: true, configurable: true });

@@ -1,3 +1,2 @@
-// The Node project's own streams.
-const stream = require('readable-stream/lib/ours/browser.js');
-module.exports = stream;
+// Node's own streams.
+module.exports = require('lib/stream');

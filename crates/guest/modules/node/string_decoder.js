@@ -1,1 +1,2 @@
-module.exports = require('string_decoder/');
+// Node's own decoder of texts in parts.
+module.exports = require('lib/string_decoder');

@@ -1,5 +1,5 @@
 // The session's timers, and their promises, checked as Node does.
-const { AbortError } = require('web/errors');
+const { AbortError, codes } = require('web/errors');
 const { validateAbortSignal, validateBoolean, validateObject, validateNumber, kValidateObjectAllowObjects } = require('web/validators');
 
 const { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate } = globalThis;
@@ -57,4 +57,32 @@ const promises = {
     yield: () => promises.setImmediate(),
   },
 };
-module.exports = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate, promises };
+// What may be anything with a delay and a callback: an old form of timers that libraries still use.
+const MAX = 2 ** 31 - 1;
+const enrolled = new WeakMap();
+const unenroll = (item) => {
+  const timer = enrolled.get(item);
+  if (timer !== undefined) clearTimeout(timer);
+  enrolled.delete(item);
+  if (typeof item?.close === 'function' && typeof item.hasRef === 'function') clearTimeout(item);
+  item._idleTimeout = -1;
+};
+const enroll = (item, msecs) => {
+  validateNumber(msecs, 'msecs');
+  if (msecs < 0 || !Number.isFinite(msecs)) throw new codes.ERR_OUT_OF_RANGE('msecs', 'a non-negative finite number', msecs);
+  if (enrolled.has(item)) unenroll(item);
+  if (msecs > MAX) process.emitWarning(`${msecs} does not fit into a 32-bit signed integer.\nTimer duration was truncated to ${MAX}.`, 'TimeoutOverflowWarning');
+  item._idleTimeout = Math.min(msecs, MAX);
+};
+const start = (item) => {
+  const delay = item._idleTimeout;
+  if (delay === undefined || delay < 0) return;
+  if (enrolled.has(item)) clearTimeout(enrolled.get(item));
+  item._idleStart = Math.trunc(performance.now());
+  item._idleNext = item._idlePrev = item;
+  enrolled.set(item, setTimeout(() => {
+    enrolled.delete(item);
+    item._onTimeout?.();
+  }, delay));
+};
+module.exports = { enroll, unenroll, active: start, _unrefActive: start, setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate, promises };

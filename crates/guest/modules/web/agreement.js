@@ -26,7 +26,9 @@ class ECDH {
   }
   static convertKey(key, curve, inputEncoding, outputEncoding, format) {
     validateString(curve, 'curve');
-    return shown(pointOf(curveNamed(curve), plain(bytesOf(key, inputEncoding)), format), outputEncoding);
+    const [named, point] = [curveNamed(curve), plain(bytesOf(key, inputEncoding))];
+    if (curves.ecPoint(named, point, false) === undefined) throw coded(Error, 'ERR_CRYPTO_OPERATION_FAILED', 'Failed to convert Buffer to EC_POINT');
+    return shown(pointOf(named, point, format), outputEncoding);
   }
   generateKeys(encoding, format) {
     const made = generateEc(this.#curve);
@@ -88,14 +90,34 @@ const primeOf = (name) => {
   return bytesOfBig((1n << n) - (1n << (n - 64n)) - 1n + (1n << 64n) * (scaledPi(bits - 130) + BigInt(c)));
 };
 const EXPONENT_BYTES_MAX = 64;
+// OpenSSL's own least.
+const PRIME_BITS_MIN = 512;
+const osslError = (number, reason) => coded(Error, `ERR_OSSL_DH_${reason.toUpperCase().replaceAll(' ', '_')}`, `error:${number}:Diffie-Hellman routines::${reason}`);
+const GENERATOR_KINDS = ['number', 'string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'];
+const generatorOf = (generator, encoding) => {
+  if (generator === undefined) return Buffer.from([2]);
+  let bytes;
+  if (typeof generator === 'number') {
+    if (!Number.isInteger(generator)) throw new codes.ERR_OUT_OF_RANGE('generator', 'an integer', generator);
+    bytes = generator > 0 ? bytesOfBig(BigInt(generator)) : Buffer.alloc(1);
+  } else if (typeof generator === 'string' || ArrayBuffer.isView(generator) || generator instanceof ArrayBuffer) bytes = bytesOf(generator, encoding);
+  else throw new codes.ERR_INVALID_ARG_TYPE('generator', GENERATOR_KINDS, generator);
+  if (bytes.every((byte, at) => byte === 0 || (byte === 1 && at === bytes.length - 1))) throw osslError('02800065', 'bad generator');
+  return bytes;
+};
 class DiffieHellman {
   #prime; #generator; #secret; #public;
   constructor(prime, primeEncoding, generator, generatorEncoding) {
-    if (typeof prime === 'number') throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "a session draws no primes of its own: use getDiffieHellman('modp14') or give the prime");
+    if (typeof prime === 'number') {
+      if (!Number.isInteger(prime)) throw new codes.ERR_OUT_OF_RANGE('sizeOrKey', 'an integer', prime);
+      if (prime < PRIME_BITS_MIN) throw osslError('0280007E', 'modulus too small');
+      // A safe one of a useful size takes minutes here.
+      throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "a session draws no groups of its own: use getDiffieHellman('modp14') or give the prime");
+    }
     if (typeof prime !== 'string' && !ArrayBuffer.isView(prime) && !(prime instanceof ArrayBuffer)) throw new codes.ERR_INVALID_ARG_TYPE('sizeOrKey', ['number', 'string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], prime);
     if (primeEncoding !== undefined && typeof primeEncoding !== 'string') [generator, primeEncoding] = [primeEncoding, undefined];
     this.#prime = bytesOf(prime, primeEncoding);
-    this.#generator = generator === undefined ? Buffer.from([2]) : typeof generator === 'number' ? bytesOfBig(BigInt(generator)) : bytesOf(generator, generatorEncoding);
+    this.#generator = generatorOf(generator, generatorEncoding);
     this.verifyError = 0;
   }
   #power(base, exponent) {

@@ -1,84 +1,159 @@
-// Node's createCipheriv: AES in CBC, CTR and GCM. The text is made when `final` is called, so `update` gives nothing before.
+// Node's ciphers: AES in CBC, CTR and GCM, block by block as the text comes.
 const { Buffer } = require('node/buffer');
-const { Transform } = require('node/stream');
 const { aes, aesGcm } = natives.part('ciphers');
 
 const { codes } = require('web/errors');
 const { validateString } = require('web/validators');
 
+const { LazyTransform } = require('web/lazy-transform');
 const NAMES = ['128', '192', '256'].flatMap((bits) => ['cbc', 'ctr', 'gcm'].map((mode) => `aes-${bits}-${mode}`));
+// OpenSSL's numbers of them, and its other names.
+const NIDS = { 'aes-128-cbc': 419, 'aes-192-cbc': 423, 'aes-256-cbc': 427, 'aes-128-gcm': 895, 'aes-192-gcm': 898, 'aes-256-gcm': 901, 'aes-128-ctr': 904, 'aes-192-ctr': 905, 'aes-256-ctr': 906 };
+const known = (name) => {
+  const lower = name.toLowerCase().replace(/^id-aes(\d+)-gcm$/, 'aes-$1-gcm').replace(/^aes(\d+)$/, 'aes-$1-cbc');
+  return NAMES.includes(lower) ? lower : undefined;
+};
 const TAG_BYTES = 16;
+const TAG_SIZES = [4, 8, 12, 13, 14, 15, 16];
+const BLOCK = 16;
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
+const osslError = (number, reason) => Object.assign(new Error(`error:${number}:Provider routines::${reason}`), { library: 'Provider routines', reason, code: `ERR_OSSL_${reason.toUpperCase().replaceAll(' ', '_')}` });
+const KEY_KINDS = ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'KeyObject', 'CryptoKey'];
 const plain = (data, encoding, name = 'data') => {
-  const all = typeof data === 'string' ? Buffer.from(data, encoding) : data instanceof ArrayBuffer ? Buffer.from(data) : data;
-  if (!ArrayBuffer.isView(all)) throw new codes.ERR_INVALID_ARG_TYPE(name, name === 'key' ? ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'KeyObject', 'CryptoKey'] : ['string', 'Buffer', 'TypedArray', 'DataView'], data);
+  const all = typeof data === 'string' ? Buffer.from(data, encoding === 'buffer' ? 'utf8' : encoding) : data instanceof ArrayBuffer ? Buffer.from(data) : data;
+  if (!ArrayBuffer.isView(all)) throw new codes.ERR_INVALID_ARG_TYPE(name, name === 'key' ? KEY_KINDS : name === 'buffer' ? ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'] : ['string', 'Buffer', 'TypedArray', 'DataView'], data);
   return all.buffer.slice(all.byteOffset, all.byteOffset + all.byteLength);
 };
+const keyBytes = (key) => {
+  if (require('node/util/types').isKeyObject(key)) {
+    if (key.type !== 'secret') throw new codes.ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE(key.type, 'secret');
+    return plain(key.export());
+  }
+  return plain(key, 'utf8', 'key');
+};
+// A counter of big-endian bytes, so many blocks further.
+const advanced = (iv, blocks) => {
+  const made = new Uint8Array(iv.slice(0));
+  let carry = blocks;
+  for (let at = made.length - 1; at >= 0 && carry > 0; at--) {
+    carry += made[at];
+    made[at] = carry % 256;
+    carry = Math.floor(carry / 256);
+  }
+  return made.buffer;
+};
 
-class Cipheriv extends Transform {
-  #mode; #key; #iv; #seal; #tag; #tagBytes; #aad = new ArrayBuffer(0); #padding = true; #parts = []; #done = false;
+class Coder extends LazyTransform {
+  #mode; #key; #iv; #seal; #tag; #tagBytes; #aad = Buffer.alloc(0); #padding = true; #held = Buffer.alloc(0); #done = false; #counted = 0; #text = []; #decoder;
   constructor(seal, name, key, iv, options) {
-    validateString(name, 'cipher');
     super(options);
-    const known = name.toLowerCase();
-    if (!NAMES.includes(known)) throw coded(Error, 'ERR_CRYPTO_UNKNOWN_CIPHER', 'Unknown cipher');
-    if (iv === undefined || (iv !== null && typeof iv !== 'string' && !ArrayBuffer.isView(iv) && !(iv instanceof ArrayBuffer))) throw new codes.ERR_INVALID_ARG_TYPE('iv', ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], iv);
-    const [, bits, mode] = known.split('-');
-    this.#mode = mode;
-    this.#seal = seal;
-    this.#key = plain(require('node/util/types').isKeyObject(key) ? key.export() : key, 'utf8', 'key');
-    this.#iv = iv === null ? new ArrayBuffer(0) : plain(iv);
-    if (this.#key.byteLength !== bits / 8) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
-    if (mode === 'gcm' ? ![12, 16].includes(this.#iv.byteLength) : this.#iv.byteLength !== 16) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
-    this.#tagBytes = options?.authTagLength ?? TAG_BYTES;
+    const [, bits, mode] = name.split('-');
+    [this.#mode, this.#seal, this.#key, this.#iv] = [mode, seal, key, iv];
+    if (key.byteLength !== bits / 8) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
+    if (mode === 'gcm' ? ![12, 16].includes(iv.byteLength) : iv.byteLength !== BLOCK) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
+    const tagBytes = options?.authTagLength;
+    if (tagBytes !== undefined && (typeof tagBytes !== 'number' || tagBytes < 0 || !Number.isInteger(tagBytes))) throw new codes.ERR_INVALID_ARG_VALUE('options.authTagLength', tagBytes);
+    if (mode === 'gcm' && tagBytes !== undefined && !TAG_SIZES.includes(tagBytes)) throw coded(TypeError, 'ERR_CRYPTO_INVALID_AUTH_TAG', `Invalid authentication tag length: ${tagBytes}`);
+    this.#tagBytes = tagBytes;
   }
-  #take() {
-    const made = Buffer.concat(this.#parts.splice(0));
-    return plain(made);
+  #shown(bytes, encoding, last = false) {
+    if (encoding === undefined || encoding === null || encoding === 'buffer') return bytes;
+    const { StringDecoder } = require('node/string_decoder');
+    const decoder = new StringDecoder(encoding);
+    if (this.#decoder !== undefined && this.#decoder.encoding !== decoder.encoding) throw new codes.ERR_INTERNAL_ASSERTION('Cannot change encoding');
+    this.#decoder ??= decoder;
+    return last ? this.#decoder.end(bytes) : this.#decoder.write(bytes);
   }
+  // The next bytes of a counter's stream over `data`.
+  #counting(data, from) {
+    const skip = this.#counted % BLOCK;
+    const counter = advanced(from, Math.floor(this.#counted / BLOCK));
+    this.#counted += data.length;
+    return Buffer.from(aes('ctr128', true, this.#key, counter, plain(Buffer.concat([Buffer.alloc(skip), data])))).subarray(skip);
+  }
+  #blocks(data) {
+    const all = this.#held.length === 0 ? data : Buffer.concat([this.#held, data]);
+    // The last block of what is opened may be padding.
+    const keep = !this.#seal && this.#padding ? Math.min(all.length, all.length % BLOCK || BLOCK) : all.length % BLOCK;
+    const whole = all.subarray(0, all.length - keep);
+    this.#held = Buffer.from(all.subarray(all.length - keep));
+    if (whole.length === 0) return Buffer.alloc(0);
+    const made = Buffer.from(aes('cbc-bare', this.#seal, this.#key, this.#iv, plain(whole)));
+    this.#iv = plain((this.#seal ? made : whole).subarray(-BLOCK));
+    return made;
+  }
+  // GCM counts behind an iv of 12 bytes; behind another, all comes with the end.
+  get #first() { return plain(Buffer.concat([Buffer.from(this.#iv), Buffer.from([0, 0, 0, 2])])); }
   update(data, from, to) {
+    const bytes = Buffer.from(typeof data === 'string' ? plain(data, from) : plain(data));
     if (this.#done) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Trying to add data in unsupported state');
-    this.#parts.push(Buffer.from(plain(data, from)));
-    return to === undefined || to === 'buffer' ? Buffer.alloc(0) : '';
+    if (to !== undefined && to !== null) this.#shown(Buffer.alloc(0), to);
+    let made = Buffer.alloc(0);
+    if (this.#mode === 'cbc') made = this.#blocks(bytes);
+    else if (this.#mode === 'ctr') made = this.#counting(bytes, this.#iv);
+    else {
+      this.#text.push(bytes);
+      if (this.#iv.byteLength === 12) made = this.#counting(bytes, this.#first);
+    }
+    return this.#shown(made, to);
   }
   final(to) {
     if (this.#done) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Unsupported state');
+    if (to !== undefined && to !== null) this.#shown(Buffer.alloc(0), to);
     this.#done = true;
-    const made = Buffer.from(this.#mode === 'gcm' ? this.#authenticated() : this.#bare());
-    return to === undefined || to === 'buffer' ? made : made.toString(to);
+    const made = this.#mode === 'gcm' ? this.#authenticated() : this.#mode === 'cbc' ? this.#last() : Buffer.alloc(0);
+    return this.#shown(made, to, true);
   }
-  #bare() {
-    const data = this.#take();
-    const mode = this.#mode === 'ctr' ? 'ctr128' : this.#padding ? 'cbc' : 'cbc-bare';
-    const made = aes(mode, this.#seal, this.#key, this.#iv, data);
-    if (made !== undefined && made !== null) return made;
-    if (!this.#padding || data.byteLength % 16 !== 0 || data.byteLength === 0) throw coded(Error, 'ERR_OSSL_WRONG_FINAL_BLOCK_LENGTH', 'error:1C80006B:Provider routines::wrong final block length');
-    throw coded(Error, 'ERR_OSSL_BAD_DECRYPT', 'error:1C800064:Provider routines::bad decrypt');
+  #last() {
+    if (!this.#padding) {
+      if (this.#held.length > 0) throw osslError('1C80006B', 'wrong final block length');
+      return Buffer.alloc(0);
+    }
+    if (!this.#seal && this.#held.length !== BLOCK) throw osslError('1C80006B', 'wrong final block length');
+    const made = aes('cbc', this.#seal, this.#key, this.#iv, plain(this.#held));
+    if (made === undefined || made === null) throw osslError('1C800064', 'bad decrypt');
+    return Buffer.from(made);
   }
   #authenticated() {
-    const tag = this.#seal ? this.#tagBytes : this.#tag?.byteLength;
     const failed = () => new Error('Unsupported state or unable to authenticate data');
-    if (tag === undefined) throw failed();
-    const data = this.#seal ? this.#take() : plain(Buffer.concat([Buffer.from(this.#take()), Buffer.from(this.#tag)]));
-    const made = aesGcm(this.#seal, tag, this.#key, this.#iv, this.#aad, data);
+    const text = Buffer.concat(this.#text.splice(0));
+    const streamed = this.#iv.byteLength === 12;
+    if (this.#seal) {
+      const size = this.#tagBytes ?? TAG_BYTES;
+      const made = aesGcm(true, TAG_BYTES, this.#key, this.#iv, plain(this.#aad), plain(text));
+      if (made === undefined || made === null) throw failed();
+      this.#tag = made.slice(text.length, text.length + size);
+      return streamed ? Buffer.alloc(0) : Buffer.from(made.slice(0, text.length));
+    }
+    if (this.#tag === undefined) throw failed();
+    const made = aesGcm(false, this.#tag.byteLength, this.#key, this.#iv, plain(this.#aad), plain(Buffer.concat([text, Buffer.from(this.#tag)])));
     if (made === undefined || made === null) throw failed();
-    if (!this.#seal) return made;
-    this.#tag = made.slice(made.byteLength - tag);
-    return made.slice(0, made.byteLength - tag);
+    return streamed ? Buffer.alloc(0) : Buffer.from(made);
   }
-  setAAD(data, options) { this.#aad = plain(data, options?.encoding); return this; }
-  setAutoPadding(padding = true) { this.#padding = !!padding; return this; }
+  setAAD(data, options) {
+    const bytes = Buffer.from(plain(data, options?.encoding, 'buffer'));
+    if (this.#done || this.#mode !== 'gcm') throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state for operation setAAD');
+    this.#aad = Buffer.concat([this.#aad, bytes]);
+    return this;
+  }
+  setAutoPadding(padding = true) {
+    if (this.#done) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state for operation setAutoPadding');
+    this.#padding = !!padding;
+    return this;
+  }
   getAuthTag() {
     if (!this.#seal || !this.#done || this.#tag === undefined) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state for operation getAuthTag');
     return Buffer.from(this.#tag);
   }
   setAuthTag(tag, encoding) {
-    if (this.#seal) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state for operation setAuthTag');
-    this.#tag = plain(tag, encoding);
+    const bytes = plain(tag, encoding, 'buffer');
+    if (this.#seal || this.#done || this.#tag !== undefined || this.#mode !== 'gcm') throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Invalid state for operation setAuthTag');
+    if (!TAG_SIZES.includes(bytes.byteLength) || (this.#tagBytes !== undefined && this.#tagBytes !== bytes.byteLength)) throw coded(TypeError, 'ERR_CRYPTO_INVALID_AUTH_TAG', `Invalid authentication tag length: ${bytes.byteLength}`);
+    this.#tag = bytes;
     return this;
   }
   _transform(chunk, encoding, done) {
-    this.update(chunk, encoding);
+    this.push(this.update(chunk, encoding));
     done();
   }
   _flush(done) {
@@ -90,15 +165,69 @@ class Cipheriv extends Transform {
     done();
   }
 }
-const getCipherInfo = (name) => {
-  const found = typeof name === 'string' && NAMES.includes(name.toLowerCase()) ? name.toLowerCase() : undefined;
-  if (found === undefined) return undefined;
-  const [, bits, mode] = found.split('-');
-  return { mode, name: mode === 'gcm' ? `id-aes${bits}-GCM` : found, nid: 0, blockSize: mode === 'cbc' ? 16 : undefined, ivLength: mode === 'gcm' ? 12 : 16, keyLength: bits / 8 };
+const named = (cipher) => {
+  const name = known(cipher);
+  if (name === undefined) throw coded(Error, 'ERR_CRYPTO_UNKNOWN_CIPHER', 'Unknown cipher');
+  return name;
+};
+// Node's are functions, and each has its own prototype.
+const kind = (name, make) => {
+  const made = function (...args) {
+    const coder = make(args);
+    Object.setPrototypeOf(coder, new.target === undefined ? made.prototype : new.target.prototype);
+    return coder;
+  };
+  made.prototype = Object.create(Coder.prototype, { constructor: { value: made, writable: true, configurable: true } });
+  Object.defineProperty(made, 'name', { value: name });
+  return made;
+};
+const withIv = (seal) => ([cipher, key, iv, options]) => {
+  validateString(cipher, 'cipher');
+  const bytes = keyBytes(key);
+  if (iv === undefined || (iv !== null && typeof iv !== 'string' && !ArrayBuffer.isView(iv) && !(iv instanceof ArrayBuffer))) throw new codes.ERR_INVALID_ARG_TYPE('iv', ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], iv);
+  return new Coder(seal, named(cipher), bytes, iv === null ? new ArrayBuffer(0) : plain(iv), options);
+};
+// Key and iv of a password, as OpenSSL drew them once: sums of MD5, without a salt.
+const ofPassword = (seal) => ([cipher, password, options]) => {
+  validateString(cipher, 'cipher');
+  const secret = Buffer.from(keyBytes(password));
+  const name = named(cipher);
+  const { keyLength, ivLength = 0, mode } = getCipherInfo(name);
+  if (mode !== 'cbc') process.emitWarning(`Use Cipheriv for counter mode of ${cipher}`);
+  let [all, last] = [Buffer.alloc(0), Buffer.alloc(0)];
+  while (all.length < keyLength + ivLength) {
+    last = Buffer.from(natives.digest('MD5', plain(Buffer.concat([last, secret]))));
+    all = Buffer.concat([all, last]);
+  }
+  return new Coder(seal, name, plain(all.subarray(0, keyLength)), plain(all.subarray(keyLength, keyLength + ivLength)), options);
+};
+const Cipheriv = kind('Cipheriv', withIv(true));
+const Decipheriv = kind('Decipheriv', withIv(false));
+const Cipher = kind('Cipher', ofPassword(true));
+const Decipher = kind('Decipher', ofPassword(false));
+let told = false;
+const deprecated = (make) => (...args) => {
+  if (!told) process.emitWarning('crypto.createCipher is deprecated.', 'DeprecationWarning', 'DEP0106');
+  told = true;
+  return make(...args);
+};
+const getCipherInfo = (given, options) => {
+  if (typeof given !== 'string' && typeof given !== 'number') throw new codes.ERR_INVALID_ARG_TYPE('nameOrNid', ['string', 'number'], given);
+  const { validateInt32, validateObject } = require('web/validators');
+  if (typeof given === 'number') validateInt32(given, 'nameOrNid');
+  if (options !== undefined) validateObject(options, 'options');
+  const { keyLength, ivLength } = options ?? {};
+  if (keyLength !== undefined) validateInt32(keyLength, 'options.keyLength');
+  if (ivLength !== undefined) validateInt32(ivLength, 'options.ivLength');
+  const name = typeof given === 'number' ? NAMES.find((it) => NIDS[it] === given) : known(given);
+  if (name === undefined) return undefined;
+  const [, bits, mode] = name.split('-');
+  if (keyLength !== undefined && keyLength !== bits / 8) return undefined;
+  if (ivLength !== undefined && (mode === 'gcm' ? ivLength < 1 : ivLength !== BLOCK)) return undefined;
+  return { mode, name: mode === 'gcm' ? `id-aes${bits}-GCM` : name, nid: NIDS[name], ...(mode === 'cbc' ? { blockSize: BLOCK } : {}), ivLength: ivLength ?? (mode === 'gcm' ? 12 : BLOCK), keyLength: bits / 8 };
 };
 module.exports = {
-  NAMES, getCipherInfo, Cipheriv,
-  Decipheriv: Cipheriv,
-  createCipheriv: (name, key, iv, options) => new Cipheriv(true, name, key, iv, options),
-  createDecipheriv: (name, key, iv, options) => new Cipheriv(false, name, key, iv, options),
+  NAMES, getCipherInfo, Cipheriv, Decipheriv, Cipher, Decipher,
+  createCipheriv: (...args) => new Cipheriv(...args), createDecipheriv: (...args) => new Decipheriv(...args),
+  createCipher: deprecated((...args) => new Cipher(...args)), createDecipher: deprecated((...args) => new Decipher(...args)),
 };

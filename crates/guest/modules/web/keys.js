@@ -182,10 +182,12 @@ const curveNamed = (name) => {
   if (found === undefined) throw coded(TypeError, 'ERR_CRYPTO_INVALID_CURVE', 'Invalid EC curve name');
   return found;
 };
+// Kinds of Node's that are not here.
+const OTHERS = ['dsa', 'dh', 'ed448', 'x448'];
 const PAIRS = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'x25519'];
 const generatePair = (type, options) => {
   validateString(type, 'type');
-  if (!PAIRS.includes(type)) throw new codes.ERR_INVALID_ARG_VALUE('type', type, `must be one of ${PAIRS.map((it) => `'${it}'`).join(', ')} in a session`);
+  if (!PAIRS.includes(type)) throw OTHERS.includes(type) ? coded(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument 'type' must be one of ${PAIRS.map((it) => `'${it}'`).join(', ')} in a session. Received '${type}'`) : new codes.ERR_INVALID_ARG_VALUE('type', type, 'must be a supported key type');
   if (type === 'rsa' || type === 'rsa-pss') {
     validateObject(options, 'options');
     validateUint32(options.modulusLength, 'options.modulusLength');
@@ -217,7 +219,7 @@ Object.defineProperty(generateKeyPair, Symbol.for('nodejs.util.promisify.custom'
 const generateKeySync = (type, options) => {
   validateString(type, 'type');
   validateObject(options, 'options');
-  validateOneOf(type, 'type', ['hmac', 'aes']);
+  if (type !== 'hmac' && type !== 'aes') throw new codes.ERR_INVALID_ARG_VALUE('type', type, 'must be a supported key type');
   validateInteger(options.length, 'options.length', type === 'hmac' ? 8 : undefined, type === 'hmac' ? 2 ** 31 - 1 : undefined);
   if (type === 'aes') validateOneOf(options.length, 'options.length', [128, 192, 256]);
   return secretKey(require('node/crypto').randomBytes(Math.floor(options.length / 8)));
@@ -365,6 +367,11 @@ const diffieHellman = (options) => {
 
 module.exports = {
   KeyObject, constants, createPublicKey, createPrivateKey, createSecretKey, generateKeyPair, generateKeyPairSync, generateKeySync,
-  generateKey: (type, options, callback) => { validateFunction(callback, 'callback'); const key = generateKeySync(type, options); queueMicrotask(() => callback(null, key)); },
+  generateKey: (type, options, callback) => {
+    if (typeof options === 'function') [options, callback] = [undefined, options];
+    const key = generateKeySync(type, options);
+    validateFunction(callback, 'callback');
+    queueMicrotask(() => callback(null, key));
+  },
   Sign, Verify, sign, verify, diffieHellman, crypted, curveNamed, bytesOf,
 };

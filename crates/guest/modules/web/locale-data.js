@@ -1,13 +1,26 @@
 // The data of locales, unpacked when a formatter first needs them. A region's are laid over its language's.
-const { decompress } = natives.part('compression');
+const { openStream, stepStream, closeStream } = natives.part('compression');
 const { write } = natives.part('bytes');
 
-const UNPACKED_BYTES_MAX = 4 << 20;
+const CHUNK_BYTES = 65536;
 const unpacked = (text) => {
   const packed = new ArrayBuffer(text.length);
   write('latin1', text, packed, 0, text.length);
-  const [bytes] = decompress('brotli', UNPACKED_BYTES_MAX, packed);
-  return JSON.parse(natives.utf8Decode(bytes, 0, bytes.byteLength, false));
+  const stream = openStream('brotli', 'unpack', 0, 0, 0, new ArrayBuffer(0));
+  let whole = '';
+  const decoder = new TextDecoder();
+  try {
+    for (let at = 0, made = CHUNK_BYTES; made === CHUNK_BYTES;) {
+      const room = new ArrayBuffer(CHUNK_BYTES);
+      const [used, filled] = stepStream(stream, 0, packed, room, [at, packed.byteLength - at, 0, CHUNK_BYTES]);
+      at += used;
+      made = filled;
+      whole += decoder.decode(new Uint8Array(room, 0, made), { stream: true });
+    }
+  } finally {
+    closeStream(stream);
+  }
+  return JSON.parse(whole);
 };
 const laid = (under, over) => {
   const made = { ...under };

@@ -53,7 +53,7 @@ const make = (name) => {
   if (typeof globalThis[name] === 'function') return globalThis[name];
   if (name.endsWith('Apply') && name !== 'ReflectApply') {
     const base = make(name.slice(0, -'Apply'.length));
-    if (base !== undefined) return (self, args) => base(self, ...args);
+    if (base !== undefined) return name.includes('Prototype') ? (self, args) => base(self, ...args) : (args) => base(...args);
   }
   const root = ROOTS.find((one) => name.startsWith(one) && name.length > one.length);
   if (root === undefined) return undefined;
@@ -83,11 +83,26 @@ const primordials = new Proxy(known, {
 const bindings = {
   buffer: () => require('web/bytes'),
   config: () => ({ hasIntl: false, hasInspector: false }),
-  constants: () => ({ os: { signals: { SIGINT: 2, SIGTERM: 15, SIGKILL: 9, SIGHUP: 1 } } }),
-  errors: () => ({}),
+  constants: () => ({ os: require('web/system').constants, zlib: require('web/zlib-constants') }),
+  errors: () => ({ triggerUncaughtException: (error) => queueMicrotask(() => { throw error; }) }),
   messaging: () => ({ DOMException }),
-  os: () => ({}),
-  string_decoder: () => ({ encodings: ['ascii', 'utf8', 'base64', 'utf16le', 'latin1', 'hex', 'buffer', 'base64url'] }),
+  credentials: () => ({ safeGetenv: (name) => require('web/process').env[name] }),
+  os: () => require('web/system').binding,
+  stream_wrap: () => ({ streamBaseState: [] }),
+  zlib: () => require('web/zlib-handles'),
+  trace_events: () => ({ trace() {}, isTraceCategoryEnabled: () => false }),
+  process_methods: () => {
+    const buffer = new ArrayBuffer(12);
+    const parts = new Uint32Array(buffer);
+    return {
+      hrtimeBuffer: buffer,
+      hrtime() {
+        const now = performance.now() / 1000;
+        parts.set([0, Math.trunc(now), Math.trunc((now % 1) * 1e9)]);
+      },
+    };
+  },
+  string_decoder: () => require('web/incomplete'),
   types: () => require('node/util/types'),
   url: () => ({ domainToASCII: (name) => require('web/url').domainToASCII(name), toASCII: (name) => require('web/url').domainToASCII(name) }),
   util: () => require('web/reflection'),

@@ -1,34 +1,32 @@
 // `process` for cells and for libraries: what a session can say of one. What it has not is refused by name.
+//
+// What Node's own files look at is there before their EventEmitter is.
+const process = {
+  title: 'node', argv: ['/usr/bin/node', '/cell'], argv0: 'node', execArgv: [], execPath: '/usr/bin/node', pid: 1, ppid: 0, platform: 'linux', arch: 'x64',
+  version: 'v20.0.0', versions: { node: '20.0.0' }, release: { name: 'node', lts: 'Iron' }, features: {}, config: { target_defaults: {}, variables: {} },
+};
+module.exports = process;
+const EventEmitter = require('node/events');
+const { codes } = require('web/errors');
+const { validateFunction, validateString } = require('web/validators');
+
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
 const began = performance.now();
-const listeners = new Map();
-const list = (name) => listeners.get(name) ?? [];
-const callable = (callback) => {
-  if (typeof callback !== 'function') throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', `The "callback" argument must be of type function. Received ${callback === null || callback === undefined ? callback : `type ${typeof callback} (${natives.inspect(callback)})`}`);
-  return callback;
-};
-const add = (front) => (name, listener) => {
-  const all = list(name);
-  listeners.set(name, front ? [callable(listener), ...all] : [...all, callable(listener)]);
-  return process;
-};
-const remove = (name, listener) => {
-  const at = list(name).findLastIndex((one) => one === listener || one.listener === listener);
-  if (at >= 0) listeners.set(name, list(name).toSpliced(at, 1));
-  return process;
-};
-const once = (name, listener) => {
-  const wrapped = (...args) => {
-    remove(name, wrapped);
-    return listener.apply(process, args);
-  };
-  wrapped.listener = callable(listener);
-  return process.on(name, wrapped);
-};
-const emit = (name, ...args) => {
-  const all = list(name);
-  for (const listener of all) listener.apply(process, args);
-  return all.length > 0;
+// Node's own checks, loaded with the first call that needs them.
+const own = () => require('web/process-methods');
+const checkedOnly = (name) => { const made = { [name]: (...args) => own()[name](...args) }; return made[name]; };
+
+// What a cell left behind failed: whether a listener has taken it.
+let capture = null;
+const taken = (reason, inPromise) => {
+  if (inPromise && process.emit('unhandledRejection', reason, Promise.reject(reason).catch(() => {}))) return true;
+  const origin = inPromise ? 'unhandledRejection' : 'uncaughtException';
+  process.emit('uncaughtExceptionMonitor', reason, origin);
+  if (capture !== null) {
+    capture(reason);
+    return true;
+  }
+  return process.emit('uncaughtException', reason, origin);
 };
 // The standard streams are the console's: a line each, so what is not ended by a line break waits for it.
 const output = (fd, say) => {
@@ -59,29 +57,60 @@ const output = (fd, say) => {
     getColorDepth: () => 1, hasColors: () => false,
   };
 };
-const NANOSECONDS = 1e9;
-const hrtime = (before) => {
-  const now = performance.now() / 1000;
-  let [seconds, rest] = [Math.trunc(now), Math.round((now % 1) * NANOSECONDS)];
-  if (before === undefined) return [seconds, rest];
-  if (!Array.isArray(before)) throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "time" argument must be an instance of Array.');
-  if (before.length !== 2) throw coded(RangeError, 'ERR_OUT_OF_RANGE', `The value of "time" is out of range. It must be 2. Received ${before.length}`);
-  seconds -= before[0];
-  rest -= before[1];
-  return rest < 0 ? [seconds - 1, rest + NANOSECONDS] : [seconds, rest];
-};
+const hrtime = checkedOnly('hrtime');
 hrtime.bigint = () => BigInt(Math.round(performance.now() * 1e6));
 const refused = (name, instead) => () => { throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `process.${name} is not there in a session: ${instead}`); };
-const emitWarning = (warning, type, code) => {
-  const options = typeof type === 'object' && type !== null ? type : { type, code };
-  const told = warning instanceof Error ? warning : Object.assign(new Error(warning), { name: options.type ?? 'Warning' });
-  if (options.code !== undefined) told.code = options.code;
-  if (!emit('warning', told)) console.warn(`${told.code === undefined ? '' : `[${told.code}] `}${told.name}: ${told.message}`);
+// Says a warning that no listener has taken, as Node does, on the console.
+const say = (warning) => {
+  if (process.emit('warning', warning)) return;
+  console.warn(`${warning.code === undefined ? '' : `[${warning.code}] `}${warning}${typeof warning.detail === 'string' ? `\n${warning.detail}` : ''}`);
 };
+const emitWarning = (warning, type, code, ctor) => {
+  let detail;
+  if (type !== null && typeof type === 'object' && !Array.isArray(type)) {
+    ({ code, detail } = type);
+    type = type.type || 'Warning';
+  } else if (typeof type === 'function') [type, code] = ['Warning', undefined];
+  if (type !== undefined) validateString(type, 'type');
+  if (typeof code === 'function') code = undefined;
+  else if (code !== undefined) validateString(code, 'code');
+  if (typeof warning === 'string') {
+    const made = new Error(warning);
+    made.name = String(type || 'Warning');
+    if (code !== undefined) made.code = code;
+    if (typeof detail === 'string') made.detail = detail;
+    warning = made;
+  } else if (!(warning instanceof Error)) throw new codes.ERR_INVALID_ARG_TYPE('warning', ['Error', 'string'], warning);
+  void ctor;
+  if (warning.name === 'DeprecationWarning') {
+    if (process.noDeprecation) return;
+    if (process.throwDeprecation) return void process.nextTick(() => { throw warning; });
+  }
+  process.nextTick(say, warning);
+};
+// An environment of texts, as a process has it.
+const NOT_DATA = 'ERR_INVALID_OBJECT_DEFINE_PROPERTY';
+const asText = (value) => {
+  if (typeof value === 'symbol') throw new TypeError('Cannot convert a Symbol value to a string');
+  return `${value}`;
+};
+const env = new Proxy({}, {
+  set(target, name, value) {
+    target[asText(name)] = asText(value);
+    return true;
+  },
+  defineProperty(target, name, given) {
+    if ('get' in given || 'set' in given) throw coded(TypeError, NOT_DATA, "'process.env' does not accept an accessor(getter/setter) descriptor");
+    if (!given.configurable || !given.writable || !given.enumerable) throw coded(TypeError, NOT_DATA, "'process.env' only accepts a configurable, writable, and enumerable data descriptor");
+    return Reflect.defineProperty(target, asText(name), { ...given, value: asText(given.value) });
+  },
+});
 
-const process = {
-  title: 'node', env: {}, argv: ['/usr/bin/node', '/cell'], argv0: 'node', execArgv: [], execPath: '/usr/bin/node', pid: 1, ppid: 0, platform: 'linux', arch: 'x64',
-  version: 'v20.0.0', versions: { node: '20.0.0' }, release: { name: 'node', lts: 'Iron' }, features: {}, config: { target_defaults: {}, variables: {} },
+Object.setPrototypeOf(process, Object.create(EventEmitter.prototype, { constructor: { value: function process() {}, writable: true, configurable: true } }));
+process.constructor.prototype = Object.getPrototypeOf(process);
+EventEmitter.call(process);
+Object.assign(process, {
+  env,
   browser: false, exitCode: undefined,
   cwd: () => '/',
   chdir: refused('chdir', 'use absolute paths'),
@@ -89,24 +118,23 @@ const process = {
   uptime: () => (performance.now() - began) / 1000,
   hrtime,
   nextTick: (callback, ...args) => {
-    callable(callback);
+    validateFunction(callback, 'callback');
     queueMicrotask(() => callback(...args));
   },
   memoryUsage: Object.assign(() => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0, arrayBuffers: 0 }), { rss: () => 0 }),
-  cpuUsage: () => ({ user: 0, system: 0 }),
+  constrainedMemory: () => undefined,
+  cpuUsage: checkedOnly('cpuUsage'), resourceUsage: checkedOnly('resourceUsage'),
+  getActiveResourcesInfo: () => natives.activeTimers(),
+  assert: checkedOnly('assert'),
   getuid: () => 1000, geteuid: () => 1000, getgid: () => 1000, getegid: () => 1000,
   emitWarning,
-  on: add(false), addListener: add(false), prependListener: add(true), once, off: remove, removeListener: remove,
-  removeAllListeners(name) {
-    if (name === undefined) listeners.clear();
-    else listeners.delete(name);
-    return process;
+  setUncaughtExceptionCaptureCallback(fn) {
+    if (fn !== null && typeof fn !== 'function') throw new codes.ERR_INVALID_ARG_TYPE('fn', ['Function', 'null'], fn);
+    if (fn !== null && capture !== null) throw new codes.ERR_UNCAUGHT_EXCEPTION_CAPTURE_ALREADY_SET();
+    capture = fn;
   },
-  listeners: (name) => list(name).map((one) => one.listener ?? one),
-  listenerCount: (name) => list(name).length,
-  eventNames: () => [...listeners.keys()].filter((name) => list(name).length > 0),
-  setMaxListeners: () => process, getMaxListeners: () => 10,
-  emit,
+  hasUncaughtExceptionCaptureCallback: () => capture !== null,
+  setSourceMapsEnabled: (enabled) => { require('web/validators').validateBoolean(enabled, 'enabled'); },
   stdout: output(1, (text) => console.log('%s', text)),
   stderr: output(2, (text) => console.error('%s', text)),
   exit(code = process.exitCode ?? 0) {
@@ -117,9 +145,10 @@ const process = {
     throw error;
   },
   abort: refused('abort', 'throw an error'),
-  kill: refused('kill', 'a session has no other processes'),
+  kill: checkedOnly('kill'),
+  _kill: (pid, signal) => own().send(signal),
   binding: refused('binding', 'there is no native code to bind'),
   dlopen: refused('dlopen', 'there is no native code to load'),
-};
+});
 Object.defineProperty(process, Symbol.toStringTag, { value: 'process', configurable: true });
-module.exports = process;
+natives.setUncaught(taken);

@@ -3,7 +3,24 @@ const { classId } = natives;
 const types = require('node/util/types');
 const isIndex = (key) => typeof key === 'string' && /^(0|[1-9]\d{0,9})$/.test(key) && Number(key) < 2 ** 32 - 1;
 const ONLY_ENUMERABLE = 2;
+// Held as long as somebody counts on it.
+class WeakReference {
+  #weak; #held; #count = 0;
+  constructor(value) { this.#weak = new WeakRef(value); }
+  get() { return this.#weak.deref(); }
+  incRef() {
+    this.#count += 1;
+    this.#held = this.get();
+    return this.#count;
+  }
+  decRef() {
+    this.#count -= 1;
+    if (this.#count === 0) this.#held = undefined;
+    return this.#count;
+  }
+}
 module.exports = {
+  WeakReference,
   constants: { ALL_PROPERTIES: 0, ONLY_ENUMERABLE, kPending: 0, kFulfilled: 1, kRejected: 2 },
   privateSymbols: { untransferable_object_private_symbol: Symbol('untransferable'), arrow_message_private_symbol: Symbol('arrow'), decorated_private_symbol: Symbol('decorated') },
   getOwnNonIndexProperties: (object, filter) => Reflect.ownKeys(object).filter((key) => !isIndex(key) && (filter !== ONLY_ENUMERABLE || Object.prototype.propertyIsEnumerable.call(object, key))),

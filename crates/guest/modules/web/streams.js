@@ -41,5 +41,35 @@ const TextDecoderStream = pair('TextDecoderStream', (label, options) => {
   })];
 });
 
+// Node's streams ask these of one of the web, by symbols: when it is closed, and how to make it fail.
+const settled = (stream) => {
+  const { promise, resolve, reject } = Promise.withResolvers();
+  promise.catch(() => {});
+  const settle = () => {
+    if (stream._state === 'closed') resolve();
+    // What it failed with is set a moment later.
+    else if (stream._state === 'errored') queueMicrotask(() => reject(stream._storedError));
+  };
+  settle();
+  return { promise, settle };
+};
+const ends = new WeakMap();
+for (const [made, controller] of [[streams.ReadableStream, '_readableStreamController'], [streams.WritableStream, '_writableStreamController']]) {
+  Object.defineProperties(made.prototype, {
+    [Symbol.for('nodejs.webstream.isClosedPromise')]: {
+      get() {
+        if (!ends.has(this)) {
+          const end = settled(this);
+          ends.set(this, end);
+          Object.defineProperty(this, '_settle', { value: end.settle });
+        }
+        return ends.get(this);
+      },
+      configurable: true,
+    },
+    [Symbol.for('nodejs.webstream.controllerErrorFunction')]: { get() { return (error) => this[controller].error(error); }, configurable: true },
+  });
+}
+
 export * from 'web-streams-polyfill/dist/ponyfill.mjs';
 export { TextEncoderStream, TextDecoderStream };

@@ -170,5 +170,6 @@ const fs = createFsFromVolume(volume);
 // As in Node, a file is opened for reading if nothing else is said.
 const { openSync } = fs;
 fs.openSync = (path, flags = 'r', mode) => openSync(path, flags, mode);
+require('web/file-checks')(fs);
 
 module.exports = { fs, core, adopt, adoptCopy };

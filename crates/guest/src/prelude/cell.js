@@ -88,6 +88,13 @@ const serve = (request) => {
 };
 // Code that a cell left behind failed: who, and in whose name it ran.
 const unhandled = (reason, inPromise) => {
+  try {
+    if (takeUncaught !== undefined && takeUncaught(reason, inPromise)) return;
+  } catch (inner) {
+    // What the listener throws is told instead.
+    reason = inner;
+    inPromise = false;
+  }
   const before = indent;
   indent = '';
   try {

@@ -2,6 +2,7 @@
 // has no page of those it does not use. `node/…` and `npm/…` are for cells, `web/…` is behind globals. Other packages of npm come from outside the
 // heap, where `spec.modules` allows them: `web/packages` finds its way in them.
 const modules = new MapCtor();
+let takeUncaught;
 const inside = { __proto__: null, inspect, formatLine, kindOf, typedTag };
 for (const name in native.forModules) inside[name] = native.forModules[name];
 inside.classId = native.classId;
@@ -30,6 +31,9 @@ inside.told = told;
 inside.callTool = callTool;
 inside.sliceOf = sliceOf;
 inside.operate = operate;
+inside.activeTimers = activeTimers;
+// What takes an exception that a cell left behind, before it is told.
+inside.setUncaught = (take) => { takeUncaught = take; };
 inside.giveUp = giveUp;
 inside.tell = tell;
 inside.loadModule = (id) => loadModule(id);
@@ -190,6 +194,7 @@ const GLOBALS = {
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(cryptoObject, 'subtle', 'web/crypto');
+later(consoleObject, 'Console', 'node/console');
 expose('global', global);
 // What the language says in a locale comes with the module that knows locales: a function each that has no more than its name.
 const inLocale = (prototype, names) => {

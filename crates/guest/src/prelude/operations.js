@@ -61,7 +61,7 @@ class Timeout {
     this.#begin();
     this.#number = this.#operation;
   }
-  #begin() { this.#operation = issue(timerOperation(this.#delay), this); }
+  #begin() { this.#operation = issue(timerOperation(max(this.#delay, 0)), this); }
   #end() {
     const id = this.#operation;
     if (id === 0) return;
@@ -88,6 +88,24 @@ class Timeout {
   // What awaits nothing keeps no session awake anyway.
   unref() { this.#isRef = false; return this; }
   hasRef() { return this.#isRef; }
+  // As Node's own fields, which libraries look at.
+  get _repeat() { return this.#repeats ? this.#delay : null; }
+  set _repeat(value) {
+    this.#repeats = !!value;
+    if (this.#repeats) {
+      this.#delay = max(delayOf(value), 1);
+      // Set in the callback of its last round: there is another.
+      if (this.#operation === 0 && this.#callback !== undefined) this.#begin();
+    }
+  }
+  get _idleTimeout() { return this.#callback === undefined ? -1 : this.#delay; }
+  set _idleTimeout(value) { if (value < 0) Timeout.stop(this); }
+  get _onTimeout() { return this.#callback ?? null; }
+  set _onTimeout(value) {
+    if (typeof value === 'function') this.#callback = value;
+    else Timeout.stop(this);
+  }
+  static kind(timer) { return timer.#delay < 0 ? 'Immediate' : 'Timeout'; }
   refresh() {
     if (this.#callback !== undefined) {
       this.#end();
@@ -112,7 +130,14 @@ const stopTimer = (handle) => {
   if (Timeout.is(timer)) Timeout.stop(timer);
 };
 const setTimeout = (callback, delay, ...args) => new Timeout(callback, delayOf(delay), args, false);
-const setImmediate = (callback, ...args) => new Timeout(callback, 0, args, false);
+// A delay that no timer has says that it is none.
+const IMMEDIATE = -1;
+const setImmediate = (callback, ...args) => new Timeout(callback, IMMEDIATE, args, false);
+const activeTimers = () => {
+  const kinds = [];
+  mapForEach(pending, (waiting) => { if (Timeout.is(waiting)) kinds[kinds.length] = Timeout.kind(waiting); });
+  return kinds;
+};
 const setInterval = (callback, delay, ...args) => new Timeout(callback, max(delayOf(delay), 1), args, true);
 const clearTimeout = (handle) => stopTimer(handle);
 

@@ -10,12 +10,18 @@ method(Math, 'random', native.random);
 const RANDOM_BYTES_MAX = 65536;
 const hexByte = (byte) => padStart(toRadix(byte, 16), 2, '0');
 const cryptoObject = {};
-method(cryptoObject, 'getRandomValues', (array) => {
+const DOMExceptionCtor = global.DOMException;
+method(cryptoObject, 'getRandomValues', function getRandomValues(array) {
+  if (this !== cryptoObject) {
+    const error = new TypeErrorCtor('Value of "this" must be of type Crypto');
+    error.code = 'ERR_INVALID_THIS';
+    throw error;
+  }
   if (typeof array !== 'object' || array === null || kindOf(array) !== 'typed' || indexOf(typedTag(array), 'Float') === 0) {
-    throw errorOf('TypeMismatchError', 'getRandomValues needs a typed array of integers');
+    throw new DOMExceptionCtor('getRandomValues needs a typed array of integers', 'TypeMismatchError');
   }
   const bytes = typedByteLength(array);
-  if (bytes > RANDOM_BYTES_MAX) throw errorOf('QuotaExceededError', `at most ${RANDOM_BYTES_MAX} bytes at once`);
+  if (bytes > RANDOM_BYTES_MAX) throw new DOMExceptionCtor(`at most ${RANDOM_BYTES_MAX} bytes at once`, 'QuotaExceededError');
   typedSet(new Uint8ArrayCtor(typedBuffer(array), typedByteOffset(array), bytes), new Uint8ArrayCtor(native.entropy(bytes)));
   return array;
 });

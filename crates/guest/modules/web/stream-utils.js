@@ -1,0 +1,2 @@
+// What Node's own streams share.
+module.exports = require('lib/internal/streams/utils');
