@@ -9,9 +9,18 @@ if (Buffer.copyBytesFrom === undefined) {
     return Buffer.from(new Uint8Array(part.buffer, part.byteOffset, part.byteLength));
   };
 }
+// Node says which argument is missing.
+for (const name of ['atob', 'btoa']) {
+  const own = globalThis[name];
+  const made = { [name](input) {
+    if (arguments.length === 0) throw new (require('web/errors').codes.ERR_MISSING_ARGS)('input');
+    return own(`${input}`);
+  } }[name];
+  Object.defineProperty(globalThis, name, { value: made, writable: true, configurable: true, enumerable: false });
+}
 module.exports = {
   ...Object.fromEntries(Object.entries(Object.getOwnPropertyDescriptors(whole)).filter(([, it]) => 'value' in it).map(([name, it]) => [name, it.value])),
-  atob, btoa,
+  atob: globalThis.atob, btoa: globalThis.btoa,
   transcode: (source, fromEncoding, toEncoding) => Buffer.from(Buffer.from(source).toString(fromEncoding), toEncoding),
   get Blob() { return require('web/blob').Blob; },
   get File() { return require('web/blob').File; },

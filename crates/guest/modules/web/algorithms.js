@@ -24,7 +24,7 @@ const needed = (made) => {
 const bytes = (value, what = 'data') => {
   if (value instanceof ArrayBuffer) return value.slice(0);
   if (ArrayBuffer.isView(value) && value.buffer instanceof ArrayBuffer) return value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
-  throw new TypeError(`${what} must be an ArrayBuffer or a view of one`);
+  throw Object.assign(new TypeError(`${what} must be an ArrayBuffer or a view of one`), { code: 'ERR_INVALID_ARG_TYPE' });
 };
 const number = (most) => (value, name) => {
   const given = Math.trunc(Number(value));

@@ -143,7 +143,7 @@ const fromJwk = (jwk) => {
   }
   throw new Malformed('the kind of the key is not known');
 };
-const publicOf = (key) => (key.kind === 'rsa' ? { kind: 'rsa', variant: key.variant, numbers: key.numbers.slice(0, 2) } : { kind: key.kind, curve: key.curve, point: key.point });
+const publicOf = (key) => (key.kind === 'rsa' ? { kind: 'rsa', variant: key.variant, details: key.details, numbers: key.numbers.slice(0, 2) } : { kind: key.kind, curve: key.curve, point: key.point });
 
 const generateRsa = (bits, exponent) => {
   const numbers = rsa.rsaGenerate(bits, plain(exponent));

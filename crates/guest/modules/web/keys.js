@@ -44,7 +44,7 @@ class KeyObject {
     if (this.#material.kind === 'ec') return { namedCurve: CURVES[this.#material.curve].node };
     if (this.#material.kind !== 'rsa') return {};
     const [n, e] = this.#material.numbers.map((it) => new Uint8Array(it));
-    return { modulusLength: n.length * 8 - Math.clz32(n[0]) + 24, publicExponent: e.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n) };
+    return { ...this.#material.details, modulusLength: n.length * 8 - Math.clz32(n[0]) + 24, publicExponent: e.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n) };
   }
   equals(other) {
     if (!(other instanceof KeyObject)) throw new codes.ERR_INVALID_ARG_TYPE('otherKeyObject', 'KeyObject', other);
@@ -185,6 +185,17 @@ const curveNamed = (name) => {
 // Kinds of Node's that are not here.
 const OTHERS = ['dsa', 'dh', 'ed448', 'x448'];
 const PAIRS = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'x25519'];
+// What a pair of PSS is for, under Node's names and its older ones.
+const pssDetails = (options) => {
+  const { hash, mgf1Hash, hashAlgorithm = hash, mgf1HashAlgorithm = mgf1Hash, saltLength } = options;
+  for (const [name, value] of [['hashAlgorithm', hashAlgorithm], ['mgf1HashAlgorithm', mgf1HashAlgorithm], ['hash', hash], ['mgf1Hash', mgf1Hash]]) if (value !== undefined) validateString(value, `options.${name}`);
+  for (const [old, now] of [['hash', 'hashAlgorithm'], ['mgf1Hash', 'mgf1HashAlgorithm']]) if (options[old] !== undefined && options[now] !== undefined && options[old] !== options[now]) throw new codes.ERR_INVALID_ARG_VALUE(`options.${old}`, options[old]);
+  if (saltLength !== undefined) validateInteger(saltLength, 'options.saltLength', 0, 2 ** 31 - 1);
+  if (hashAlgorithm === undefined && mgf1HashAlgorithm === undefined && saltLength === undefined) return undefined;
+  const named = hashOf(hashAlgorithm ?? 'sha1');
+  if (mgf1HashAlgorithm !== undefined && hashOf(mgf1HashAlgorithm) !== named) throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'the two hashes of RSA-PSS are the same one here; leave mgf1HashAlgorithm out');
+  return { hashAlgorithm: named, mgf1HashAlgorithm: named, saltLength: saltLength ?? digest(webName(named), new ArrayBuffer(0)).byteLength };
+};
 const generatePair = (type, options) => {
   validateString(type, 'type');
   if (!PAIRS.includes(type)) throw OTHERS.includes(type) ? coded(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument 'type' must be one of ${PAIRS.map((it) => `'${it}'`).join(', ')} in a session. Received '${type}'`) : new codes.ERR_INVALID_ARG_VALUE('type', type, 'must be a supported key type');
@@ -195,7 +206,7 @@ const generatePair = (type, options) => {
     validateUint32(exponent, 'options.publicExponent');
     const material = forms.generateRsa(options.modulusLength, [exponent >>> 24, exponent >>> 16, exponent >>> 8, exponent].map((it) => it & 255).reduce((all, byte, at) => { all[at] = byte; return all; }, new Uint8Array(4)));
     if (material === undefined) throw coded(Error, 'ERR_OSSL_RSA_KEY_SIZE_TOO_SMALL', 'error:02000078:rsa routines::key size too small');
-    return type === 'rsa-pss' ? { ...material, variant: 'rsa-pss' } : material;
+    return type === 'rsa-pss' ? { ...material, variant: 'rsa-pss', details: pssDetails(options) } : material;
   }
   if (type === 'ec') {
     validateObject(options, 'options');
@@ -254,6 +265,7 @@ const signed = (algorithm, data, key) => {
   if (material.kind === 'Ed25519') return Buffer.from(curves.ed25519Sign(material.secret, plain(data)));
   const name = webName(algorithm ?? 'sha256');
   const hashed = digest(name, plain(data));
+  if (material.details !== undefined && webName(material.details.hashAlgorithm) !== name) throw coded(Error, 'ERR_OSSL_RSA_DIGEST_NOT_ALLOWED', 'error:0200007B:rsa routines::digest not allowed');
   const made = material.kind === 'ec' ? curves.ecSign(material.curve, material.secret, hashed) : material.kind === 'rsa' ? rsa.rsaSign(material.numbers, name, rsaSalt(key, material, hashed.byteLength, true), hashed) : undefined;
   if (made === undefined || made === null) throw failed();
   return Buffer.from(material.kind === 'ec' && !isRaw(key) ? plain(forms.signatureToDer(made)) : made);
@@ -263,6 +275,7 @@ const verified = (algorithm, data, key, signature) => {
   if (material.kind === 'Ed25519') return curves.ed25519Verify(material.point, plain(data), plain(signature));
   const name = webName(algorithm ?? 'sha256');
   const hashed = digest(name, plain(data));
+  if (material.details !== undefined && webName(material.details.hashAlgorithm) !== name) throw coded(Error, 'ERR_OSSL_RSA_DIGEST_NOT_ALLOWED', 'error:0200007B:rsa routines::digest not allowed');
   if (material.kind === 'rsa') return rsa.rsaVerify(material.numbers.slice(0, 2), name, rsaSalt(key, material, hashed.byteLength, false), hashed, plain(signature));
   if (material.kind !== 'ec') throw failed();
   let raw = signature;

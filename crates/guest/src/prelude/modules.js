@@ -63,7 +63,7 @@ const namesOf = (folder) => {
   const names = [];
   for (let i = 0; i < ids.length; i++) {
     const name = slice(ids[i], folder.length);
-    if (slice(ids[i], 0, folder.length) === folder && indexOf(name, '/') < 0) names[names.length] = name;
+    if (slice(ids[i], 0, folder.length) === folder && indexOf(name, '/') < 0 && name[0] !== '_') names[names.length] = name;
   }
   return join(names, ', ');
 };

@@ -37,6 +37,7 @@ const timerOperation = (delay) => ({ __proto__: null, type: 'timer', delayMs: de
 
 // A timer is an object, as in Node, and what waits for its operation. Whoever wants a number of it gets one that `clearTimeout` knows.
 const timersByNumber = new MapCtor();
+let firing;
 class Timeout {
   #callback;
   #args;
@@ -75,7 +76,12 @@ class Timeout {
     timer.#operation = 0;
     if (timer.#repeats) timer.#begin();
     else mapDelete(timersByNumber, timer.#number);
-    apply(timer.#callback, timer, timer.#args);
+    firing = timer;
+    try {
+      apply(timer.#callback, timer, timer.#args);
+    } finally {
+      firing = undefined;
+    }
   }
   static stop(timer) {
     timer.#end();
@@ -106,6 +112,8 @@ class Timeout {
     else Timeout.stop(this);
   }
   static kind(timer) { return timer.#delay < 0 ? 'Immediate' : 'Timeout'; }
+  // One whose callback runs counts, too, as long as it is not cleared.
+  static isFiring(timer) { return timer.#operation === 0 && timer.#delay >= 0 && timer.#callback !== undefined; }
   refresh() {
     if (this.#callback !== undefined) {
       this.#end();
@@ -136,6 +144,7 @@ const setImmediate = (callback, ...args) => new Timeout(callback, IMMEDIATE, arg
 const activeTimers = () => {
   const kinds = [];
   mapForEach(pending, (waiting) => { if (Timeout.is(waiting)) kinds[kinds.length] = Timeout.kind(waiting); });
+  if (firing !== undefined && Timeout.isFiring(firing)) kinds[kinds.length] = 'Timeout';
   return kinds;
 };
 const setInterval = (callback, delay, ...args) => new Timeout(callback, max(delayOf(delay), 1), args, true);

@@ -1,1 +1,2 @@
-module.exports = require('web/streams');
+// Streams of the web, as Node has them in a module.
+module.exports = { ...require('web/streams'), ...require('web/compression') };
