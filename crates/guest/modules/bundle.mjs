@@ -38,7 +38,8 @@ const lib = join(process.argv[4], 'lib');
 const internals = {
   'internal/errors': 'web/errors', 'internal/validators': 'web/validators', 'internal/util': 'web/internals', 'internal/util/inspect': 'web/inspection',
   'internal/util/types': 'node/util/types', 'internal/util/comparisons': 'web/comparisons', 'internal/url': 'web/node-url',
-  'internal/streams/utils': 'web/stream-utils', 'internal/webstreams/adapters': 'web/stream-adapters', 'internal/readline/interface': 'web/readline-interface', 'internal/streams/end-of-stream': 'web/stream-end',
+  'internal/streams/utils': 'web/stream-utils', 'internal/webstreams/adapters': 'web/stream-adapters', 'internal/readline/interface': 'web/readline-interface', 'internal/readline/utils': 'web/readline-utils', 'internal/readline/callbacks': 'web/readline-callbacks', 'internal/readline/emitKeypressEvents': 'web/readline-keys',
+  'internal/buffer': 'node/buffer', 'internal/streams/end-of-stream': 'web/stream-end',
 };
 const written = {
   'internal/util/debuglog': 'exports.debuglog = () => () => {};',

@@ -8,7 +8,9 @@ use rquickjs::{convert::List, function::Func, ArrayBuffer, Ctx, Exception, Objec
 use crate::{crypto::bytes, deflating::Deflater, inflating::Inflater, single::Single};
 
 /// Streams that may be open at once; one that is open holds up to 320 KiB beside the heap.
-const STREAMS_MAX: usize = 64;
+const STREAMS_MAX: usize = 128;
+/// Those among them that pack as brotli, whose tables take tens of MiB.
+const BROTLI_PACKERS_MAX: usize = 8;
 /// What brotli's writer holds before it hands it on.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
@@ -78,13 +80,17 @@ fn open<'js>(ctx: Ctx<'js>, kind: String, format: String, level: u32, window: u3
     };
     let dictionary = if dictionary.is_empty() { &[] } else { bytes(&ctx, &dictionary)? };
     let streams = STREAMS.get();
+    let packers = || streams.iter().filter(|stream| matches!(stream, Some(Stream::BrotliPack(..)))).count();
+    if format == "pack" && packers() >= BROTLI_PACKERS_MAX {
+        return Err(Exception::throw_range(&ctx, "at most 8 streams may pack as brotli at once; end or close some"));
+    }
     let at = match streams.iter().position(Option::is_none) {
         Some(at) => at,
         None if streams.len() < STREAMS_MAX => {
             streams.push(None);
             streams.len() - 1
         }
-        None => return Err(Exception::throw_range(&ctx, "at most 64 streams of zlib may be open at once; end or close some")),
+        None => return Err(Exception::throw_range(&ctx, "at most 128 streams of zlib may be open at once; end or close some")),
     };
     streams[at] = Some(match (kind.as_str(), format.as_str()) {
         ("deflate", _) => Stream::Deflate(Box::new(Deflater::new(framing, level, dictionary))),

@@ -40,7 +40,16 @@ module.exports = (fs) => {
     }
   }
   // What is no path is not there.
-  const { existsSync } = fs;
+  const { exists, existsSync } = fs;
+  fs.exists = (path, callback) => {
+    require('web/validators').validateFunction(callback, 'cb');
+    try {
+      pathOf(path, 'path');
+    } catch {
+      return callback(false);
+    }
+    return exists(path, callback);
+  };
   fs.existsSync = (path) => {
     try {
       pathOf(path, 'path');

@@ -1,0 +1,2 @@
+// How readline moves a cursor.
+module.exports = require('lib/internal/readline/callbacks');

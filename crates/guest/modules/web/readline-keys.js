@@ -1,0 +1,2 @@
+// How readline hears keys.
+module.exports = require('lib/internal/readline/emitKeypressEvents');
