@@ -20,7 +20,8 @@ const tails = {
   utf8: utf8Tail,
   utf16le: (bytes, held) => {
     if (bytes.length % 2 === 1) return held === 2 && bytes.length === 3 && isHigh(bytes[1]) ? [3, 4] : [1, 2];
-    // The first half of a pair waits for the second.
+    // The first half of a pair waits for the second, unless it came in two parts itself.
+    if (held === 1 && bytes.length === 2) return [0, 0];
     return bytes.length > 0 && isHigh(bytes[bytes.length - 1]) ? [2, 4] : [0, 0];
   },
   base64: (bytes) => (bytes.length % 3 === 0 ? [0, 0] : [bytes.length % 3, 3]),
