@@ -4,6 +4,7 @@
   const assert = real('assert');
   const waits = [];
   const counted = (work, most, least) => {
+    'use strict';
     const wait = { least, most, calls: 0 };
     waits.push(wait);
     return function (...args) {

@@ -59,9 +59,11 @@ const KNOWN = {
   wrapKey: { 'AES-KW': {} }, unwrapKey: { 'AES-KW': {} },
   'get key length': { ...table(AES_ALL, AES_KEY), HMAC: HMAC_KEY, HKDF: {}, PBKDF2: {} },
 };
+const missing = (message) => Object.assign(new TypeError(message), { code: 'ERR_MISSING_OPTION' });
 const normalize = (operation, value) => {
-  const asked = typeof value === 'string' ? { name: value } : value;
-  if ((typeof asked !== 'object' && typeof asked !== 'function') || asked === null || asked.name === undefined) throw new TypeError('Algorithm: name is required');
+  // What is no object is a name.
+  const asked = (typeof value === 'object' && value !== null) || typeof value === 'function' ? value : { name: `${value}` };
+  if (asked.name === undefined) throw missing('Algorithm: name is required');
   const wanted = `${asked.name}`.toUpperCase();
   const name = Object.keys(KNOWN[operation]).find((one) => one.toUpperCase() === wanted);
   if (name === undefined) throw fail('Unrecognized algorithm name', 'NotSupportedError');
@@ -70,7 +72,7 @@ const normalize = (operation, value) => {
     const key = parameter.replace('?', '');
     const part = asked[key];
     if (part === undefined) {
-      if (key === parameter) throw new TypeError(`${name}: ${key} is required`);
+      if (key === parameter) throw missing(`${name}: ${key} is required`);
     } else normalized[key] = convert(part, key);
   }
   return normalized;

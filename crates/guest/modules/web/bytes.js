@@ -2,6 +2,8 @@
 const { slice, write, byteLength, find, compare } = natives.part('bytes');
 
 const area = (view) => [view.buffer, view.byteOffset, view.byteLength];
+// The engine reads no shared memory.
+const unshared = (view) => (view.buffer instanceof ArrayBuffer ? view : new Uint8Array(new Uint8Array(view.buffer, view.byteOffset, view.byteLength)));
 const ENCODINGS = ['ascii', 'utf8', 'base64', 'ucs2', 'latin1', 'hex', 'buffer', 'base64url'];
 const outOfBounds = (message) => Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
 const bounds = (length, start, end) => {
@@ -92,7 +94,7 @@ module.exports = {
     const bytes = encoded(text, encoding);
     return new (require('node/buffer').FastBuffer)(bytes.buffer, 0, bytes.length);
   },
-  compare: (left, right) => compare(area(left), area(right)),
+  compare: (left, right) => compare(area(unshared(left)), area(unshared(right))),
   compareOffset: (left, right, rightStart, leftStart, rightEnd, leftEnd) => {
     if (rightStart > right.byteLength) throw outOfBounds('The value of "sourceStart" is out of range.');
     if (leftStart > left.byteLength) throw outOfBounds('The value of "targetStart" is out of range.');

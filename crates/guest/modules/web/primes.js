@@ -26,6 +26,7 @@ const prime = (value, rounds = ROUNDS) => {
   if (answer === undefined || answer === null) throw new codes.ERR_OUT_OF_RANGE('candidate', `a number of at most ${BITS_MAX} bits`, value);
   return answer;
 };
+const invalid = (name) => Object.assign(new RangeError(`invalid options.${name}`), { code: 'ERR_OUT_OF_RANGE' });
 const search = (size, options = {}) => {
   validateInt32(size, 'size', 1);
   validateObject(options, 'options');
@@ -35,8 +36,8 @@ const search = (size, options = {}) => {
   const step = add === undefined ? undefined : given(add, 'options.add');
   const rest = rem === undefined ? undefined : given(rem, 'options.rem');
   if (step !== undefined) {
-    if (step === 0n || step.toString(2).length > size) throw new codes.ERR_OUT_OF_RANGE('options.add', 'a number that fits the size', step);
-    if (rest !== undefined && rest >= step) throw new codes.ERR_OUT_OF_RANGE('options.rem', 'less than options.add', rest);
+    if (step === 0n || step.toString(2).length > size) throw invalid('add');
+    if (rest !== undefined && rest >= step) throw invalid('rem');
   }
   if (size > BITS_MAX) throw new codes.ERR_OUT_OF_RANGE('size', `<= ${BITS_MAX} in a session`, size);
   return () => {

@@ -3,6 +3,7 @@ const { classId } = natives;
 const types = require('node/util/types');
 const isIndex = (key) => typeof key === 'string' && /^(0|[1-9]\d{0,9})$/.test(key) && Number(key) < 2 ** 32 - 1;
 const ONLY_ENUMERABLE = 2;
+const SKIP_SYMBOLS = 16;
 // Held as long as somebody counts on it.
 class WeakReference {
   #weak; #held; #count = 0;
@@ -21,9 +22,9 @@ class WeakReference {
 }
 module.exports = {
   WeakReference,
-  constants: { ALL_PROPERTIES: 0, ONLY_ENUMERABLE, kPending: 0, kFulfilled: 1, kRejected: 2 },
+  constants: { ALL_PROPERTIES: 0, ONLY_ENUMERABLE, SKIP_SYMBOLS, kPending: 0, kFulfilled: 1, kRejected: 2 },
   privateSymbols: { untransferable_object_private_symbol: Symbol('untransferable'), arrow_message_private_symbol: Symbol('arrow'), decorated_private_symbol: Symbol('decorated') },
-  getOwnNonIndexProperties: (object, filter) => Reflect.ownKeys(object).filter((key) => !isIndex(key) && (filter !== ONLY_ENUMERABLE || Object.prototype.propertyIsEnumerable.call(object, key))),
+  getOwnNonIndexProperties: (object, filter) => Reflect.ownKeys(object).filter((key) => !isIndex(key) && ((filter & SKIP_SYMBOLS) === 0 || typeof key !== 'symbol') && ((filter & ONLY_ENUMERABLE) === 0 || Object.prototype.propertyIsEnumerable.call(object, key))),
   getPromiseDetails: (promise) => {
     const state = natives.promiseState(promise);
     return state === 0 ? [0] : [state, natives.promiseResult(promise)];

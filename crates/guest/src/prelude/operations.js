@@ -140,7 +140,8 @@ const stopTimer = (handle) => {
 const setTimeout = (callback, delay, ...args) => new Timeout(callback, delayOf(delay), args, false);
 // A delay that no timer has says that it is none.
 const IMMEDIATE = -1;
-const setImmediate = (callback, ...args) => new Timeout(callback, IMMEDIATE, args, false);
+class Immediate extends Timeout {}
+const setImmediate = (callback, ...args) => new Immediate(callback, IMMEDIATE, args, false);
 const activeTimers = () => {
   const kinds = [];
   mapForEach(pending, (waiting) => { if (Timeout.is(waiting)) kinds[kinds.length] = Timeout.kind(waiting); });
