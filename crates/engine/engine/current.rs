@@ -1,1 +1,1 @@
-include_bytes!("f9ef37f78fb8f812.wasm")
+include_bytes!("4bba55d3e3af427a.wasm")

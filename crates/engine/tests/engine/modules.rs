@@ -286,3 +286,28 @@ async fn circles_that_hold_what_is_in_the_base_image_are_collected() {
     assert!(session.instance.heap_bytes() < 8 << 20, "{}", session.instance.heap_bytes());
     assert_eq!(session.value("Buffer.from('still here').toString() + typeof process.nextTick").await, "still herefunction");
 }
+
+#[tokio::test]
+async fn streams_of_zlib_are_as_many_as_may_be_open_at_once() {
+    let mut session = Session::new(real());
+    session
+        .value(
+            "globalThis.zlib = require('zlib');
+             globalThis.begin = (stream) => { stream._handle.writeSync(0, Buffer.from('x'), 0, 1, Buffer.alloc(64), 0, 64); return stream; };
+             globalThis.most = (make) => {
+                 const open = [];
+                 let told;
+                 try { for (;;) open.push(begin(make())); } catch (error) { told = error.message; }
+                 // One that is closed leaves its place to another.
+                 open[0].close();
+                 begin(make()).close();
+                 for (const stream of open) stream.close();
+                 return [open.length, told];
+             }; 0",
+        )
+        .await;
+    let told = session.value("most(() => zlib.createDeflate())").await;
+    assert_eq!(told, json!([128, "at most 128 streams of zlib may be open at once; end or close some"]));
+    let told = session.value("most(() => zlib.createBrotliCompress())").await;
+    assert_eq!(told, json!([8, "at most 8 streams may pack as brotli at once; end or close some"]));
+}
