@@ -1,7 +1,6 @@
 //! The broker itself: its routes, and a call from claim to answer.
 
 use std::{
-    borrow::Cow,
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -220,27 +219,27 @@ impl Broker {
         if matches!(call.waits, Waits::Job | Waits::JobOver) {
             return self.look_at_job(&call).await.map(Arc::new);
         }
-        let args = call.arguments().map(Cow::into_owned);
-        let asked = args.as_ref().ok().and_then(|args| self.callee(&call.tool, args));
-        // A job is known by what the code wrote, whatever somebody made of it.
-        let written = matches!(asked, Some(Callee::Runner(_))).then(|| call.clone());
-        let (call, agreed) = match self.gate(asked.as_ref(), &call, args.as_ref().ok()).await? {
-            Gate::Open => (call, false),
-            Gate::Approved(args) => (ToolCall { args, ..call }, true),
+        let written = Arc::new(call);
+        let args = written.arguments();
+        let asked = args.as_ref().ok().and_then(|args| self.callee(&written.tool, args));
+        let (call, agreed) = match self.gate(asked.as_ref(), &written, args.as_deref().ok()).await? {
+            Gate::Open => (Arc::clone(&written), false),
+            Gate::Approved(args) => (Arc::new(ToolCall { args, ..(*written).clone() }), true),
             Gate::Answer(answer) => {
                 self.inner.meters.outcome(&answer);
-                self.note(&Line::call("call", &call, &answer, Duration::ZERO));
+                self.note(&Line::call("call", &written, &answer, Duration::ZERO));
                 return Ok(Arc::new(answer));
             }
         };
         // Whoever agreed may have changed the arguments.
-        let args = if agreed { call.arguments().map(Cow::into_owned) } else { args };
+        let args = if agreed { call.arguments() } else { args };
         let (callee, prepared) = match args {
             Ok(args) => {
                 let callee = if agreed { self.callee(&call.tool, &args) } else { asked };
                 let prepared = callee.as_ref().map_or_else(|| Err(unknown(&call.tool)), |callee| callee.prepare(&args));
                 if let (Some(Callee::Runner(tool)), Ok(_)) = (&callee, &prepared) {
-                    return self.offer_job(tool, written.as_ref().unwrap_or(&call), args).await.map(Arc::new);
+                    // A job is known by what the code wrote, whatever somebody made of it.
+                    return self.offer_job(tool, &written, args.into_owned()).await.map(Arc::new);
                 }
                 (callee, prepared)
             }
@@ -252,15 +251,16 @@ impl Broker {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
+        drop(written);
         self.once(call, non_idempotent, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
     }
 
     /// Claims a call and has it made, unless it was made before; without `non_idempotent`, making it twice does no harm.
     pub(crate) async fn once<Made>(
         &self,
-        call: ToolCall,
+        call: Arc<ToolCall>,
         non_idempotent: Option<NonIdempotent>,
-        make: impl FnOnce(Self, ToolCall) -> Made,
+        make: impl FnOnce(Self, Arc<ToolCall>) -> Made,
     ) -> Result<Arc<ToolAnswer>, ApiError>
     where
         Made: Future<Output = ToolAnswer> + Send + 'static,
@@ -283,7 +283,7 @@ impl Broker {
                 },
                 Claim::Run(ticket) => {
                     let pending = ticket.pending();
-                    let (broker, made) = (self.clone(), make(self.clone(), call.clone()));
+                    let (broker, made) = (self.clone(), make(self.clone(), Arc::clone(&call)));
                     let (origin, room) = (Origin::current(), Room::current());
                     let carried_out = async move { broker.carry_out(&call, ticket, non_idempotent, made).await };
                     tokio::spawn(origin.run(room.around(carried_out)));
@@ -305,18 +305,18 @@ impl Broker {
             return match made.await {
                 // It can be read once, and the call made again.
                 answer @ ToolAnswer::Stream { .. } if non_idempotent.is_none() => ticket.hand_over(answer),
-                answer => ticket.finish(answer),
+                answer => ticket.finish(Arc::new(answer)),
             };
         };
         match ledger.admit(call, non_idempotent).await {
             Ok(Admitted::Make(attempt)) => {
-                let answer = made.await;
+                let answer = Arc::new(made.await);
                 ledger.settle(call, attempt, &answer).await;
                 ticket.finish(answer);
             }
             Ok(Admitted::Answered(answer)) => {
                 self.inner.meters.repeats.inc();
-                ticket.finish(answer);
+                ticket.finish(Arc::new(answer));
             }
             Err(error) => {
                 self.inner.meters.refused(&error);

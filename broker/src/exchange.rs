@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine as _;
+use bytes::Bytes;
 use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall, reference};
 use dormouse_service::{
@@ -262,7 +263,8 @@ pub(crate) struct Request {
     pub(crate) safe: bool,
     url: Url,
     headers: HeaderMap,
-    body: Option<Vec<u8>>,
+    /// Sendings share it.
+    body: Option<Bytes>,
     /// What the body is.
     content_type: HeaderValue,
     pub(crate) answered: Answered,
@@ -356,6 +358,7 @@ impl Request {
             return Err(invalid("", &message));
         }
         let content_type = HeaderValue::from_static("application/json");
+        let body = body.map(Bytes::from);
         Ok(Self { safe: method.is_safe(), method, url, headers: HeaderMap::new(), body, content_type, answered: Answered::Json })
     }
 

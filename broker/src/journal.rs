@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dormouse_lifecycle::attempts::may_follow;
+use dormouse_lifecycle::{attempts::may_follow, calls::answer_bytes};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
@@ -156,7 +156,7 @@ impl Journal {
     }
 
     fn finish(&self, session_uid: &str, call: u64, answer: &Arc<ToolAnswer>) {
-        let bytes = serde_json::to_vec(answer.as_ref()).map_or(0, |text| text.len());
+        let bytes = answer_bytes(answer.as_ref());
         let mut state = self.lock();
         let Some(session) = state.sessions.get_mut(session_uid) else { return };
         if let Some(entry) = session.calls.get_mut(&call) {
@@ -268,7 +268,7 @@ impl Ticket {
     }
 
     /// Journals the answer and gives it to everybody who waits.
-    pub(crate) fn finish(mut self, answer: ToolAnswer) {
+    pub(crate) fn finish(mut self, answer: Arc<ToolAnswer>) {
         self.settle(answer);
     }
 
@@ -288,9 +288,8 @@ impl Ticket {
         }
     }
 
-    fn settle(&mut self, answer: ToolAnswer) {
+    fn settle(&mut self, answer: Arc<ToolAnswer>) {
         if let Some(sender) = self.answer.take() {
-            let answer = Arc::new(answer);
             self.journal.finish(&self.session_uid, self.call, &answer);
             sender.send_replace(Some(Ok(answer)));
         }
@@ -300,7 +299,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let error = ApiError::new(ErrorCode::OutcomeUnknown, "the broker failed during this call; it may or may not have been made");
-        self.settle(ToolAnswer::Err { error });
+        self.settle(Arc::new(ToolAnswer::Err { error }));
     }
 }
 

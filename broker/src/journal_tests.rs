@@ -28,7 +28,7 @@ fn answer(text: &str) -> ToolAnswer {
 
 fn run(journal: &Journal, call: &ToolCall, text: &str) {
     let Ok(Claim::Run(ticket)) = journal.claim(call, false) else { panic!("{call:?} is not new") };
-    ticket.finish(answer(text));
+    ticket.finish(Arc::new(answer(text)));
 }
 
 fn refused(journal: &Journal, call: &ToolCall) -> ErrorCode {

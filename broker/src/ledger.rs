@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,8 @@ use crate::{journal, meters::Meters};
 
 /// Sessions whose page is kept in memory; one that is not in use goes when there are more.
 const PAGES_MAX: usize = 1_024;
+/// Bytes of answers on pages that are kept in memory. The largest page that is not in use goes when there are more, and is read again when it is asked for.
+const PAGES_BYTES_MAX: usize = 64 << 20;
 /// Attempts to read and put a page before the store is called unavailable. Replicas that meet at one session need some, too.
 const ATTEMPTS_MAX: u32 = 8;
 /// Wait before the second attempt; doubled each time.
@@ -105,6 +107,8 @@ struct Slot {
     queue: Mutex<Vec<Queued>>,
     /// The page as it was last seen, with its ETag; `None`: to be read.
     page: tokio::sync::Mutex<Option<(CallPage, Option<ETag>)>>,
+    /// Bytes of answers on it.
+    bytes: AtomicUsize,
     /// The anchor of the page that was seen or stored last.
     seen: Mutex<Option<String>>,
     /// Attempts that never got the word, and whose intent may be stored all the same.
@@ -129,7 +133,7 @@ enum Said {
 #[derive(Debug, Clone)]
 enum Change {
     Admit(Box<Wanted>),
-    Settle { call: u64, attempt: String, answer: serde_json::Value },
+    Settle { call: u64, attempt: String, answer: Arc<ToolAnswer> },
     Look { call: u64 },
     Decide { call: u64, decision: Box<Decision> },
 }
@@ -167,7 +171,7 @@ impl Change {
                 take_over: wanted.take_over.as_deref(),
             })),
             Self::Settle { call, attempt, answer } => {
-                page.settle(*call, attempt, answer);
+                page.settle(*call, attempt, answer.as_ref());
                 Said::Standing(None)
             }
             Self::Look { call } => Said::Standing(page.decision(*call).cloned()),
@@ -293,9 +297,9 @@ impl Ledger {
 
     /// Stores what came of an attempt. When the store does not take it, the answer is still the answer: only a repeated call at another broker,
     /// or after this one's end, will hear that nobody knows.
-    pub(crate) async fn settle(&self, call: &ToolCall, attempt: String, answer: &ToolAnswer) {
-        let (Ok(slot), Ok(answer)) = (self.slot(&call.session_uid), serde_json::to_value(answer)) else { return };
-        let change = Change::Settle { call: call.call, attempt, answer };
+    pub(crate) async fn settle(&self, call: &ToolCall, attempt: String, answer: &Arc<ToolAnswer>) {
+        let Ok(slot) = self.slot(&call.session_uid) else { return };
+        let change = Change::Settle { call: call.call, attempt, answer: Arc::clone(answer) };
         for _ in 0..SETTLE_ROUNDS_MAX {
             match self.apply(&slot, change.clone()).await {
                 Ok(_) => return,
@@ -325,7 +329,9 @@ impl Ledger {
                 }
             }
         }
+        slot.bytes.store(page.as_ref().map_or(0, |(page, _)| page.answers_bytes()), Ordering::Relaxed);
         drop(page);
+        let_go(&lock(&self.slots), PAGES_BYTES_MAX);
         hears.await.unwrap_or_else(|_| Err(unavailable("the change was lost")))
     }
 
@@ -419,16 +425,23 @@ impl Ledger {
             let idle = idle.or_else(|| slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1)).map(|(uid, _)| uid.clone());
             idle.and_then(|uid| slots.remove(&uid));
         }
-        let slot = slots.entry(uid.to_owned()).or_insert_with(|| Arc::new(Slot::new(&self.place, uid)));
+        let (store_prefix, tenant) = (self.place.prefix.clone(), self.place.namespace.clone());
+        let session = || SessionKey { store_prefix, tenant, uid: uid.to_owned(), name: String::new() };
+        let slot = slots.entry(uid.to_owned()).or_insert_with(|| Arc::new(Slot::new(session())));
         Ok(Arc::clone(slot))
     }
 }
 
 impl Slot {
-    fn new(place: &JournalStore, uid: &str) -> Self {
-        let session =
-            SessionKey { store_prefix: place.prefix.clone(), tenant: place.namespace.clone(), uid: uid.to_owned(), name: String::new() };
-        Self { session, queue: Mutex::default(), page: tokio::sync::Mutex::new(None), seen: Mutex::default(), unsent: Mutex::default() }
+    fn new(session: SessionKey) -> Self {
+        Self {
+            session,
+            queue: Mutex::default(),
+            page: tokio::sync::Mutex::new(None),
+            bytes: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            unsent: Mutex::default(),
+        }
     }
 
     /// Keeps the name of an attempt that did not get the word, so that the next sending of the call knows its own intent.
@@ -439,6 +452,26 @@ impl Slot {
             && unsent.len() < dormouse_lifecycle::calls::CALLS_MAX
         {
             unsent.insert(wanted.call, wanted.attempt);
+        }
+    }
+}
+
+/// Lets the largest pages go, until those that stay have so many bytes at most or are in use.
+fn let_go(slots: &BTreeMap<String, Arc<Slot>>, bytes_max: usize) {
+    let of = |slot: &Slot| slot.bytes.load(Ordering::Relaxed);
+    let mut bytes: usize = slots.values().map(|slot| of(slot)).sum();
+    if bytes <= bytes_max {
+        return;
+    }
+    let mut largest: Vec<&Arc<Slot>> = slots.values().collect();
+    largest.sort_by_key(|slot| std::cmp::Reverse(of(slot)));
+    for slot in largest {
+        if bytes <= bytes_max {
+            return;
+        }
+        if let Ok(mut page) = slot.page.try_lock() {
+            *page = None;
+            bytes = bytes.saturating_sub(slot.bytes.swap(0, Ordering::Relaxed));
         }
     }
 }
@@ -496,4 +529,31 @@ fn unreadable(call: u64) -> ApiError {
 
 fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, format!("the journal of calls cannot be stored: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_pages_that_are_not_in_use_go() {
+        let session = |uid: &str| SessionKey { store_prefix: String::new(), tenant: "t".into(), uid: uid.into(), name: String::new() };
+        let of = |(uid, bytes): (&str, usize)| {
+            let slot = Slot::new(session(uid));
+            *slot.page.try_lock().unwrap() = Some((CallPage::new(&slot.session), None));
+            slot.bytes.store(bytes, Ordering::Relaxed);
+            (uid.to_owned(), Arc::new(slot))
+        };
+        let slots: BTreeMap<String, Arc<Slot>> = [("small", 10), ("used", 90), ("large", 80), ("larger", 85)].map(of).into();
+        let kept = |uid: &str| slots[uid].page.try_lock().is_ok_and(|page| page.is_some());
+        let_go(&slots, 265);
+        assert!(["small", "used", "large", "larger"].into_iter().all(kept), "they fit");
+        let used = slots["used"].page.try_lock().unwrap();
+        let_go(&slots, 264);
+        assert_eq!((kept("larger"), kept("large"), kept("small")), (false, true, true));
+        let_go(&slots, 100);
+        assert_eq!((kept("large"), kept("small")), (false, true));
+        drop(used);
+        assert!(kept("used"));
+    }
 }

@@ -50,7 +50,6 @@ const LARGE: &str = "large";
 const EVIL: &str = "evil";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the broker takes 1.2 to 1.5 GiB of its 1 GiB; operator, gateway and kernel pod stay below their limits"]
 async fn what_tenants_share_is_filled_by_every_means_stays_small_and_serves_others() {
     let mut fleet = Fleet::start(&attacks::outside().await.0).await;
     for namespace in [LARGE, EVIL] {

@@ -20,6 +20,7 @@ use std::{
 };
 
 use base64::Engine as _;
+use dormouse_crds::egress::EgressRule;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, FetchOutcome, FetchRequest, FetchResponse, NetworkFailure, ToolAnswer, ToolCall},
@@ -43,6 +44,7 @@ use crate::{
     ledger::NonIdempotent,
     limits::Shares,
     meters::EgressMeters,
+    room::{Room, SMALL_BYTES_MAX},
 };
 
 /// Fetches of a broker that are being made at one time; further ones wait.
@@ -85,8 +87,8 @@ impl Egress {
     }
 
     /// Makes the request, to the head of its answer and as much of the body as comes at once.
-    async fn make(&self, call: &FetchCall, request: Parsed, judge: &Judge) -> Result<FetchOutcome, ApiError> {
-        let share = self.shares.of(&call.call.session_uid);
+    async fn make(&self, call: &ToolCall, request: Parsed, judge: &Judge) -> Result<FetchOutcome, ApiError> {
+        let share = self.shares.of(&call.session_uid);
         let exchange = async {
             let _turn = share.acquire().await;
             let _slot = self.slots.acquire().await;
@@ -109,12 +111,16 @@ impl Egress {
             stream: None,
         };
         let mut reader = Reader::new(sent.response, self.meters.received.clone());
+        reader.fill(SMALL_BYTES_MAX, Instant::now() + INLINE_WAIT).await;
+        if reader.has_more_than(SMALL_BYTES_MAX - 1) {
+            Room::current().for_large(INLINE_BYTES_MAX).await;
+        }
         reader.fill(INLINE_BYTES_MAX + 1, Instant::now() + INLINE_WAIT).await;
         let first = reader.take(INLINE_BYTES_MAX);
         response.body = base64::engine::general_purpose::STANDARD.encode(first);
         if !reader.is_over() {
-            self.streams.open(&call.call, reader)?;
-            response.stream = Some(call.call.call);
+            self.streams.open(call, reader)?;
+            response.stream = Some(call.call);
         }
         Ok(FetchOutcome::Response(response))
     }
@@ -141,34 +147,34 @@ impl Broker {
     /// # Errors
     /// As those of a call. That the rules refuse it, and that nobody answers, are answers.
     pub async fn fetch(&self, call: FetchCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let mut parsed = request::parse(request_in(&call.call.args)?);
+        let FetchCall { call: written, allow } = call;
+        let mut parsed = request::parse(request_in(&written.args)?);
         // What is refused is so before anybody is asked.
         let rules = self.broker_rules();
         let allowed = match &parsed {
-            Ok(parsed) => Judge::new(&call.allow, Arc::clone(&rules)).and_then(|judge| judge.judge(parsed.url(), &parsed.method)).is_ok(),
+            Ok(parsed) => Judge::new(&allow, Arc::clone(&rules)).and_then(|judge| judge.judge(parsed.url(), &parsed.method)).is_ok(),
             Err(_) => false,
         };
         let asked = parsed.as_ref().ok().filter(|_| allowed).map(|parsed| (parsed, parsed.described()));
         let wanted = asked.and_then(|(parsed, described)| {
             rules.approvals(parsed.url(), &parsed.method).into_iter().find(|approval| approval.wants(&described))
         });
-        let (call, agreed) = match self.gate_of(wanted, &call.call).await? {
-            Gate::Open => (call, false),
+        let (call, agreed) = match self.gate_of(wanted, &written).await? {
+            Gate::Open => (written, false),
             Gate::Approved(args) => {
                 // Whoever agreed may have changed it.
                 parsed = request::parse(request_in(&args)?);
-                (FetchCall { call: ToolCall { args, ..call.call }, ..call }, true)
+                (ToolCall { args, ..written }, true)
             }
             Gate::Answer(answer) => {
-                self.note(&Line::call("fetch", &call.call, &answer, Duration::ZERO));
+                self.note(&Line::call("fetch", &written, &answer, Duration::ZERO));
                 return Ok(Arc::new(answer));
             }
         };
         // What cannot be sent has no effect either. What somebody agreed to is made once, whatever its method.
         let safe = !agreed && parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
         let non_idempotent = (!safe).then_some(NonIdempotent { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
-        let key = call.call.clone();
-        self.once(key, non_idempotent, |broker, _| async move { broker.make_fetch(call, parsed).await }).await
+        self.once(Arc::new(call), non_idempotent, |broker, call| async move { broker.make_fetch(&call, &allow, parsed).await }).await
     }
 
     /// Whether a request may be changed to this one by whoever agrees, and whether it is one.
@@ -182,17 +188,17 @@ impl Broker {
         (rules.approvals(parsed.url(), &parsed.method).into_iter().any(Approval::is_editable), Ok(()))
     }
 
-    async fn make_fetch(&self, call: FetchCall, request: Result<Parsed, Fault>) -> ToolAnswer {
+    async fn make_fetch(&self, call: &ToolCall, allow: &[EgressRule], request: Result<Parsed, Fault>) -> ToolAnswer {
         let egress = self.egress();
         let started = Instant::now();
-        let key = (call.call.session_uid.clone(), call.call.call);
+        let key = (call.session_uid.clone(), call.call);
         let given_up = CancellationToken::new();
         lock(&egress.running).insert(key.clone(), given_up.clone());
         let outcome = match request {
-            Ok(request) => match Judge::new(&call.allow, self.broker_rules()) {
+            Ok(request) => match Judge::new(allow, self.broker_rules()) {
                 Ok(judge) => tokio::select! {
                     () = given_up.cancelled() => Err(ApiError::new(ErrorCode::Interrupted, "the fetch was aborted")),
-                    outcome = egress.make(&call, request, &judge) => outcome,
+                    outcome = egress.make(call, request, &judge) => outcome,
                 },
                 Err(error) => Err(error),
             },
@@ -208,10 +214,10 @@ impl Broker {
         egress.meters.fetches.with_label_values(&[said.as_str()]).inc();
         // The address is the cell's own matter, and may hold what is secret to it.
         tracing::info!(
-            session = call.call.session,
-            session_uid = call.call.session_uid,
-            epoch = call.call.epoch,
-            call = call.call.call,
+            session = call.session,
+            session_uid = call.session_uid,
+            epoch = call.epoch,
+            call = call.call,
             outcome = said,
             milliseconds = started.elapsed().as_millis(),
             "fetch",
@@ -224,7 +230,7 @@ impl Broker {
             Ok(value) => ToolAnswer::Ok { value },
             Err(error) => ToolAnswer::Err { error },
         };
-        self.note(&Line::call("fetch", &call.call, &answer, started.elapsed()));
+        self.note(&Line::call("fetch", call, &answer, started.elapsed()));
         answer
     }
 

@@ -12,7 +12,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::broker::Served;
+use crate::{broker::Served, room::Room};
 
 /// Largest message with a request, in bytes: the body as base64, and the rest.
 const CALL_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX * 2;
@@ -32,8 +32,9 @@ async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): 
         return Err(ApiError::new(ErrorCode::InvalidRequest, format!("the tool of a fetch is named {FETCH}")).into());
     }
     let uid = call.call.session_uid.clone();
-    let answer = served.broker.fetch(call).await?;
-    Ok(served.answer(&uid, &answer))
+    let room = Room::default();
+    let answer = room.clone().around(served.broker.fetch(call)).await?;
+    Ok(room.until_sent(served.answer(&uid, &answer)))
 }
 
 async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {

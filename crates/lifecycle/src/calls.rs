@@ -358,11 +358,12 @@ impl CallPage {
     }
 
     /// Writes down what came of an attempt. An epoch that is over may do so: its successor waits for it.
-    pub fn settle(&mut self, call: u64, attempt: &str, answer: &serde_json::Value) {
+    pub fn settle(&mut self, call: u64, attempt: &str, answer: &impl Serialize) {
         let Some(entry) = self.calls.get_mut(&call).filter(|entry| entry.attempt == attempt && entry.outcome.is_none()) else { return };
-        let fits = answer_bytes(answer) <= ANSWER_BYTES_MAX;
-        entry.outcome = Some(if fits { Outcome::Answer(answer.clone()) } else { Outcome::Unkept });
-        let mut bytes: usize = self.calls.values().map(Entry::answer_bytes).sum();
+        // One that is too large is not copied to find that out.
+        let kept = (answer_bytes(answer) <= ANSWER_BYTES_MAX).then(|| serde_json::to_value(answer).ok()).flatten();
+        entry.outcome = Some(kept.map_or(Outcome::Unkept, Outcome::Answer));
+        let mut bytes = self.answers_bytes();
         for entry in self.calls.values_mut() {
             if bytes <= ANSWERS_BYTES_MAX {
                 return;
@@ -373,6 +374,12 @@ impl CallPage {
                 bytes -= freed;
             }
         }
+    }
+
+    /// Bytes of the answers that it keeps, as JSON: nearly all that it takes.
+    #[must_use]
+    pub fn answers_bytes(&self) -> usize {
+        self.calls.values().map(Entry::answer_bytes).sum()
     }
 
     /// Removes the intent of an attempt whose epoch ended before it got the word: it is not made, so its successor need not wait for an outcome.
@@ -480,10 +487,25 @@ impl Entry {
     }
 }
 
-/// Bytes of an answer as JSON.
+/// Bytes of an answer as JSON, which is not written for that.
 #[must_use]
-pub fn answer_bytes(answer: &serde_json::Value) -> usize {
-    serde_json::to_vec(answer).map_or(usize::MAX, |json| json.len())
+pub fn answer_bytes(answer: &impl Serialize) -> usize {
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, answer).map_or(usize::MAX, |()| counted.0)
+}
+
+/// How many bytes were written to it.
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn length(bytes: usize) -> Result<u32, PageError> {
