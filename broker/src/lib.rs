@@ -47,6 +47,7 @@ mod webhooks;
 pub use broker::{Broker, Surroundings};
 pub use config::{ConfigError, Problem, ProblemKind};
 pub use egress::FetchClients;
+pub use knowledge::read_pdf_if_asked;
 pub use ledger::JournalStore;
 pub use process::{Args, run};
 pub use secrets::{SecretError, Secrets};

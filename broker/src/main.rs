@@ -1,13 +1,21 @@
 //! `dormouse-broker`: one ToolBroker's process.
 
+use std::process::ExitCode;
+
 use clap::Parser as _;
 use dormouse_service::{shutdown, telemetry, traces};
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
+    if let Some(read) = dormouse_broker::read_pdf_if_asked() {
+        return Ok(read);
+    }
     let args = dormouse_broker::Args::parse();
-    telemetry::init("broker");
-    let ended = dormouse_broker::run(args, shutdown::signal()).await;
-    traces::finish().await;
-    ended
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        telemetry::init("broker");
+        let ended = dormouse_broker::run(args, shutdown::signal()).await;
+        traces::finish().await;
+        ended
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,9 @@ use screen::Screen;
 /// The process: flags in, an exit status out. Here and not in the binary, because whoever starts the runtime compiles all that runs on it.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(read) = dormouse_broker::read_pdf_if_asked() {
+        return read;
+    }
     let cli = Cli::parse();
     let runtime = match dormouse_kernel::runtime() {
         Ok(runtime) => runtime,

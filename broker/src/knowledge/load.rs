@@ -106,7 +106,7 @@ fn too_large(name: &str) -> String {
 fn form_of(name: &str, left_out: &mut Vec<String>) -> Option<Form> {
     let form = Form::of_name(name);
     if form.is_none() {
-        left_out.push(format!("`{name}` is neither text, Markdown, HTML, CSV nor DOCX"));
+        left_out.push(format!("`{name}` is neither text, Markdown, HTML, CSV, DOCX nor PDF"));
     }
     form
 }
@@ -183,7 +183,7 @@ async fn of_url(http: &Http, text: &str) -> Result<(Form, Vec<u8>), String> {
         return Err(format!("was answered with {}", response.status()));
     }
     let media = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).and_then(Form::of_type);
-    let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML, CSV nor DOCX")?;
+    let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML, CSV, DOCX nor PDF")?;
     let (bytes, whole) = answer::read(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
     if !whole {
         return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));

@@ -6,6 +6,7 @@
 mod docx;
 mod load;
 mod parse;
+mod pdf;
 mod rank;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -23,6 +24,7 @@ use self::{
 use crate::{Problem, ProblemKind, catalog::schema, exchange};
 
 pub(crate) use load::load;
+pub use pdf::read_pdf_if_asked;
 
 /// The call that searches.
 pub(crate) const SEARCH: &str = "knowledge.search";

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::docx;
+use super::{docx, pdf};
 
 /// Characters of a section's heading that are kept.
 const HEADING_CHARS_MAX: usize = 200;
@@ -37,6 +37,7 @@ pub(super) enum Form {
     Csv,
     /// Word's.
     Docx,
+    Pdf,
 }
 
 impl Form {
@@ -48,7 +49,8 @@ impl Form {
             "html" | "htm" => Some(Self::Html),
             "csv" => Some(Self::Csv),
             "docx" => Some(Self::Docx),
-            "pdf" | "doc" | "xlsx" | "png" | "jpg" | "jpeg" | "gif" | "zip" | "gz" => None,
+            "pdf" => Some(Self::Pdf),
+            "doc" | "xlsx" | "png" | "jpg" | "jpeg" | "gif" | "zip" | "gz" => None,
             _ => Some(Self::Text),
         }
     }
@@ -60,6 +62,7 @@ impl Form {
             "text/markdown" => Some(Self::Markdown),
             "text/csv" => Some(Self::Csv),
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => Some(Self::Docx),
+            "application/pdf" => Some(Self::Pdf),
             media if media.starts_with("text/") => Some(Self::Text),
             _ => None,
         }
@@ -69,16 +72,20 @@ impl Form {
 /// Reads a document.
 ///
 /// # Errors
-/// It is not UTF-8, no table, or no Word document.
+/// It is not UTF-8, no table, no Word document, or no PDF.
 pub(super) fn parse(form: Form, bytes: &[u8]) -> Result<Parsed, String> {
-    if form == Form::Docx {
-        let (text, headings) = docx::text_of_docx(bytes)?;
+    let packed = match form {
+        Form::Docx => Some(docx::text_of_docx(bytes)?),
+        Form::Pdf => Some(pdf::text_of_pdf(bytes)?),
+        _ => None,
+    };
+    if let Some((text, headings)) = packed {
         return Ok(Parsed::of_headings(text, &headings));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match form {
-        Form::Text | Form::Docx => Ok(Parsed::of_headings(text.to_owned(), &[])),
+        Form::Text | Form::Docx | Form::Pdf => Ok(Parsed::of_headings(text.to_owned(), &[])),
         Form::Markdown => {
             let headings = headings_of_markdown(text);
             Ok(Parsed::of_headings(text.to_owned(), &headings))
@@ -362,7 +369,8 @@ mod tests {
             ("README", Some(Form::Text)),
             ("notes.rst", Some(Form::Text)),
             ("a.DOCX", Some(Form::Docx)),
-            ("a.pdf", None),
+            ("a.PDF", Some(Form::Pdf)),
+            ("a.xlsx", None),
         ] {
             assert_eq!(Form::of_name(name), form, "{name}");
         }
