@@ -9,11 +9,12 @@ use axum::middleware::from_fn_with_state;
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, State},
-    http::HeaderValue,
+    http::{HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use dormouse_crds::{broker::ToolBrokerSpec, webhooks::EventKind};
+use dormouse_lifecycle::calls::answer_bytes;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{
@@ -49,7 +50,7 @@ use crate::{
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
-    room::Room,
+    room::{Room, SMALL_BYTES_MAX},
     sources::{self, Found},
     webhooks::{self, Hook, Queue},
 };
@@ -522,9 +523,24 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// The answer to a call. A large one that is known already waits for room, too.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) async fn answer_within(&self, room: Room, session_uid: &str, answer: &ToolAnswer) -> Result<Response, ApiError> {
+        let bytes = answer_bytes(answer);
+        if bytes > SMALL_BYTES_MAX {
+            room.for_large(bytes).await;
+        }
+        let mut json = Vec::with_capacity(bytes);
+        serde_json::to_writer(&mut json, answer)
+            .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))?;
+        Ok(room.until_sent(self.answer(session_uid, json)))
+    }
+
     /// The answer to a call of a session, which tells of its page too, and of which answers stay outside the heap.
-    pub(crate) fn answer(&self, session_uid: &str, answer: &ToolAnswer) -> Response {
-        let mut response = Json(answer).into_response();
+    pub(crate) fn answer(&self, session_uid: &str, json: Vec<u8>) -> Response {
+        let mut response = ([(CONTENT_TYPE, "application/json")], json).into_response();
         if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
             response.headers_mut().insert(PAGE_HEADER, page);
         }
@@ -565,7 +581,7 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): A
     let uid = call.session_uid.clone();
     let room = Room::default();
     let answer = room.clone().around(served.broker.call(call)).await?;
-    Ok(room.until_sent(served.answer(&uid, &answer)))
+    Ok(served.answer_within(room, &uid, &answer).await?)
 }
 
 async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): ApiJson<DecideCall>) -> ApiResult<Json<()>> {

@@ -3,8 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::{body::Body, response::Response};
-use futures::StreamExt as _;
+use axum::{
+    body::{Body, Bytes},
+    response::Response,
+};
+use futures::{StreamExt as _, stream};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Bytes up to which an answer is small.
@@ -12,6 +15,9 @@ pub(crate) const SMALL_BYTES_MAX: usize = 128 << 10;
 /// KiB of large answers at one time, each counted as the largest that its service may answer. An answer is in memory about six times before it has
 /// left: as it came, without secrets, as a value, in the journal and as it is sent.
 const LARGE_KIB_MAX: u32 = 32 << 10;
+
+/// Bytes that are handed over at once to be sent. What a peer does not take yet is kept by whoever sends it, out of reach of everything here.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The process's: so is its memory.
 static LARGE: Semaphore = Semaphore::const_new(LARGE_KIB_MAX as usize);
@@ -46,13 +52,17 @@ impl Room {
         *self.lock() = permit;
     }
 
-    /// The answer to the call: the room is given back when it has been sent.
+    /// The answer to the call: the room is given back when its peer has taken it but for a piece.
     pub(crate) fn until_sent(self, response: Response) -> Response {
         if self.lock().is_none() {
             return response;
         }
         response.map(|body| {
-            Body::from_stream(body.into_data_stream().inspect(move |_| {
+            let pieces = body.into_data_stream().flat_map(|data| match data {
+                Ok(bytes) => stream::iter(pieces(bytes)).map(Ok).left_stream(),
+                Err(error) => stream::iter([Err(error)]).right_stream(),
+            });
+            Body::from_stream(pieces.inspect(move |_| {
                 // The stream has it as long as it lasts.
                 let _ = &self;
             }))
@@ -62,6 +72,10 @@ impl Room {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<SemaphorePermit<'static>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn pieces(mut bytes: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES))))
 }
 
 #[cfg(test)]
@@ -79,9 +93,14 @@ mod tests {
         assert!(futures::poll!(&mut waits).is_pending());
         // Of its own it takes no more.
         whole.for_large(usize::MAX).await;
-        let response = whole.until_sent(Response::new(Body::from("answer")));
-        assert!(futures::poll!(&mut waits).is_pending(), "it is not sent yet");
-        assert_eq!(axum::body::to_bytes(response.into_body(), 10).await.unwrap(), "answer");
+        let answer = vec![b'x'; PIECE_BYTES * 2 + 1];
+        let mut sent = whole.until_sent(Response::new(Body::from(answer))).into_body().into_data_stream();
+        for bytes in [PIECE_BYTES, PIECE_BYTES, 1] {
+            assert!(futures::poll!(&mut waits).is_pending(), "it is not sent yet");
+            assert_eq!(sent.next().await.unwrap().unwrap().len(), bytes);
+        }
+        assert!(sent.next().await.is_none());
+        drop(sent);
         waits.await;
         assert_eq!(LARGE.available_permits(), LARGE_KIB_MAX as usize - 1);
     }

@@ -34,7 +34,7 @@ async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): 
     let uid = call.call.session_uid.clone();
     let room = Room::default();
     let answer = room.clone().around(served.broker.fetch(call)).await?;
-    Ok(room.until_sent(served.answer(&uid, &answer)))
+    Ok(served.answer_within(room, &uid, &answer).await?)
 }
 
 async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {
