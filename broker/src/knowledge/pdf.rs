@@ -1,7 +1,7 @@
 //! PDF (ISO 32000) as text, page by page.
 //!
 //! The library that reads it panics at some documents and may be made to take any time and memory by others. So it runs in a process of its own: this
-//! program once more, with limits that the system keeps, without environment, and with nothing but the document. Whatever becomes of it, the broker
+//! program once more, with limits that the system keeps, and without environment. Where memory runs out it is ended before the broker. Whatever becomes of it, the broker
 //! goes on and leaves the document out.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use dormouse_crds::knowledge::KNOWLEDGE_BYTES_MAX;
+use dormouse_crds::knowledge::KNOWLEDGE_DOCUMENT_BYTES_MAX;
 use pdf_extract::{Document, PlainTextOutput, output_doc_page};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -22,10 +22,12 @@ const ASKED: &str = "read-pdf";
 /// Bytes of address space that it may have, and seconds of processor time.
 const MEMORY_BYTES_MAX: u64 = 384 << 20;
 const PROCESSOR_SECONDS_MAX: u64 = 20;
+/// How much rather than others it is ended where memory runs out (`proc_pid_oom_score_adj(5)`).
+const ENDED_RATHER: &str = "1000";
 /// Pages that are read.
 const PAGES_MAX: usize = 5_000;
-/// Bytes that it may answer: the text, quoted.
-const ANSWER_BYTES_MAX: u64 = 2 * KNOWLEDGE_BYTES_MAX as u64;
+/// Bytes that it may answer: the text, each character of which may be quoted as six.
+const ANSWER_BYTES_MAX: u64 = 6 * KNOWLEDGE_DOCUMENT_BYTES_MAX as u64 + (1 << 20);
 
 /// What the process says after its mark.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,6 +50,8 @@ pub fn read_pdf_if_asked() -> Option<ExitCode> {
 }
 
 fn limited() -> Result<(), String> {
+    // Only Linux has it.
+    let _ = std::fs::write("/proc/self/oom_score_adj", ENDED_RATHER);
     for (resource, most) in [(Resource::As, MEMORY_BYTES_MAX), (Resource::Cpu, PROCESSOR_SECONDS_MAX), (Resource::Core, 0)] {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         setrlimit(resource, limit).map_err(|error| format!("cannot be read: no limit can be set: {error}"))?;
@@ -75,7 +79,14 @@ fn read() -> Result<Vec<Option<String>>, String> {
         let read = catch_unwind(AssertUnwindSafe(|| output_doc_page(&document, &mut output, number).is_ok())).unwrap_or(false);
         read.then_some(text)
     };
-    let pages: Vec<Option<String>> = (1..=count).map(page).collect();
+    let (mut pages, mut text_bytes): (Vec<Option<String>>, usize) = (Vec::new(), 0);
+    for page in (1..=count).map(page) {
+        text_bytes += page.as_ref().map_or(0, String::len);
+        if text_bytes > KNOWLEDGE_DOCUMENT_BYTES_MAX {
+            return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes of text"));
+        }
+        pages.push(page);
+    }
     if pages.iter().all(Option::is_none) { Err(none()) } else { Ok(pages) }
 }
 

@@ -175,7 +175,7 @@ impl Replica {
             Phase::Settles => {
                 let attempt = work.attempt.clone();
                 let stored = self.turn(out, |page| {
-                    page.settle(call, &attempt, &cell.into());
+                    page.settle(call, &attempt, &cell);
                     Admission::Make
                 })?;
                 // The answer goes out in any case; a store that does not take it is not waited for for ever.
