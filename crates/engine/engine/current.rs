@@ -1,1 +1,1 @@
-include_bytes!("4bba55d3e3af427a.wasm")
+include_bytes!("790b3998425273fa.wasm")

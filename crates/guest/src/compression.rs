@@ -82,7 +82,7 @@ fn open<'js>(ctx: Ctx<'js>, kind: String, format: String, level: u32, window: u3
     let streams = STREAMS.get();
     let packers = || streams.iter().filter(|stream| matches!(stream, Some(Stream::BrotliPack(..)))).count();
     if format == "pack" && packers() >= BROTLI_PACKERS_MAX {
-        return Err(Exception::throw_range(&ctx, "at most 8 streams may pack as brotli at once; end or close some"));
+        return Err(Exception::throw_range(&ctx, &format!("at most {BROTLI_PACKERS_MAX} streams may pack as brotli at once; end or close some")));
     }
     let at = match streams.iter().position(Option::is_none) {
         Some(at) => at,
@@ -90,7 +90,7 @@ fn open<'js>(ctx: Ctx<'js>, kind: String, format: String, level: u32, window: u3
             streams.push(None);
             streams.len() - 1
         }
-        None => return Err(Exception::throw_range(&ctx, "at most 128 streams of zlib may be open at once; end or close some")),
+        None => return Err(Exception::throw_range(&ctx, &format!("at most {STREAMS_MAX} streams of zlib may be open at once; end or close some"))),
     };
     streams[at] = Some(match (kind.as_str(), format.as_str()) {
         ("deflate", _) => Stream::Deflate(Box::new(Deflater::new(framing, level, dictionary))),
@@ -143,7 +143,9 @@ fn part(buffer: &ArrayBuffer<'_>, from: u32, len: u32) -> Option<std::ops::Range
         let nowhere = std::ptr::NonNull::dangling().as_ptr();
         return Some(nowhere..nowhere);
     }
-    let raw = buffer.as_raw().filter(|raw| from as usize + len as usize <= raw.len())?;
+    // Numbers of 32 bits may wrap when they are added.
+    let end = (from as usize).checked_add(len as usize)?;
+    let raw = buffer.as_raw().filter(|raw| end <= raw.len())?;
     // SAFETY: both ends lie inside the buffer.
     let start = unsafe { raw.cast::<u8>().as_ptr().add(from as usize) };
     Some(start..unsafe { start.add(len as usize) })

@@ -288,6 +288,22 @@ async fn circles_that_hold_what_is_in_the_base_image_are_collected() {
 }
 
 #[tokio::test]
+async fn a_step_of_zlib_stays_inside_its_buffers_whatever_it_is_told() {
+    let mut session = Session::new(real());
+    session.value("globalThis.far = 2 ** 32 - 1; globalThis.zlib = require('zlib'); 0").await;
+    for parts in
+        ["far, 2, room, 0, 64", "0, far, room, 0, 64", "0, 4, room, far, 2", "0, 4, room, 1, far", "1, 4, room, 0, 64", "0, 4, room, 1, 64"]
+    {
+        let code = format!(
+            "(() => {{ const [room, stream] = [Buffer.from(new ArrayBuffer(64)), zlib.createDeflate()];
+                try {{ stream._handle.writeSync(0, Buffer.from(new ArrayBuffer(4)), {parts}); return 'taken'; }}
+                catch (error) {{ return error.message; }} finally {{ stream.close(); }} }})()"
+        );
+        assert_eq!(session.value(&code).await, json!("the buffer is detached or too short"), "{parts}");
+    }
+}
+
+#[tokio::test]
 async fn streams_of_zlib_are_as_many_as_may_be_open_at_once() {
     let mut session = Session::new(real());
     session
