@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_lifecycle::{calls::answer_bytes, keys};
+use dormouse_lifecycle::{json, keys};
 use dormouse_protocol::broker::{AnswerJobCall, ToolAnswer, ToolCall, digest};
 use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
@@ -63,7 +63,7 @@ impl Line {
     /// A call that was made, or refused.
     pub(crate) fn call(kind: &'static str, call: &ToolCall, answer: &ToolAnswer, took: Duration) -> Self {
         let (status, bytes) = match answer {
-            ToolAnswer::Ok { value } => ("ok".to_owned(), Some(answer_bytes(value))),
+            ToolAnswer::Ok { value } => ("ok".to_owned(), Some(json::bytes(value))),
             ToolAnswer::Err { error } => (error.code.to_string(), Some(0)),
             ToolAnswer::Parked { .. } => ("parked".to_owned(), Some(0)),
             // How many come is not known yet.
@@ -112,7 +112,7 @@ impl Line {
     /// What a runner answered.
     pub(crate) fn job(call: &AnswerJobCall, session: &str, tool: &str, args: &serde_json::Value, by: &str) -> Self {
         let (status, bytes) = match &call.answer {
-            ToolAnswer::Ok { value } => ("ok".to_owned(), answer_bytes(value)),
+            ToolAnswer::Ok { value } => ("ok".to_owned(), json::bytes(value)),
             ToolAnswer::Err { error } => (error.code.to_string(), 0),
             ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } => ("parked".to_owned(), 0),
         };

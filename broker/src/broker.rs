@@ -1,38 +1,18 @@
-//! The broker itself: its routes, and a call from claim to answer.
+//! The broker itself: a call from claim to answer.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
-use axum::middleware::from_fn_with_state;
-use axum::{
-    Json, Router,
-    extract::{DefaultBodyLimit, State},
-    http::{HeaderValue, header::CONTENT_TYPE},
-    response::{IntoResponse as _, Response},
-    routing::{get, post},
-};
-use dormouse_crds::{broker::ToolBrokerSpec, webhooks::EventKind};
-use dormouse_lifecycle::calls::answer_bytes;
+use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{
-        CALL_BYTES_MAX, DecideCall, EVENTS_HEADER, OFFLOAD_HEADER, PAGE_HEADER, StreamedAnswer, ToolAnswer, ToolCall, ToolDescription,
-        Waits, events_text, offload_text,
-    },
+    broker::{StreamedAnswer, ToolAnswer, ToolCall, ToolDescription, Waits},
 };
-use dormouse_service::{
-    ApiJson, Clock, Ids, Metrics,
-    error::ApiResult,
-    memory::{self, Memory},
-    origin::Origin,
-    tls::{PeerIdentity, Process, Server, TlsFiles, require},
-    wire::Http,
-};
+use dormouse_service::{Clock, Ids, Metrics, origin::Origin, wire::Http};
 use serde_json::Value;
-use tokio::{net::TcpListener, sync::Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Semaphore;
 
 use crate::{
     ConfigError, Secrets,
@@ -42,22 +22,21 @@ use crate::{
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
-    egress::{self, BrokerRules, Egress, FetchClients},
+    egress::{BrokerRules, Egress, FetchClients},
     exchange,
-    jobs::{self, Jobs, RunnerTool},
+    jobs::{Jobs, RunnerTool},
     journal::{Claim, Journal, Limits, Ticket, ended},
     ledger::{Admitted, JournalStore, Ledger, NonIdempotent},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
-    room::{Room, SMALL_BYTES_MAX},
+    room::Room,
     sources::{self, Found},
-    webhooks::{self, Hook, Queue},
+    webhooks::{Hook, Queue},
 };
+
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
-/// How long the end waits for the last lines of the audit.
-const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
 pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
@@ -252,7 +231,6 @@ impl Broker {
             wait: callee.timeout() * 2 + OUTCOME_SLACK,
             honours_key: callee.service().is_some_and(|service| service.honours_idempotency_key),
         });
-        drop(written);
         self.once(call, non_idempotent, |broker, call| async move { broker.make(callee, prepared, &call).await }).await
     }
 
@@ -422,7 +400,7 @@ impl Broker {
         self.catalog().callee(tool, args)
     }
 
-    fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -473,37 +451,6 @@ impl Broker {
     pub(crate) fn count_load(&self, outcome: &str) {
         self.inner.meters.loads.with_label_values(&[outcome]).inc();
     }
-
-    /// The routes, for kernel pods of `namespace` only.
-    pub fn router(&self, namespace: impl Into<String>) -> Router {
-        let state = Served { broker: self.clone(), namespace: namespace.into() };
-        let routes = Router::new()
-            .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
-            .route("/v1/tools", get(tools))
-            .merge(egress::routes())
-            .merge(modules::routes())
-            .merge(webhooks::notices())
-            .with_state(state.clone());
-        let orders = Router::new().route("/v1/decide", post(decide)).merge(webhooks::orders()).merge(jobs::routes()).with_state(state);
-        require(routes, &[Process::Kernel]).merge(require(orders, &[Process::Gateway]))
-    }
-
-    /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
-    pub async fn serve(self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
-        self.serve_within(Memory::unlimited(), listener, tls, shutdown).await;
-    }
-
-    /// The same, taking calls as long as there is room for them in `memory`.
-    pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
-        let namespace = tls.identity().namespace;
-        let delivering = tokio::spawn(self.clone().keep_delivering());
-        let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
-        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit_whole));
-        Server::new(tls).serve(listener, routes, shutdown).await;
-        delivering.abort();
-        sweeping.abort();
-        let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
-    }
 }
 
 /// The name is the caller's, and may be long.
@@ -514,83 +461,4 @@ fn unknown(tool: &str) -> ApiError {
         _ => "the broker has no tool of this name; GET /v1/tools lists them",
     };
     ApiError::new(ErrorCode::ToolNotFound, message)
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Served {
-    pub(crate) broker: Broker,
-    namespace: String,
-}
-
-impl Served {
-    /// The answer to a call. A large one that is known already waits for room, too.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub(crate) async fn answer_within(&self, room: Room, session_uid: &str, answer: &ToolAnswer) -> Result<Response, ApiError> {
-        let bytes = answer_bytes(answer);
-        if bytes > SMALL_BYTES_MAX {
-            room.for_large(bytes).await;
-        }
-        let mut json = Vec::with_capacity(bytes);
-        serde_json::to_writer(&mut json, answer)
-            .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))?;
-        Ok(room.until_sent(self.answer(session_uid, json)))
-    }
-
-    /// The answer to a call of a session, which tells of its page too, and of which answers stay outside the heap.
-    pub(crate) fn answer(&self, session_uid: &str, json: Vec<u8>) -> Response {
-        let mut response = ([(CONTENT_TYPE, "application/json")], json).into_response();
-        if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
-            response.headers_mut().insert(PAGE_HEADER, page);
-        }
-        if let Ok(offload) = HeaderValue::try_from(offload_text(self.broker.catalog().offload)) {
-            response.headers_mut().insert(OFFLOAD_HEADER, offload);
-        }
-        self.tell_events(&mut response);
-        response
-    }
-
-    /// Tells of which events anybody is told: a kernel pod need not ask about others.
-    pub(crate) fn tell_events(&self, response: &mut Response) {
-        let hooks = self.broker.hooks();
-        let wanted: Vec<EventKind> = EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect();
-        if let Ok(events) = HeaderValue::try_from(events_text(&wanted)) {
-            response.headers_mut().insert(EVENTS_HEADER, events);
-        }
-    }
-
-    pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
-        if peer.is(Process::Kernel, &self.namespace) {
-            return Ok(());
-        }
-        Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
-    }
-
-    pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
-        if namespace == self.namespace {
-            return Ok(());
-        }
-        Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace"))
-    }
-}
-
-async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Response> {
-    served.admit(&peer)?;
-    served.admit_session(&call.namespace)?;
-    let uid = call.session_uid.clone();
-    let room = Room::default();
-    let answer = room.clone().around(served.broker.call(call)).await?;
-    Ok(served.answer_within(room, &uid, &answer).await?)
-}
-
-async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): ApiJson<DecideCall>) -> ApiResult<Json<()>> {
-    served.admit_session(&call.namespace)?;
-    served.broker.decide(call).await?;
-    Ok(Json(()))
-}
-
-async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
-    served.admit(&peer)?;
-    Ok(Json(served.broker.tools()))
 }

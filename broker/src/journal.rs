@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dormouse_lifecycle::{attempts::may_follow, calls::answer_bytes};
+use dormouse_lifecycle::{attempts::may_follow, json};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
@@ -156,7 +156,7 @@ impl Journal {
     }
 
     fn finish(&self, session_uid: &str, call: u64, answer: &Arc<ToolAnswer>) {
-        let bytes = answer_bytes(answer.as_ref());
+        let bytes = json::bytes(answer.as_ref());
         let mut state = self.lock();
         let Some(session) = state.sessions.get_mut(session_uid) else { return };
         if let Some(entry) = session.calls.get_mut(&call) {

@@ -3,11 +3,13 @@
 //! `lifecycle::calls` decides; here pages are read and put. Changes of one session that come while a PUT is under way wait and go into the next
 //! one together. A PUT whose outcome is unknown is resolved by reading: an intent with the name of this attempt is this attempt's.
 
+mod slot;
+
 use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -15,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use dormouse_lifecycle::{
     SessionKey,
-    calls::{Admission, Asked, CallPage, Decision, Refusal, Undecided},
+    calls::{Admission, CallPage, Decision, Refusal, Undecided},
     keys,
 };
 use dormouse_protocol::{
@@ -30,6 +32,7 @@ use tokio::{
     time::Instant,
 };
 
+use self::slot::{Change, Queued, Said, Slot, Wanted, let_go};
 use crate::{journal, meters::Meters};
 
 /// Sessions whose page is kept in memory; one that is not in use goes when there are more.
@@ -98,89 +101,6 @@ pub(crate) struct NonIdempotent {
     pub(crate) wait: Duration,
     /// Whether the service makes two calls of one idempotency key once.
     pub(crate) honours_key: bool,
-}
-
-/// One session.
-#[derive(Debug)]
-struct Slot {
-    session: SessionKey,
-    queue: Mutex<Vec<Queued>>,
-    /// The page as it was last seen, with its ETag; `None`: to be read.
-    page: tokio::sync::Mutex<Option<(CallPage, Option<ETag>)>>,
-    /// Bytes of answers on it.
-    bytes: AtomicUsize,
-    /// The anchor of the page that was seen or stored last.
-    seen: Mutex<Option<String>>,
-    /// Attempts that never got the word, and whose intent may be stored all the same.
-    unsent: Mutex<BTreeMap<u64, String>>,
-}
-
-#[derive(Debug)]
-struct Queued {
-    change: Change,
-    told: oneshot::Sender<Result<Said, ApiError>>,
-}
-
-/// What a page says to a change.
-#[derive(Debug, Clone, PartialEq)]
-enum Said {
-    Admission(Admission),
-    /// What stands decided about a call.
-    Standing(Option<Decision>),
-    Undecided(Undecided),
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    Admit(Box<Wanted>),
-    Settle { call: u64, attempt: String, answer: Arc<ToolAnswer> },
-    Look { call: u64 },
-    Decide { call: u64, decision: Box<Decision> },
-}
-
-#[derive(Debug, Clone)]
-struct Wanted {
-    epoch: u64,
-    call: u64,
-    settled_below: u64,
-    page: Option<String>,
-    repeated: bool,
-    fingerprint: String,
-    attempt: String,
-    take_over: Option<String>,
-}
-
-impl Change {
-    /// The page that whoever wants this knows of.
-    fn known_page(&self) -> Option<&str> {
-        match self {
-            Self::Admit(wanted) => wanted.page.as_deref(),
-            Self::Settle { .. } | Self::Look { .. } | Self::Decide { .. } => None,
-        }
-    }
-
-    fn apply(&self, page: &mut CallPage) -> Said {
-        match self {
-            Self::Admit(wanted) => Said::Admission(page.admit(&Asked {
-                epoch: wanted.epoch,
-                call: wanted.call,
-                settled_below: wanted.settled_below,
-                fingerprint: &wanted.fingerprint,
-                attempt: &wanted.attempt,
-                repeated: wanted.repeated,
-                take_over: wanted.take_over.as_deref(),
-            })),
-            Self::Settle { call, attempt, answer } => {
-                page.settle(*call, attempt, answer.as_ref());
-                Said::Standing(None)
-            }
-            Self::Look { call } => Said::Standing(page.decision(*call).cloned()),
-            Self::Decide { call, decision } => match page.decide(*call, decision) {
-                Ok(standing) => Said::Standing(Some(standing)),
-                Err(refused) => Said::Undecided(refused),
-            },
-        }
-    }
 }
 
 impl Ledger {
@@ -432,50 +352,6 @@ impl Ledger {
     }
 }
 
-impl Slot {
-    fn new(session: SessionKey) -> Self {
-        Self {
-            session,
-            queue: Mutex::default(),
-            page: tokio::sync::Mutex::new(None),
-            bytes: AtomicUsize::new(0),
-            seen: Mutex::default(),
-            unsent: Mutex::default(),
-        }
-    }
-
-    /// Keeps the name of an attempt that did not get the word, so that the next sending of the call knows its own intent.
-    fn note_unsent(&self, change: Change) {
-        let mut unsent = lock(&self.unsent);
-        if let Change::Admit(wanted) = change
-            && wanted.take_over.is_none()
-            && unsent.len() < dormouse_lifecycle::calls::CALLS_MAX
-        {
-            unsent.insert(wanted.call, wanted.attempt);
-        }
-    }
-}
-
-/// Lets the largest pages go, until those that stay have so many bytes at most or are in use.
-fn let_go(slots: &BTreeMap<String, Arc<Slot>>, bytes_max: usize) {
-    let of = |slot: &Slot| slot.bytes.load(Ordering::Relaxed);
-    let mut bytes: usize = slots.values().map(|slot| of(slot)).sum();
-    if bytes <= bytes_max {
-        return;
-    }
-    let mut largest: Vec<&Arc<Slot>> = slots.values().collect();
-    largest.sort_by_key(|slot| std::cmp::Reverse(of(slot)));
-    for slot in largest {
-        if bytes <= bytes_max {
-            return;
-        }
-        if let Ok(mut page) = slot.page.try_lock() {
-            *page = None;
-            bytes = bytes.saturating_sub(slot.bytes.swap(0, Ordering::Relaxed));
-        }
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -529,31 +405,4 @@ fn unreadable(call: u64) -> ApiError {
 
 fn unavailable(reason: &str) -> ApiError {
     ApiError::new(ErrorCode::StorageUnavailable, format!("the journal of calls cannot be stored: {reason}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_pages_that_are_not_in_use_go() {
-        let session = |uid: &str| SessionKey { store_prefix: String::new(), tenant: "t".into(), uid: uid.into(), name: String::new() };
-        let of = |(uid, bytes): (&str, usize)| {
-            let slot = Slot::new(session(uid));
-            *slot.page.try_lock().unwrap() = Some((CallPage::new(&slot.session), None));
-            slot.bytes.store(bytes, Ordering::Relaxed);
-            (uid.to_owned(), Arc::new(slot))
-        };
-        let slots: BTreeMap<String, Arc<Slot>> = [("small", 10), ("used", 90), ("large", 80), ("larger", 85)].map(of).into();
-        let kept = |uid: &str| slots[uid].page.try_lock().is_ok_and(|page| page.is_some());
-        let_go(&slots, 265);
-        assert!(["small", "used", "large", "larger"].into_iter().all(kept), "they fit");
-        let used = slots["used"].page.try_lock().unwrap();
-        let_go(&slots, 264);
-        assert_eq!((kept("larger"), kept("large"), kept("small")), (false, true, true));
-        let_go(&slots, 100);
-        assert_eq!((kept("large"), kept("small")), (false, true));
-        drop(used);
-        assert!(kept("used"));
-    }
 }

@@ -40,6 +40,7 @@ mod redact;
 mod room;
 mod scheme;
 mod secrets;
+mod serve;
 mod sources;
 mod tls_client;
 mod webhooks;

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, KernelSessionSpec};
+use dormouse_lifecycle::json;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     kernel::{SessionCall, SessionReport},
@@ -124,7 +125,7 @@ pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Optio
         && let Some(record) = fitting.next()
     {
         let item = view(record);
-        bytes += json_bytes(&item);
+        bytes += json::bytes(&item);
         items.push(item);
     }
     let more = fitting.next().is_some();
@@ -214,24 +215,6 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
             Err(error) => router.failed(&mut in_flight, &route, error).await?,
         }
     }
-}
-
-/// The length of a value as JSON, without making it.
-fn json_bytes(value: &impl serde::Serialize) -> usize {
-    struct Counter(usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    let _ = serde_json::to_writer(&mut counter, value);
-    counter.0
 }
 
 pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {

@@ -12,7 +12,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::{broker::Served, room::Room};
+use crate::{room::Room, serve::Served};
 
 /// Largest message with a request, in bytes: the body as base64, and the rest.
 const CALL_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX * 2;

@@ -11,7 +11,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult};
 
-use crate::broker::Served;
+use crate::serve::Served;
 
 /// Largest answer, in bytes, with the rest of the message.
 const ANSWER_MESSAGE_BYTES_MAX: usize = super::ANSWER_BYTES_MAX + (64 << 10);

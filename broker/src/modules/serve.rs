@@ -4,7 +4,7 @@ use axum::{Json, Router, extract::State, routing::post};
 use dormouse_protocol::broker::{ModulesAnswer, ModulesCall};
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::broker::Served;
+use crate::serve::Served;
 
 /// The route.
 pub(crate) fn routes() -> Router<Served> {

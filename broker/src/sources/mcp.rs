@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use dormouse_lifecycle::calls::answer_bytes;
+use dormouse_lifecycle::json;
 use dormouse_protocol::{ApiError, ErrorCode};
 use reqwest::{
     Response,
@@ -159,7 +159,7 @@ impl Server {
             let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
             let id = u64::try_from(page).unwrap_or(0) + 1;
             let mut listed = self.call(to, id, method, &params).await?;
-            bytes += answer_bytes(&listed[of]);
+            bytes += json::bytes(&listed[of]);
             if bytes > LIST_BYTES_MAX {
                 return Err(unusable(&format!("its list of {of} has more than {LIST_BYTES_MAX} bytes")));
             }

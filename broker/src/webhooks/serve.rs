@@ -12,7 +12,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::broker::Served;
+use crate::serve::Served;
 
 /// Of kernel pods.
 pub(crate) fn notices() -> Router<Served> {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{SessionKey, attempts::may_follow, compression, segment::sha256_hex};
+use crate::{SessionKey, attempts::may_follow, compression, json, segment::sha256_hex};
 
 /// Calls on a page at most; of those with an outcome, the lowest number goes first.
 pub const CALLS_MAX: usize = 1_024;
@@ -361,7 +361,7 @@ impl CallPage {
     pub fn settle(&mut self, call: u64, attempt: &str, answer: &impl Serialize) {
         let Some(entry) = self.calls.get_mut(&call).filter(|entry| entry.attempt == attempt && entry.outcome.is_none()) else { return };
         // One that is too large is not copied to find that out.
-        let kept = (answer_bytes(answer) <= ANSWER_BYTES_MAX).then(|| serde_json::to_value(answer).ok()).flatten();
+        let kept = (json::bytes(answer) <= ANSWER_BYTES_MAX).then(|| serde_json::to_value(answer).ok()).flatten();
         entry.outcome = Some(kept.map_or(Outcome::Unkept, Outcome::Answer));
         let mut bytes = self.answers_bytes();
         for entry in self.calls.values_mut() {
@@ -481,30 +481,9 @@ impl Entry {
 
     fn answer_bytes(&self) -> usize {
         match &self.outcome {
-            Some(Outcome::Answer(answer)) => answer_bytes(answer),
+            Some(Outcome::Answer(answer)) => json::bytes(answer),
             _ => 0,
         }
-    }
-}
-
-/// Bytes of an answer as JSON, which is not written for that.
-#[must_use]
-pub fn answer_bytes(answer: &impl Serialize) -> usize {
-    let mut counted = Counted(0);
-    serde_json::to_writer(&mut counted, answer).map_or(usize::MAX, |()| counted.0)
-}
-
-/// How many bytes were written to it.
-struct Counted(usize);
-
-impl std::io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

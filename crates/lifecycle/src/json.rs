@@ -1,4 +1,4 @@
-//! JSON that is carried and not looked at.
+//! JSON that is carried and not looked at, and how long JSON is.
 //!
 //! A head carries much of it from one commit to the next: as text it is neither parsed nor built anew on the way, and a copy of it costs nothing.
 
@@ -9,6 +9,27 @@ use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
+
+/// Bytes of a value as JSON, which is not made for that.
+#[must_use]
+pub fn bytes(value: &impl Serialize) -> usize {
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, value).map_or(usize::MAX, |()| counted.0)
+}
+
+/// How many bytes were written to it.
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The text of one value. Two are equal when their texts are.
 #[derive(Clone)]

@@ -240,7 +240,7 @@ fn weight(report: &SessionReport) -> usize {
 }
 
 /// Whether the session takes up one of its pod's slots.
-pub(super) fn holds_slot(report: &SessionReport) -> bool {
+fn holds_slot(report: &SessionReport) -> bool {
     !matches!(report.state, State::Hibernated | State::Failed)
 }
 
@@ -262,6 +262,17 @@ impl Hub {
             let view = views.pods.get(pod_uid)?;
             let report = view.sessions.get(session_uid).cloned();
             Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete: view.open && view.complete, report })
+        })
+    }
+
+    /// How many sessions of a pod hold a slot, and how many do not.
+    #[must_use]
+    pub fn sessions_of(&self, pod_uid: &str) -> (u32, u32) {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.with(|views| {
+            let Some(view) = views.pods.get(pod_uid) else { return (0, 0) };
+            let live = view.sessions.values().filter(|report| holds_slot(report)).count();
+            (count(live), count(view.sessions.len() - live))
         })
     }
 

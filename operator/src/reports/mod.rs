@@ -31,7 +31,7 @@ use reqwest::Method;
 use tokio_util::sync::CancellationToken;
 
 use crate::{context::Context, pool, trim};
-use hub::{Effect, PodView, holds_slot};
+use hub::{Effect, PodView};
 pub use hub::{Hub, PodReport, WAITING_BELIEVED};
 
 /// A pod that says nothing for so long is not listening any more.
@@ -66,19 +66,6 @@ pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: Cancellat
             Ok(watcher::Event::Init) => {}
             Err(error) => tracing::warn!(%error, "watch of kernel pods"),
         }
-    }
-}
-
-impl Hub {
-    /// How many sessions of a pod hold a slot, and how many do not.
-    #[must_use]
-    pub fn sessions_of(&self, pod_uid: &str) -> (u32, u32) {
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        self.with(|views| {
-            let Some(view) = views.pods.get(pod_uid) else { return (0, 0) };
-            let live = view.sessions.values().filter(|report| holds_slot(report)).count();
-            (count(live), count(view.sessions.len() - live))
-        })
     }
 }
 

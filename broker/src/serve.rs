@@ -1,0 +1,150 @@
+//! The broker's routes: who may call, what is admitted, and how an answer leaves.
+
+use std::time::Duration;
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderValue, header::CONTENT_TYPE},
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+use dormouse_crds::webhooks::EventKind;
+use dormouse_lifecycle::json;
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{
+        CALL_BYTES_MAX, DecideCall, EVENTS_HEADER, OFFLOAD_HEADER, PAGE_HEADER, ToolAnswer, ToolCall, ToolDescription, events_text,
+        offload_text,
+    },
+};
+use dormouse_service::{
+    ApiJson,
+    error::ApiResult,
+    memory::{self, Memory},
+    tls::{PeerIdentity, Process, Server, TlsFiles, require},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Broker, egress, jobs, modules,
+    room::{Room, SMALL_BYTES_MAX},
+    webhooks,
+};
+
+/// How long the end waits for the last lines of the audit.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Broker {
+    /// The routes, for kernel pods of `namespace` only.
+    pub fn router(&self, namespace: impl Into<String>) -> Router {
+        let state = Served { broker: self.clone(), namespace: namespace.into() };
+        let routes = Router::new()
+            .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
+            .route("/v1/tools", get(tools))
+            .merge(egress::routes())
+            .merge(modules::routes())
+            .merge(webhooks::notices())
+            .with_state(state.clone());
+        let orders = Router::new().route("/v1/decide", post(decide)).merge(webhooks::orders()).merge(jobs::routes()).with_state(state);
+        require(routes, &[Process::Kernel]).merge(require(orders, &[Process::Gateway]))
+    }
+
+    /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
+    pub async fn serve(self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+        self.serve_within(Memory::unlimited(), listener, tls, shutdown).await;
+    }
+
+    /// The same, taking calls as long as there is room for them in `memory`.
+    pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+        let namespace = tls.identity().namespace;
+        let delivering = tokio::spawn(self.clone().keep_delivering());
+        let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
+        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit_whole));
+        Server::new(tls).serve(listener, routes, shutdown).await;
+        delivering.abort();
+        sweeping.abort();
+        let _ = tokio::time::timeout(LAST_LINES_TIMEOUT, self.store_audit()).await;
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) broker: Broker,
+    namespace: String,
+}
+
+impl Served {
+    /// The answer to a call. A large one that is known already waits for room, too, for as long as its caller does.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) async fn answer_within(&self, room: Room, session_uid: &str, answer: &ToolAnswer) -> Result<Response, ApiError> {
+        let bytes = json::bytes(answer);
+        if bytes > SMALL_BYTES_MAX {
+            room.for_large(bytes).await;
+        }
+        let mut text = Vec::with_capacity(bytes);
+        serde_json::to_writer(&mut text, answer)
+            .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))?;
+        Ok(room.until_sent(self.answer(session_uid, text)))
+    }
+
+    /// The answer to a call of a session, which tells of its page too, and of which answers stay outside the heap.
+    fn answer(&self, session_uid: &str, text: Vec<u8>) -> Response {
+        let mut response = ([(CONTENT_TYPE, "application/json")], text).into_response();
+        if let Some(page) = self.broker.page(session_uid).and_then(|page| HeaderValue::try_from(page).ok()) {
+            response.headers_mut().insert(PAGE_HEADER, page);
+        }
+        if let Ok(offload) = HeaderValue::try_from(offload_text(self.broker.catalog().offload)) {
+            response.headers_mut().insert(OFFLOAD_HEADER, offload);
+        }
+        self.tell_events(&mut response);
+        response
+    }
+
+    /// Tells of which events anybody is told: a kernel pod need not ask about others.
+    pub(crate) fn tell_events(&self, response: &mut Response) {
+        let hooks = self.broker.hooks();
+        let wanted: Vec<EventKind> = EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect();
+        if let Ok(events) = HeaderValue::try_from(events_text(&wanted)) {
+            response.headers_mut().insert(EVENTS_HEADER, events);
+        }
+    }
+
+    pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
+        if peer.is(Process::Kernel, &self.namespace) {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
+    }
+
+    pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
+        if namespace == self.namespace {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorCode::Forbidden, "the session belongs to another namespace"))
+    }
+}
+
+async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Response> {
+    served.admit(&peer)?;
+    served.admit_session(&call.namespace)?;
+    let uid = call.session_uid.clone();
+    let room = Room::default();
+    let answer = room.clone().around(served.broker.call(call)).await?;
+    Ok(served.answer_within(room, &uid, &answer).await?)
+}
+
+async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): ApiJson<DecideCall>) -> ApiResult<Json<()>> {
+    served.admit_session(&call.namespace)?;
+    served.broker.decide(call).await?;
+    Ok(Json(()))
+}
+
+async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
+    served.admit(&peer)?;
+    Ok(Json(served.broker.tools()))
+}
