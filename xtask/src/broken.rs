@@ -32,12 +32,17 @@ const ENDLESS: &str = "it does not end";
 /// How `timeout` ends when it had to end something.
 const TIMED_OUT: i32 = 124;
 
-/// Runs every mutant, and says who has noticed it.
-pub fn run() -> Result<Vec<String>> {
+/// Runs every mutant, or those of these names, and says who has noticed it.
+pub fn run(only: &[String]) -> Result<Vec<String>> {
+    let mut chosen = patches()?;
+    for wanted in only {
+        ensure!(chosen.iter().any(|patch| name_of(patch) == *wanted), "there is no mutant {wanted} in {PATCHES}");
+    }
+    chosen.retain(|patch| only.is_empty() || only.contains(&name_of(patch)));
     let copy = workspace::target().join("mutants");
     let mut said = Vec::new();
     let mut missed = Vec::new();
-    for patch in patches()? {
+    for patch in chosen {
         let name = name_of(&patch);
         copy_tree(&copy)?;
         apply(&patch, &copy)?;

@@ -56,6 +56,9 @@ pub struct Args {
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
     keep: bool,
+    /// Of processes-wrong, only the mutant of this name; may be given several times.
+    #[arg(long = "mutant", value_name = "NAME")]
+    mutants: Vec<String>,
 }
 
 /// Runs the parts and prints what they said.
@@ -80,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
         said.push(format!("{}: {} s", part.name, began.elapsed().as_secs()));
     }
     if wanted(broken::NAME) {
-        said.extend(broken::run()?);
+        said.extend(broken::run(&args.mutants)?);
     }
     if wanted(fuzz::NAME) {
         said.extend(fuzz::run(args.keep)?);
