@@ -5,8 +5,10 @@
 
 use std::{
     collections::BTreeSet,
+    io::{BufRead as _, BufReader, Read},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    sync::mpsc,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -130,18 +132,36 @@ fn cargo(tree: &Path) -> Command {
     cargo
 }
 
-/// Runs tests until they end, and answers the first line that tells something.
+/// Runs tests until a line tells something, and answers what; or until they end.
 fn first(tree: &Path, tests: &str, seconds: &str, seeds: &str, tells: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
     // `timeout` is of coreutils: it ends the tests with all that they have started.
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", seconds]).arg(workspace::cargo().get_program());
     command.args(["test", "--release", "--workspace", "--test", "system", "--", "--nocapture", "--test-threads=1", tests]);
     command.current_dir(tree).env("CARGO_TARGET_DIR", target()).env("DORMOUSE_UNTIL_BROKEN", seeds);
-    let output = command.output().with_context(|| format!("start {}", workspace::show(&command)))?;
-    let text = [output.stdout, output.stderr].concat();
-    let found = String::from_utf8_lossy(&text).lines().find_map(tells);
-    let ended = output.status.code().is_some_and(|code| code != TIMED_OUT);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("start {}", workspace::show(&command)))?;
+    let (tell, lines) = mpsc::channel();
+    // Each on its own: a line of one must not begin within a line of the other.
+    follow(child.stdout.take(), tell.clone());
+    follow(child.stderr.take(), tell);
+    let found = lines.into_iter().find_map(|line: String| tells(&line));
+    if found.is_some() {
+        // Those behind it are of no interest.
+        workspace::run(Command::new("kill").arg(child.id().to_string()))?;
+    }
+    let ended = child.wait()?.code().is_some_and(|code| code != TIMED_OUT);
     Ok(found.or_else(|| (!ended).then(|| ENDLESS.to_owned())))
+}
+
+fn follow(from: Option<impl Read + Send + 'static>, tell: mpsc::Sender<String>) {
+    let lines = from.map(|from| BufReader::new(from).split(b'\n').map_while(Result::ok));
+    std::thread::spawn(move || {
+        for line in lines.into_iter().flatten() {
+            // Whoever has heard enough lets the rest pass.
+            let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+        }
+    });
 }
 
 #[cfg(test)]
