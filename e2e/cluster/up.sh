@@ -132,6 +132,8 @@ clusterDomain: cluster.local
 resolvConf: $S/resolv.conf
 podLogsDir: $S/pod-logs
 imageGCHighThresholdPercent: 100
+# A Secret that changed is in its pods within this.
+syncFrequency: 10s
 evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi, imagefs.available: 100Mi}
 Y
 put $S/proxy.yaml <<Y

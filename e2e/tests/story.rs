@@ -6,6 +6,7 @@
 
 mod story {
     pub mod bad_input;
+    pub mod broker;
     pub mod cells;
     pub mod files;
     pub mod install;
@@ -26,7 +27,7 @@ use dormouse_e2e::{
     kube::Kube,
     steps::{Steps, say},
 };
-use story::{bad_input, cells, files, install, kills, lifetime, network, outside, scene, world::World};
+use story::{bad_input, broker, cells, files, install, kills, lifetime, network, outside, scene, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -89,6 +90,10 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 SIGKILL after an ack", lifetime::survives_sigkill(&world)).await?;
     steps.run("6 rolling restart", lifetime::survives_rolling_restart(&world)).await?;
     steps.run("6 a pool without pods makes one for a request, and goes back to none", lifetime::scales_to_zero_and_back(&world)).await?;
+    steps.run("6 a second broker", broker::opens(&world)).await?;
+    steps.run("6 kubectl decides a call whose session sleeps", broker::kubectl_decides(&world)).await?;
+    steps.run("6 a session's own Secret, and a new value in it", broker::rotates(&world)).await?;
+    steps.run("6 the second broker goes", broker::closes(&world)).await?;
     steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("7 nor does what comes after", lifetime::nothing_stays_of_the_dead(&world)).await?;
