@@ -132,14 +132,14 @@ impl Engine {
         Self::load(&Wasm { prefix: "", bytes: wasm }, &EngineOptions::default())
     }
 
-    /// The current engine under another digest: what an earlier one is where upgrades are tested.
+    /// The current engine under another digest for each number: what earlier ones are where upgrades are tested.
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn twin() -> Result<Self, EngineError> {
-        // A custom section of this name and nothing in it.
-        const TWIN: &[u8] = b"\0\x05\x04twin";
-        Self::of_module(&[compiled::CURRENT.bytes, TWIN].concat())
+    pub fn twin(number: u8) -> Result<Self, EngineError> {
+        // A custom section of this name, with the number in it.
+        const TWIN: &[u8] = b"\0\x06\x04twin";
+        Self::of_module(&[compiled::CURRENT.bytes, TWIN, &[number]].concat())
     }
 
     pub(crate) fn load(wasm: &Wasm<'_>, options: &EngineOptions) -> Result<Self, EngineError> {

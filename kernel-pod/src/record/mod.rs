@@ -193,7 +193,7 @@ const SHOWN_URL_CHARS_MAX: usize = 1 << 10;
 
 /// The broker is asked whether a decision has come that nobody has told of: after as long as the call has waited by then, within these bounds.
 const LOOK_MIN_MS: i64 = 60 * 1_000;
-const LOOK_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
+const LOOK_MAX_MS: i64 = 60 * 60 * 1_000;
 
 impl ParkedCall {
     /// What names it in the session.

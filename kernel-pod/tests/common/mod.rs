@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
 
-static EARLIER: LazyLock<Engine> = LazyLock::new(|| Engine::twin().expect("the engine loads"));
+static EARLIER: LazyLock<Engine> = LazyLock::new(|| Engine::twin(1).expect("the engine loads"));
 
 /// An engine that is not the current one.
 pub fn earlier() -> Engine {

@@ -12,7 +12,7 @@ use dormouse_crds::{
     broker::ToolBrokerSpec,
     session::{Determinism, KernelSessionSpec},
 };
-use dormouse_engine::{Engine, EngineOptions};
+use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_gateway::{
     Gateway, Kernels,
     auth::loopback::Loopback,
@@ -55,6 +55,9 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(24);
 
 /// What a run may take in virtual time.
 const RUN_MAX: Duration = Duration::from_secs(48 * 3_600);
+
+/// Engines of two builds before this one.
+static EARLIER: LazyLock<[Engine; 2]> = LazyLock::new(|| [1, 2].map(|number| Engine::twin(number).expect("the engine loads")));
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
 
@@ -182,6 +185,13 @@ impl World {
         Self { chaos, network, disk, status, service, operator, clock, numbers: Arc::default() }
     }
 
+    /// The same world for processes that start so much later. Those of before have to be gone: their clocks go on as they did.
+    pub fn later(&self, days: i64) -> Self {
+        let clock = Clock::following_runtime(self.clock.now() + jiff::SignedDuration::from_hours(24 * days));
+        let operator = Operator { clock, ..self.operator.clone() };
+        Self { clock, operator, ..self.clone() }
+    }
+
     fn number(&self) -> u16 {
         let mut numbers = self.numbers.lock().unwrap();
         *numbers += 1;
@@ -204,6 +214,18 @@ impl World {
     }
 
     pub async fn pod_with(&self, name: &str, slots: u32) -> PodHandle {
+        self.pod_of(name, slots, ENGINE.clone()).await
+    }
+
+    /// A pod of a build so many before this one, which knows the engines of those before it.
+    pub async fn earlier_pod(&self, name: &str, builds: usize) -> PodHandle {
+        let mut engines: Vec<Engine> = EARLIER.iter().cloned().chain([ENGINE.clone()]).collect();
+        engines.truncate(engines.len() - builds);
+        let current = engines.pop().expect("a build");
+        self.pod_of(name, 8, Engines::with_earlier(current, engines)).await
+    }
+
+    async fn pod_of(&self, name: &str, slots: u32, engines: impl Into<Engines>) -> PodHandle {
         let node = Node::new(name);
         let identity = PeerIdentity { process: Process::Kernel, namespace: TEAM.into(), name: Some(name.into()) };
         let client = PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity)));
@@ -217,8 +239,7 @@ impl World {
             isolation: dormouse_kernel::Isolation::Shared,
         };
         let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
-        let pod =
-            Pod::within(config, ENGINE.clone(), Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
+        let pod = Pod::within(config, engines, Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
         let host = Identity::new(Process::Kernel, TEAM, name).dns_name();
         self.network.listen(&host, &node, pod.routes(CancellationToken::new()));
         let number = self.number();
@@ -300,7 +321,7 @@ impl World {
     }
 }
 
-/// `charge` is not safe to repeat, `look` is.
+/// `charge` is not safe to repeat, `look` is; `transfer` is `charge` once a person has agreed.
 fn tools() -> ToolBrokerSpec {
     serde_json::from_value(serde_json::json!({
         "services": [{
@@ -310,6 +331,10 @@ fn tools() -> ToolBrokerSpec {
         "tools": [
             {"name": "charge", "service": "far", "method": "POST", "path": "/charge", "timeoutMs": 5_000},
             {"name": "look", "service": "far", "method": "GET", "path": "/look", "timeoutMs": 5_000},
+            {
+                "name": "transfer", "service": "far", "method": "POST", "path": "/charge", "timeoutMs": 5_000,
+                "approval": {"expiresSeconds": 3 * 365 * 86_400},
+            },
         ],
     }))
     .expect("a spec")

@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::support::{ENGINE, Session, real};
 
 fn engines() -> Engines {
-    Engines::with_earlier(ENGINE.clone(), vec![Engine::twin().unwrap()])
+    Engines::with_earlier(ENGINE.clone(), vec![Engine::twin(1).unwrap()])
 }
 
 #[tokio::test]
 async fn a_session_of_an_earlier_engine_goes_on_in_it() {
     let engines = engines();
-    let earlier = Engine::twin().unwrap();
+    let earlier = Engine::twin(1).unwrap();
     let digest = earlier.digest().as_str();
     assert_ne!(engines.current().digest(), earlier.digest());
     let mut session = Session { instance: engines.get(digest).unwrap().create(&real()).unwrap(), ..Session::new(real()) };
