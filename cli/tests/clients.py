@@ -1,4 +1,4 @@
-"""Clients that others wrote, against a running gateway: `clients.py URL mcp|jupyter`. Run by `cli/tests/others.rs` where their packages are installed."""
+"""Clients that others wrote, against a running gateway: `clients.py URL mcp|jupyter|kernel`. Run by `cli/tests/others.rs` where their packages are installed."""
 
 import asyncio
 import sys
@@ -44,8 +44,68 @@ def jupyter(url):
     assert third[0].ename == "TypeError", third
 
 
-if sys.argv[2] == "mcp":
-    asyncio.run(mcp(sys.argv[1]))
+def kernel(url):
+    """Jupyter's own tests of a kernel, through a gateway: they make theirs on this machine, and wait for answers without asyncio."""
+    import unittest
+
+    import jupyter_kernel_test
+    from jupyter_client.utils import run_sync
+    from jupyter_server.gateway.gateway_client import GatewayClient
+    from jupyter_server.gateway.managers import GatewayKernelClient, GatewayKernelManager
+
+    GatewayClient.instance().url = url
+
+    class Client(GatewayKernelClient):
+        def get_shell_msg(self, *args, **kwargs):
+            return run_sync(super().get_shell_msg)(*args, **kwargs)
+
+    class Door(jupyter_kernel_test.KernelTests):
+        kernel_name = "dormouse"
+        language_name = "typescript"
+        file_extension = ".ts"
+        code_hello_world = "console.log('hello, world')"
+        code_stderr = "console.error('no')"
+        completion_samples = [
+            {"text": "JSON.pa", "matches": {"parse"}},
+            {"text": "const widgets = [1]; widge", "matches": {"widgets"}},
+            {"text": "nothing.like.this", "matches": set()},
+        ]
+        complete_code_samples = ["1 + 1", "function f(): number { return 1 }", "const text = 'a {'"]
+        incomplete_code_samples = ["function f() {", "const list = [1,", "`open"]
+        invalid_code_samples = ["const = 1", "1 +* 2"]
+        code_generate_error = "null.x"
+        code_execute_result = [
+            {"code": "var widgets = 6 * 7; widgets", "result": "42"},
+            {"code": "[1, 2]", "mime": "application/json"},
+        ]
+        code_display_data = [{"code": "display.html('<b>bold</b>')", "mime": "text/html"}]
+        code_history_pattern = "var widgets*"
+        supported_history_operations = ("tail", "range", "search")
+        code_inspect_sample = "widgets"
+
+        @classmethod
+        def setUpClass(cls):
+            cls.km = GatewayKernelManager()
+            run_sync(cls.km.start_kernel)(kernel_name=cls.kernel_name)
+            cls.kc = Client(kernel_id=cls.km.kernel_id)
+            run_sync(cls.kc.start_channels)()
+            # What completion and inspection look at.
+            cls.kc.execute(cls.code_execute_result[0]["code"])
+            cls.kc.get_shell_msg(timeout=60)
+
+        @classmethod
+        def tearDownClass(cls):
+            cls.kc.stop_channels()
+            run_sync(cls.km.shutdown_kernel)()
+
+    result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Door))
+    skipped = sorted(test.id().split(".")[-1] for test, _ in result.skipped)
+    assert result.wasSuccessful() and skipped == ["test_clear_output", "test_pager"], skipped
+
+
+url, name = sys.argv[1:]
+if name == "mcp":
+    asyncio.run(mcp(url))
 else:
-    jupyter(sys.argv[1])
+    {"jupyter": jupyter, "kernel": kernel}[name](url)
 print("ok")

@@ -44,8 +44,61 @@ fn nbclient_runs_a_notebook_through_the_gateway() {
     client("jupyter", &["jupyter_server==2.21.1", "nbclient==0.11.0"]);
 }
 
-/// The scenarios of the suite that need no server made for it: its others ask for tools, prompts and resources by name.
-const SCENARIOS: [&str; 5] = ["server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection"];
+#[test]
+fn jupyter_tests_the_gateways_kernel_as_any_other() {
+    client("kernel", &["jupyter_server==2.21.1", "jupyter_kernel_test==0.7.0"]);
+}
+
+/// The scenarios of the suite that any server, or a session with the tools that they ask for, can pass: the others ask for prompts, sampling and the
+/// like, which there are none of.
+const SCENARIOS: [&str; 12] = [
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "tools-call-simple-text",
+    "tools-call-image",
+    "tools-call-audio",
+    "tools-call-embedded-resource",
+    "tools-call-mixed-content",
+    "tools-call-error",
+    "tools-call-with-progress",
+    "json-schema-2020-12",
+    "resources-list",
+];
+/// The one that needs no tool, and looks at the server as such.
+const OF_THE_SERVER: &str = "dns-rebinding-protection";
+
+/// The suite's tools, as functions of a session.
+const SUITES_TOOLS: &str = r#"
+const text = (text) => ({ type: 'text', text });
+const image = { type: 'image', data: 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==', mimeType: 'image/png' };
+const resource = (uri, mimeType, text) => ({ type: 'resource', resource: { uri, mimeType, text } });
+const suite = (name, fn) => mcp.tool(name, { description: name }, fn);
+suite('test_simple_text', () => 'This is a simple text response for testing.');
+suite('test_image_content', () => ({ content: [image] }));
+suite('test_audio_content', () => ({ content: [{ type: 'audio', data: 'UklGRiQAAABXQVZFZm10IBAAAAABAAEA', mimeType: 'audio/wav' }] }));
+suite('test_embedded_resource', () => ({ content: [resource('test://embedded-resource', 'text/plain', 'This is an embedded resource content.')] }));
+suite('test_multiple_content_types', () => ({
+  content: [text('Multiple content types test:'), image, resource('test://mixed-content-resource', 'application/json', '{"test":"data","value":123}')],
+}));
+suite('test_error_handling', () => { throw new Error('This tool intentionally returns an error for testing') });
+suite('test_tool_with_progress', async () => {
+  for (const fraction of [0, 0.5, 1]) {
+    host.progress(fraction);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return 'done';
+});
+mcp.tool('json_schema_2020_12_tool', {
+  description: 'Tool with JSON Schema 2020-12 features',
+  input: {
+    $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object', additionalProperties: false,
+    $defs: { address: { type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } } },
+    properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
+  },
+}, () => 'fits');
+mcp.list().length
+"#;
 
 #[test]
 fn the_conformance_suite_of_mcp_finds_no_fault() {
@@ -53,10 +106,13 @@ fn the_conformance_suite_of_mcp_finds_no_fault() {
     let Some(folder) = packages::npm("conformance", &["@modelcontextprotocol/conformance@0.1.16", "node@22.23.3"]) else { return };
     let data = tempfile::tempdir().unwrap();
     let dev = dev(&data);
+    assert_eq!(dev.eval(SUITES_TOOLS), "8");
     let bin = folder.join("node_modules/.bin");
-    for scenario in SCENARIOS {
+    let own = format!("{}/v1/namespaces/default/sessions/s/mcp", dev.server);
+    let all = SCENARIOS.map(|scenario| (scenario, own.clone())).into_iter().chain([(OF_THE_SERVER, format!("{}/mcp", dev.server))]);
+    for (scenario, url) in all {
         let mut suite = Command::new(bin.join("node"));
-        suite.arg(bin.join("conformance")).args(["server", "--url", &format!("{}/mcp", dev.server), "--scenario", scenario]);
+        suite.arg(bin.join("conformance")).args(["server", "--url", &url, "--scenario", scenario]);
         let said = passes(suite.current_dir(data.path()));
         assert!(said.contains("0 failed, 0 warnings") && !said.contains("Passed: 0/0"), "{scenario}: {said}");
     }

@@ -89,6 +89,7 @@ fn routes(id: &str) -> Vec<Route> {
         ("post", "/api/kernels/{id}/interrupt"),
         ("post", "/api/kernels/{id}/restart"),
         ("post", "/mcp"),
+        ("post", &format!("{below}/mcp")),
         ("get", &format!("{below}/files/../../b")),
     ] {
         add(method, path);

@@ -81,7 +81,7 @@ pub(crate) fn view(checkpoint: &CheckpointRef) -> Checkpoint {
 pub(crate) async fn journal(storage: &Storage, stored: Stored, after: u64, limit: usize) -> Result<JournalPage, ApiError> {
     let Stored { journal, damage, .. } = stored;
     let limit = limit.clamp(1, PAGE_ENTRIES_MAX);
-    let mut page = JournalPage { damage, ..JournalPage::default() };
+    let mut page = JournalPage { last: journal.last, damage, ..JournalPage::default() };
     let ends = journal.segments.iter().skip(1).map(|next| next.first).chain([journal.tail_first()]);
     for (segment, end) in journal.segments.iter().zip(ends) {
         if end <= after.saturating_add(1) || page.next.is_some() {

@@ -283,6 +283,9 @@ pub struct JournalPage {
     /// The `after` of the next page; absent on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
+    /// Number of the newest entry that is stored, whatever the page shows; 0 where there is none.
+    #[serde(default)]
+    pub last: u64,
     /// Why this may not be all: what is stored of the session does not verify.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,

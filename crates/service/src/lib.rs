@@ -1,6 +1,6 @@
 //! What every process needs: [`telemetry`], [`metrics`], probes ([`admin`], [`readiness`]), mTLS identities ([`tls`], [`ca`]),
 //! [`shutdown`], whose request is worked for ([`origin`]) and its [`traces`], the [`clock`], new names ([`ids`]), files that survive ([`durable`]), what carries requests ([`wire`]), a listener for anybody ([`public`]), where clouds
-//! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]) and the shape of an HTTP error ([`error`]).
+//! keep their [`metadata`], the common flags ([`args`]), the URLs that administrators write ([`url`]), patterns of names and paths ([`wildcard`]) and the shape of an HTTP error ([`error`]).
 //!
 //! It must not know sessions, tools, storage or Kubernetes: a process brings those and hangs them on what is here.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
@@ -24,6 +24,7 @@ pub mod telemetry;
 pub mod tls;
 pub mod traces;
 pub mod url;
+pub mod wildcard;
 pub mod wire;
 
 pub use args::{AdminArgs, TlsArgs};

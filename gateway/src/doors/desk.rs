@@ -10,7 +10,7 @@ use dormouse_protocol::{
     broker::ToolAnswer,
     eval::{EvalRequest, EvalResult},
     file::{FileEntry, FileList, Preconditions},
-    history::{Checkpoint, ForkSession},
+    history::{Checkpoint, ForkSession, JournalPage},
     kernel::EvalCall,
     run::{Run, RunList},
     session::{CreateSession, Session, SessionList},
@@ -226,6 +226,12 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         self.app.allow_broker_of(&self.caller, key).await.map_err(|problem| problem.0)?;
         history::fork(&self.app.router, key, body).await
+    }
+
+    /// Entries of the journal behind one.
+    pub(crate) async fn journal(&self, key: &Key, after: u64, limit: usize) -> Result<JournalPage, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        history::journal(&self.app.router, key, after, Some(limit)).await
     }
 
     /// Lists files.

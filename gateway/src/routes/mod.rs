@@ -48,7 +48,7 @@ mod usage;
 mod webhooks;
 
 pub use body::BODY_BYTES_MAX;
-pub(crate) use body::{Body, Params};
+pub(crate) use body::{Body, Params, SessionPath};
 pub use openapi::openapi;
 
 /// What every handler has.
@@ -212,6 +212,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/api/kernels/{id}/restart", post(jupyter::restart))
         .route("/api/kernels/{id}/channels", get(jupyter::channels::connect))
         .route(resource::MCP, post(mcp::serve))
+        .route(&below("/mcp"), post(mcp::serve_session))
         .route("/sessions", get(streaming::list).post(streaming::start))
         .route("/sessions/{id}", get(streaming::get).delete(streaming::delete))
         .route("/sessions/{id}/stream", get(streaming::stream))

@@ -16,7 +16,7 @@ const failed = (name, message) => {
 // A schema of zod checks what it describes.
 const isZod = (input) => typeof input === 'object' && input !== null && '_zod' in input;
 const schemaOf = (input) => {
-  const schema = isZod(input) ? natives.loadModule('npm/zod').toJSONSchema(input) : input ?? { type: 'object' };
+  const schema = isZod(input) ? natives.loadModule('npm/zod').toJSONSchema(input, { io: 'input' }) : input ?? { type: 'object' };
   if (typeof schema !== 'object' || schema === null || schema.type !== 'object') throw new TypeError('input: write a JSON Schema of type "object", or one of zod');
   return schema;
 };

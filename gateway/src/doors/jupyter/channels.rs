@@ -9,12 +9,13 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
+use dormouse_cells::{Options, compile};
 use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
-    find,
+    find, history,
     messages::{Request, completion, kernel_info, path_at},
 };
 use crate::{
@@ -33,6 +34,10 @@ const CELLS_QUEUED_MAX: usize = 256;
 const MESSAGES_QUEUED_MAX: usize = 64;
 /// How long a completion may take, behind a cell that runs for one.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
+/// The name under which the kernel's own small cells run.
+pub(super) const COMPLETION_NAME: &str = "completion";
+/// The longest source of which it is said whether it is a whole cell, in bytes: it is parsed here.
+const WHOLE_BYTES_MAX: usize = 16 << 10;
 /// Longest idempotency key that a message's id makes, in bytes.
 const KEY_BYTES_MAX: usize = 128;
 
@@ -107,9 +112,9 @@ impl Kernel {
             "kernel_info_request" => kernel_info(),
             "complete_request" => self.complete(request).await,
             "inspect_request" => self.inspect(request).await,
-            "is_complete_request" => json!({ "status": "unknown" }),
+            "is_complete_request" => is_complete(request.text("code").to_owned()).await,
             "comm_info_request" => json!({ "status": "ok", "comms": {} }),
-            "history_request" => json!({ "status": "ok", "history": [] }),
+            "history_request" => history::reply(&self.desk, &self.key, &request.content).await.unwrap_or_else(|error| failed(&error)),
             "interrupt_request" => done(self.desk.interrupt(&self.key).await),
             "shutdown_request" => {
                 let restart = request.flag("restart");
@@ -226,8 +231,22 @@ impl Kernel {
 
     /// The value of a small cell, if it has one soon.
     async fn asked(&self, code: String) -> Option<Value> {
-        let eval = EvalRequest { code, filename: Some("completion".to_owned()), ..EvalRequest::default() };
+        let eval = EvalRequest { code, filename: Some(COMPLETION_NAME.to_owned()), ..EvalRequest::default() };
         tokio::time::timeout(COMPLETION_TIMEOUT, self.desk.eval(&self.key, eval)).await.ok()?.ok()?.value
+    }
+}
+
+/// Whether a console sends the source, or lets its person go on writing.
+async fn is_complete(code: String) -> Value {
+    if code.len() > WHOLE_BYTES_MAX {
+        return json!({ "status": "unknown" });
+    }
+    let compiled = tokio::task::spawn_blocking(move || compile(&code, &Options::default()).map(drop)).await;
+    match compiled {
+        Ok(Ok(())) => json!({ "status": "complete" }),
+        Ok(Err(error)) if error.at_end => json!({ "status": "incomplete", "indent": "" }),
+        Ok(Err(_)) => json!({ "status": "invalid" }),
+        Err(_) => json!({ "status": "unknown" }),
     }
 }
 

@@ -28,6 +28,7 @@ use crate::{
 };
 
 pub(crate) mod channels;
+mod history;
 mod messages;
 
 /// The only kernel there is.

@@ -10,7 +10,6 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use base64::Engine as _;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::traces;
 use serde::Deserialize;
@@ -18,12 +17,19 @@ use serde_json::{Value, json};
 use tracing::{Instrument as _, Span};
 
 use super::desk::Desk;
-use crate::{problem::Problem, routes::Body};
+use crate::{
+    auth::{Part, Verb},
+    directory::Key,
+    problem::Problem,
+    routes::{Body, SessionPath},
+};
 
 mod arguments;
+mod files;
 mod registered;
 mod runs;
 mod task;
+mod told;
 mod tools;
 
 /// What a model reads about the server.
@@ -31,6 +37,9 @@ const INSTRUCTIONS: &str = "Dormouse keeps JavaScript/TypeScript sessions alive 
     sleep and crashes. Make a session with session_create, then run cells in it with eval; the session's name is the handle of every tool. Use \
     background for what takes long, and run_get for its result. Sessions cost nothing while they sleep; there is no need to delete one to save \
     anything. When you take over work, call task_resume first.";
+/// The same about a session's own server.
+const SESSION_INSTRUCTIONS: &str = "The tools are functions of one Dormouse session, which its cells have registered with mcp.tool, and the resources \
+    are its files. The session's variables survive sleep and crashes: what a tool has done is there for the next one.";
 /// The scheme of files.
 const SCHEME: &str = "dormouse://";
 /// Revisions that are spoken, newest first.
@@ -75,40 +84,84 @@ impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
+
+    fn message(self, id: &Value) -> Value {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(data) = self.data {
+            error["data"] = data;
+        }
+        json!({ "jsonrpc": "2.0", "id": id, "error": error })
+    }
+}
+
+/// Whose tools and resources there are.
+#[derive(Clone)]
+enum Scope {
+    /// Those of the server, and those of the sessions of the desk's namespace under their sessions' names.
+    Server,
+    /// A session's own.
+    Session(Key),
 }
 
 /// `POST /mcp`.
 pub(crate) async fn serve(desk: Desk, headers: HeaderMap, Body(message): Body<Message>) -> Result<Response, Problem> {
-    let Some(id) = message.id.clone() else { return Ok(StatusCode::ACCEPTED.into_response()) };
-    let Some(method) = message.method.clone() else { return Ok(StatusCode::ACCEPTED.into_response()) };
-    let answered = match version(&message, &headers) {
-        Err(failure) => Err(failure),
-        Ok(_) if message.jsonrpc != "2.0" => Err(Failure::new(code::INVALID_REQUEST, "jsonrpc: write \"2.0\"")),
-        Ok(revision) => {
-            let span = span(&method, &message.params);
-            answer(&desk, &method, message.params, revision).instrument(span).await
-        }
+    Ok(serve_in(desk, Scope::Server, headers, message).await)
+}
+
+/// `POST /v1/namespaces/{namespace}/sessions/{name}/mcp`: a server that has the tools that cells of the session have registered, and its files.
+pub(crate) async fn serve_session(
+    desk: Desk,
+    SessionPath(key): SessionPath,
+    headers: HeaderMap,
+    Body(message): Body<Message>,
+) -> Result<Response, Problem> {
+    let desk = Desk { namespace: key.namespace.clone(), ..desk };
+    desk.may(Verb::Create, &key, Part::Eval).await?;
+    Ok(serve_in(desk, Scope::Session(key), headers, message).await)
+}
+
+async fn serve_in(desk: Desk, scope: Scope, headers: HeaderMap, message: Message) -> Response {
+    let Some(id) = message.id.clone() else { return StatusCode::ACCEPTED.into_response() };
+    let Some(method) = message.method.clone() else { return StatusCode::ACCEPTED.into_response() };
+    let revision = match version(&message, &headers) {
+        Ok(_) if message.jsonrpc != "2.0" => return failed(&id, Failure::new(code::INVALID_REQUEST, "jsonrpc: write \"2.0\"")),
+        Ok(revision) => revision,
+        Err(failure) => return failed(&id, failure),
     };
-    Ok(match answered {
-        Ok(result) => Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response(),
-        Err(failure) => {
-            let status = match failure.code {
-                code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-                code::UNSUPPORTED_VERSION | code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::INVALID_REQUEST => {
-                    StatusCode::BAD_REQUEST
-                }
-                _ => StatusCode::OK,
-            };
-            let mut error = json!({ "code": failure.code, "message": failure.message });
-            if let Some(data) = failure.data {
-                error["data"] = data;
+    let span = span(&method, &message.params);
+    let token = told::wanted(&message.params, &headers).filter(|_| method == "tools/call");
+    let asked = Asked { desk, scope, revision, told: None };
+    if let Some(token) = token {
+        let work = move |told| {
+            let asked = Asked { told: Some(told), ..asked };
+            async move {
+                let answered = asked.answer(&method, message.params).await;
+                answered.map_or_else(|failure| failure.message(&id), |result| message_of(&id, result))
             }
-            let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "error": error })).into_response();
-            *response.status_mut() = status;
-            response.extensions_mut().insert(crate::problem::Whole);
-            response
-        }
-    })
+            .instrument(span)
+        };
+        return told::stream(token, work);
+    }
+    match asked.answer(&method, message.params).instrument(span).await {
+        Ok(result) => Json(message_of(&id, result)).into_response(),
+        Err(failure) => failed(&id, failure),
+    }
+}
+
+fn message_of(id: &Value, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+fn failed(id: &Value, failure: Failure) -> Response {
+    let status = match failure.code {
+        code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        code::UNSUPPORTED_VERSION | code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    let mut response = Json(failure.message(id)).into_response();
+    *response.status_mut() = status;
+    response.extensions_mut().insert(crate::problem::Whole);
+    response
 }
 
 /// The span of a message whose client names its trace in it; its request's own is enough for all others.
@@ -165,58 +218,94 @@ fn implementation() -> Value {
     json!({ "name": "dormouse", "title": "Dormouse", "version": env!("CARGO_PKG_VERSION") })
 }
 
-async fn answer(desk: &Desk, method: &str, params: Value, revision: &'static str) -> Result<Value, Failure> {
-    let result = match method {
-        "initialize" => {
-            let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-            let spoken = REVISIONS.into_iter().filter(|spoken| *spoken <= INITIALIZED).find(|spoken| *spoken == asked);
-            json!({
-                "protocolVersion": spoken.unwrap_or(INITIALIZED), "capabilities": capabilities(), "serverInfo": implementation(),
-                "instructions": INSTRUCTIONS,
-            })
-        }
-        "server/discover" => json!({
-            "supportedVersions": REVISIONS, "capabilities": extended(), "instructions": INSTRUCTIONS, "ttlMs": 0, "cacheScope": "private",
-            "_meta": { "io.modelcontextprotocol/serverInfo": implementation() },
-        }),
-        "ping" => json!({}),
-        "tools/list" => {
-            let mut all = tools::all().clone();
-            all.extend(registered::list(desk).await);
-            fresh(json!({ "tools": all }))
-        }
-        "tools/call" => {
-            let name =
-                params.get("name").and_then(Value::as_str).ok_or_else(|| Failure::new(code::INVALID_PARAMS, "name: say which tool"))?;
-            let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-            let called = match registered::Called::named(name) {
-                Some(called) => called.run(desk, &arguments).await.transpose(),
-                None => None,
-            };
-            if let Some(answer) = called {
-                return Ok(completed(answer.unwrap_or_else(|error| tools::failed(&error)), revision));
+/// A request, at its caller's desk.
+struct Asked {
+    desk: Desk,
+    scope: Scope,
+    revision: &'static str,
+    told: Option<told::Told>,
+}
+
+impl Asked {
+    async fn answer(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        let (desk, stateless) = (&self.desk, self.revision == REVISIONS[0]);
+        let result = match method {
+            "initialize" => {
+                let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+                let spoken = REVISIONS.into_iter().filter(|spoken| *spoken <= INITIALIZED).find(|spoken| *spoken == asked);
+                json!({
+                    "protocolVersion": spoken.unwrap_or(INITIALIZED), "capabilities": capabilities(), "serverInfo": implementation(),
+                    "instructions": self.instructions(),
+                })
             }
-            if !tools::all().iter().any(|tool| tool["name"] == name) {
-                return Err(Failure::new(code::INVALID_PARAMS, format!("there is no tool `{name}`: list the tools")));
+            "server/discover" => json!({
+                "supportedVersions": REVISIONS, "capabilities": extended(), "instructions": self.instructions(), "ttlMs": 0,
+                "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": implementation() },
+            }),
+            "ping" => json!({}),
+            "tools/list" => fresh(json!({ "tools": self.tools().await? })),
+            "tools/call" => self.call(params).await?,
+            "resources/list" => fresh(match &self.scope {
+                Scope::Server => json!({ "resources": [] }),
+                Scope::Session(key) => files::list(desk, key, &params).await?,
+            }),
+            "resources/templates/list" => {
+                let session = match &self.scope {
+                    Scope::Server => format!("{SCHEME}{{namespace}}/{{session}}"),
+                    Scope::Session(key) => format!("{SCHEME}{}/{}", key.namespace, key.name),
+                };
+                fresh(json!({ "resourceTemplates": [
+                    { "uriTemplate": format!("{session}/{{+path}}"), "name": "file", "title": "A file of a session" },
+                ] }))
             }
-            // A failure of a tool is for the model to read and to act on.
-            let tasks = revision == REVISIONS[0] && runs::are_known(&params);
-            tools::call(desk, name, arguments, tasks).await.unwrap_or_else(|error| tools::failed(&error))
-        }
-        "resources/list" => fresh(json!({ "resources": [] })),
-        "resources/templates/list" => fresh(json!({ "resourceTemplates": [{
-            "uriTemplate": format!("{SCHEME}{{namespace}}/{{session}}/{{+path}}"), "name": "file", "title": "A file of a session",
-        }] })),
-        "resources/read" => fresh(resource(desk, &params).await?),
-        "tasks/get" | "tasks/update" | "tasks/cancel" if revision == REVISIONS[0] => {
-            if !runs::are_known(&params) {
-                return Err(runs::unknown());
+            "resources/read" => fresh(files::read(desk, &self.scope, &params).await?),
+            "tasks/get" | "tasks/update" | "tasks/cancel" if stateless => {
+                if !runs::are_known(&params) {
+                    return Err(runs::unknown());
+                }
+                runs::answer(desk, method, params).await?
             }
-            runs::answer(desk, method, params).await?
+            other => return Err(Failure::new(code::METHOD_NOT_FOUND, format!("there is no method `{other}`"))),
+        };
+        Ok(completed(result, self.revision))
+    }
+
+    fn instructions(&self) -> &'static str {
+        if matches!(self.scope, Scope::Server) { INSTRUCTIONS } else { SESSION_INSTRUCTIONS }
+    }
+
+    async fn tools(&self) -> Result<Vec<Value>, Failure> {
+        match &self.scope {
+            Scope::Server => {
+                let mut all = tools::all().clone();
+                all.extend(registered::list(&self.desk).await);
+                Ok(all)
+            }
+            Scope::Session(key) => registered::of_session(&self.desk, key, "").await.map_err(|error| of_api(&error)),
         }
-        other => return Err(Failure::new(code::METHOD_NOT_FOUND, format!("there is no method `{other}`"))),
-    };
-    Ok(completed(result, revision))
+    }
+
+    /// A failure of a tool is for the model to read and to act on.
+    async fn call(&self, params: Value) -> Result<Value, Failure> {
+        let name = params.get("name").and_then(Value::as_str).ok_or_else(|| Failure::new(code::INVALID_PARAMS, "name: say which tool"))?;
+        let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
+        let none = || Failure::new(code::INVALID_PARAMS, format!("there is no tool `{name}`: list the tools"));
+        let called = match &self.scope {
+            Scope::Server => registered::Called::named(name),
+            Scope::Session(key) => Some(registered::Called { session: &key.name, tool: name }),
+        };
+        if let Some(called) = called
+            && let Some(answer) = called.run(&self.desk, &arguments, self.told.as_ref()).await.transpose()
+        {
+            return Ok(answer.unwrap_or_else(|error| tools::failed(&error)));
+        }
+        if matches!(self.scope, Scope::Session(_)) || !tools::all().iter().any(|tool| tool["name"] == name) {
+            return Err(none());
+        }
+        let tasks = self.revision == REVISIONS[0] && runs::are_known(&params);
+        let called = tools::call(&self.desk, name, arguments, tasks, self.told.as_ref()).await;
+        Ok(called.unwrap_or_else(|error| tools::failed(&error)))
+    }
 }
 
 /// A result, which says in the stateless revision whether it is all.
@@ -234,25 +323,6 @@ fn fresh(mut list: Value) -> Value {
     list["ttlMs"] = json!(0);
     list["cacheScope"] = json!("private");
     list
-}
-
-async fn resource(desk: &Desk, params: &Value) -> Result<Value, Failure> {
-    let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-    let mut parts = uri.strip_prefix(SCHEME).unwrap_or_default().splitn(3, '/');
-    let (Some(namespace), Some(session), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(Failure::new(code::INVALID_PARAMS, format!("`{uri}` is no file: write {SCHEME}NAMESPACE/SESSION/PATH")));
-    };
-    let desk = Desk { namespace: namespace.to_owned(), ..desk.clone() };
-    let read = async { desk.read_file(&desk.key(session)?, &format!("/{path}")).await };
-    let content = read.await.map_err(|error| of_api(&error))?;
-    let content = match String::from_utf8(content.to_vec()) {
-        Ok(text) => json!({ "uri": uri, "mimeType": "text/plain", "text": text }),
-        Err(binary) => json!({
-            "uri": uri, "mimeType": "application/octet-stream",
-            "blob": base64::engine::general_purpose::STANDARD.encode(binary.as_bytes()),
-        }),
-    };
-    Ok(json!({ "contents": [content] }))
 }
 
 fn of_api(error: &ApiError) -> Failure {

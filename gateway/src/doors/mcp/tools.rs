@@ -15,7 +15,10 @@ use dormouse_protocol::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{runs, task};
+use super::{
+    runs, task,
+    told::{self, Told},
+};
 use crate::{doors::desk::Desk, service::Existing};
 
 static TOOLS: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -207,8 +210,8 @@ struct Past {
     name: Option<String>,
 }
 
-/// Calls a tool. To a client that knows `tasks`, what it does not wait for is one.
-pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool) -> Result<Value, ApiError> {
+/// Calls a tool. To a client that knows `tasks`, what it does not wait for is one; one that is `told` hears of a cell's progress.
+pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool, told: Option<&Told>) -> Result<Value, ApiError> {
     if name.starts_with("session_") {
         return of_session(desk, name, arguments).await;
     }
@@ -229,7 +232,7 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool)
                 let run = desk.accept_run(&key, eval).await?;
                 return if tasks { Ok(runs::created(&key, &run)) } else { structured(&run) };
             }
-            Ok(evaluated(&desk.eval(&key, eval).await?))
+            Ok(evaluated(&told::eval(desk, &key, eval, told).await?))
         }
         "run_get" => {
             let asked: OfRun = read(arguments)?;
