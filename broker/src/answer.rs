@@ -51,7 +51,7 @@ impl Answer {
     }
 }
 
-/// From how many bytes on an answer is left open, and what counts those that are read.
+/// From how many bytes on an answer is left open (with 0, before anything of it is read), and what counts those that are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Above {
     pub(crate) bytes: usize,
@@ -105,6 +105,10 @@ pub(crate) async fn receive(
     let openable = exchange.open.as_ref().filter(|_| matches!(request.answered, Answered::Json | Answered::Reference));
     let body = if let Some(Above { bytes, received }) = openable {
         let mut reader = Reader::new(response, received.clone()).within(service.response_bytes_max);
+        if *bytes == 0 {
+            reader.redact(redactor.clone());
+            return Ok(Answer::Open(Box::new(reader), mime_type));
+        }
         let until = Instant::now() + exchange.timeout;
         reader.fill(SMALL_BYTES_MAX, until).await;
         if reader.has_more_than(SMALL_BYTES_MAX - 1) {

@@ -22,7 +22,7 @@ use crate::{
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
-    egress::{BrokerRules, Egress, FetchClients},
+    egress::{BrokerRules, Egress, FetchClients, Names},
     exchange,
     jobs::{Jobs, RunnerTool},
     journal::{Claim, Journal, Limits, Ticket, ended},
@@ -68,6 +68,8 @@ struct Inner {
     place: Option<JournalStore>,
     secrets: Secrets,
     http: Http,
+    /// Whose addresses may be private.
+    names: Names,
     clock: Clock,
     journal: Journal,
     ledger: Option<Ledger>,
@@ -100,13 +102,14 @@ impl Broker {
         metrics: &Metrics,
         place: Option<JournalStore>,
     ) -> Result<Self, ConfigError> {
+        let names = Names::default();
         let world = Surroundings {
-            http: Http::new(exchange::client()?),
+            http: Http::new(exchange::client(&names)?),
             fetches: FetchClients::new()?,
             ids: Ids::random(),
             clock: Clock::system(),
         };
-        Self::over(spec, secrets, metrics, place, world)
+        Self::build(spec, secrets, metrics, place, (world, names))
     }
 
     /// The same, in surroundings that a test may have made.
@@ -120,8 +123,20 @@ impl Broker {
         place: Option<JournalStore>,
         world: Surroundings,
     ) -> Result<Self, ConfigError> {
+        Self::build(spec, secrets, metrics, place, (world, Names::default()))
+    }
+
+    fn build(
+        spec: &ToolBrokerSpec,
+        secrets: Secrets,
+        metrics: &Metrics,
+        place: Option<JournalStore>,
+        (world, names): (Surroundings, Names),
+    ) -> Result<Self, ConfigError> {
         let Surroundings { http, fetches, ids, clock } = world;
-        let catalog = RwLock::new(Arc::new(Catalog::compile(spec, &secrets, &Found::default())?));
+        let catalog = Catalog::compile(spec, (&secrets, &names), &Found::default())?;
+        catalog.egress.tell(&names);
+        let catalog = RwLock::new(Arc::new(catalog));
         let sources = tokio::sync::Mutex::new((spec.clone(), Found::default()));
         let meters = Meters::new(metrics)?;
         let journal = Journal::new(Limits::default());
@@ -139,6 +154,7 @@ impl Broker {
             place,
             secrets,
             http,
+            names,
             clock,
             journal,
             ledger,
@@ -173,10 +189,15 @@ impl Broker {
     async fn take(&self, other: Option<&ToolBrokerSpec>) -> Result<Vec<String>, ConfigError> {
         let mut sources = self.inner.sources.lock().await;
         let spec = other.unwrap_or(&sources.0);
-        let (found, missing) = sources::find(spec, &self.inner.secrets, &self.inner.http, self.inner.place.as_ref(), &sources.1).await;
+        let Inner { secrets, names, http, place, .. } = &*self.inner;
+        if let Some(other) = other {
+            // What the new rules let be inside may be asked for documents already.
+            BrokerRules::compile(other.egress.as_ref(), &mut Vec::new()).tell(names);
+        }
+        let (found, missing) = sources::find(spec, (secrets, names), http, place.as_ref(), &sources.1).await;
         if other.is_some() || found != sources.1 {
-            let catalog = Arc::new(Catalog::compile(spec, &self.inner.secrets, &found)?);
-            let spec = spec.clone();
+            let catalog = Catalog::compile(spec, (secrets, names), &found).inspect_err(|_| self.broker_rules().tell(names))?;
+            let (catalog, spec) = (Arc::new(catalog), spec.clone());
             *self.inner.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
             *sources = (spec, found);
         }
@@ -434,6 +455,14 @@ impl Broker {
 
     pub(crate) fn hooks(&self) -> Arc<Vec<Hook>> {
         self.catalog().hooks.clone()
+    }
+
+    pub(crate) fn spending(&self) -> &Spending {
+        &self.inner.spending
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.inner.names
     }
 
     pub(crate) fn http(&self) -> &Http {

@@ -25,7 +25,7 @@ use crate::{
     breaker::Breaker,
     callee::{Callee, DECLARATIONS, Direct, LIST, McpAsk, McpServer, McpTool, SERVICE},
     credential::Authentication,
-    egress::{self, BrokerRules, Reach},
+    egress::{self, BrokerRules, Names, Reach},
     jobs::RunnerTool,
     knowledge::{Bases, Verb},
     limits::Limiter,
@@ -132,13 +132,13 @@ impl Service {
 
 impl Catalog {
     /// Checks everything and tells every problem at once.
-    pub(crate) fn compile(spec: &ToolBrokerSpec, secrets: &Secrets, found: &Found) -> Result<Self, ConfigError> {
+    pub(crate) fn compile(spec: &ToolBrokerSpec, (secrets, names): (&Secrets, &Names), found: &Found) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut services = BTreeMap::new();
         for (index, service) in spec.services.iter().enumerate() {
             let path = format!("services[{index}]");
             name(&service.name, &path, services.contains_key(&service.name), &mut problems);
-            let compiled = compile_service(service, &path, secrets, &mut problems);
+            let compiled = compile_service(service, &path, (secrets, names), &mut problems);
             services.insert(service.name.clone(), Arc::new(compiled));
         }
         let mut tools = BTreeMap::new();
@@ -156,7 +156,7 @@ impl Catalog {
             }
             let tool = match tool.of_webhook() {
                 Some((service, tool)) => {
-                    let compiled = compile_service(&service, &format!("{path}.webhook"), secrets, &mut problems);
+                    let compiled = compile_service(&service, &format!("{path}.webhook"), (secrets, names), &mut problems);
                     services.insert(service.name, Arc::new(compiled));
                     tool
                 }
@@ -178,7 +178,7 @@ impl Catalog {
         let mut mcp = BTreeMap::new();
         for (index, spec) in spec.mcp_servers.iter().enumerate() {
             let path = format!("mcpServers[{index}]");
-            let server = Arc::new(compile_mcp_server(spec, &path, secrets, &mut problems));
+            let server = Arc::new(compile_mcp_server(spec, &path, (secrets, names), &mut problems));
             let include: Vec<Pattern> = spec.tools.iter().map(|text| Pattern::of_names(text)).collect();
             for described in found.tools(&spec.name).iter().filter(|tool| include.iter().any(|pattern| pattern.names(&tool.name))) {
                 let path = format!("{path}.{}", described.name);
@@ -218,16 +218,17 @@ impl Catalog {
                 }
             }
         }
-        let knowledge = Bases::compile(&spec.knowledge, |name| found.base(name), &mut descriptions, &mut problems).map(Arc::new);
+        let knowledge = Bases::compile(&spec.knowledge, |name| found.base(name), secrets, &mut descriptions, &mut problems).map(Arc::new);
         let mut models = BTreeMap::new();
         for (index, model) in spec.models.iter().enumerate() {
             let path = format!("models[{index}]");
             name(&model.name, &path, models.contains_key(&model.name), &mut problems);
-            let service = compile_service(&model.service(), &path, secrets, &mut problems);
+            let service = compile_service(&model.service(), &path, (secrets, names), &mut problems);
             models.insert(model.name.clone(), Arc::new(models::compile(model, service, &path, &mut problems)));
         }
         let hooks = spec.webhooks.iter().enumerate();
-        let hooks = hooks.filter_map(|(index, hook)| Hook::compile(hook, &format!("webhooks[{index}]"), secrets, &mut problems)).collect();
+        let hooks =
+            hooks.filter_map(|(index, hook)| Hook::compile(hook, &format!("webhooks[{index}]"), (secrets, names), &mut problems)).collect();
         let offload = spec.offload;
         limit(offload.threshold_bytes, BODY_BYTES_MAX, "offload.thresholdBytes".to_owned(), &mut problems);
         if offload.preview_chars > PREVIEW_CHARS_MAX {
@@ -247,7 +248,7 @@ impl Catalog {
         match tool {
             LIST => Some(Callee::List),
             DECLARATIONS => Some(Callee::Declarations),
-            SUB_LM => models::named(&self.models, args).map(Callee::Model),
+            SUB_LM => self.model(args).map(Callee::Model),
             SERVICE => {
                 self.services.get(args.get("service")?.as_str()?).filter(|service| service.direct.is_some()).cloned().map(Callee::Service)
             }
@@ -260,6 +261,11 @@ impl Catalog {
                 tool.or_else(|| self.runner(name).map(Callee::Runner))
             }
         }
+    }
+
+    /// The model that a question names.
+    pub(crate) fn model(&self, args: &Value) -> Option<Arc<Model>> {
+        models::named(&self.models, args)
     }
 
     pub(crate) fn runner(&self, name: &str) -> Option<Arc<RunnerTool>> {
@@ -298,19 +304,24 @@ fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Metho
     found
 }
 
-pub(crate) fn compile_service(spec: &ServiceSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Service {
+pub(crate) fn compile_service(
+    spec: &ServiceSpec,
+    path: &str,
+    (secrets, names): (&Secrets, &Names),
+    problems: &mut Vec<Problem>,
+) -> Service {
     if url::plain(&spec.base_url).is_none() {
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
     }
     let host = url::plain(&spec.base_url).and_then(|url| url.host_str().and_then(egress::literal));
-    if host.is_some_and(|address| !Reach::Service.holds(address)) {
+    if host.is_some_and(|address| !Reach::Named.holds(address)) {
         const METADATA: &str = "must not name an address where clouds keep their metadata";
         problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::Path(METADATA) });
     }
     let authentication = Authentication::check(&spec.name, &spec.auth, &spec.secret_headers, path, secrets, problems);
     // Nothing is served with a problem; one that is wrong stays known, so that its tools are not wrong for it.
     let authentication = authentication.unwrap_or_default().for_sessions(&spec.session_secrets, path, problems);
-    let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), secrets, problems));
+    let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), (secrets, names), problems));
     let direct = spec.direct.as_ref().map(|direct| {
         let path = format!("{path}.direct");
         let timeout =
@@ -405,9 +416,9 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
 }
 
 /// A server of MCP, whose tools are another matter.
-pub(crate) fn compile_mcp_server(spec: &McpServerSpec, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> McpServer {
+pub(crate) fn compile_mcp_server(spec: &McpServerSpec, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> McpServer {
     let mut wrong = Vec::new();
-    let service = compile_service(&spec.service(), path, secrets, &mut wrong);
+    let service = compile_service(&spec.service(), path, from, &mut wrong);
     // What a service has as its base is the server's URL.
     problems.extend(wrong.into_iter().map(|problem| Problem { path: problem.path.replace(".baseUrl", ".url"), ..problem }));
     let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);

@@ -318,7 +318,7 @@ mod tests {
         let mut problems = Vec::new();
         let checked = Authentication::check("s", &auth, &[], "services[0]", &secrets, &mut problems).unwrap();
         let call = Caller { namespace: "n", session: "s", session_uid: "u", secrets: None };
-        let http = Http::new(crate::exchange::client().unwrap());
+        let http = Http::new(crate::exchange::client(&Default::default()).unwrap());
         let credential = checked.credential(&http, &secrets, call).await.unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(credential.redactor.text("a banana hunter22 a:hunter22"), "a banana [redacted] [redacted]");

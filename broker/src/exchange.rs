@@ -1,6 +1,6 @@
 //! One HTTP request to a service, and what came of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use crate::{
     answer::{Above, Answer, MESSAGE_BYTES_MAX, cut, lost, receive, unreachable},
     catalog::{Service, Tool},
     credential::{Caller, Credential, CredentialError},
-    egress::{Reach, Resolver},
+    egress::{Names, Resolver},
     sources::{
         mcp::Posted,
         openapi::{BODY, Shape},
@@ -40,15 +40,18 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Hex digits of its sha256 that go out.
 const IDEMPOTENCY_KEY_DIGITS: usize = 32;
 
-/// The client of all services: no redirects, no proxy, no cookies.
-pub(crate) fn client() -> Result<Client, reqwest::Error> {
-    service_client(|builder| builder)
+/// The client of all that a ToolBroker names: no redirects, no proxy, no cookies.
+pub(crate) fn client(names: &Names) -> Result<Client, reqwest::Error> {
+    service_client(names, |builder| builder)
 }
 
 /// The same, with what `shape` adds.
-pub(crate) fn service_client(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder) -> Result<Client, reqwest::Error> {
+pub(crate) fn service_client(
+    names: &Names,
+    shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> Result<Client, reqwest::Error> {
     let agent = concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"));
-    client_with(|builder| shape(builder.user_agent(agent).dns_resolver(Resolver::new(Reach::Service))))
+    client_with(|builder| shape(builder.user_agent(agent).dns_resolver(Arc::new(Resolver::Own(names.clone())))))
 }
 
 /// A client without redirects, proxy and cookies, and with what `shape` adds.

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     Secrets, answer,
     credential::{Caller, CredentialError, base64},
-    path,
+    egress, path,
     scheme::{SecretKey, usable_name},
 };
 
@@ -145,7 +145,7 @@ struct Issued {
 /// Asks an issuer. What it answers instead is not told: it may repeat what it was shown.
 async fn ask<T: serde::de::DeserializeOwned>(http: &Http, request: RequestBuilder, who: &str) -> Result<T, CredentialError> {
     let silent = || CredentialError::Issuer(format!("{who} cannot be reached"));
-    let mut response = http.send(request).await.map_err(|_| silent())?;
+    let mut response = http.send(request).await.map_err(|error| CredentialError::Issuer(format!("{who} {}", egress::silence(&error))))?;
     let status = response.status();
     if !status.is_success() {
         return Err(CredentialError::Issuer(format!("{who} answered {status}")));

@@ -42,6 +42,7 @@ mod scheme;
 mod secrets;
 mod serve;
 mod sources;
+mod sse;
 mod tls_client;
 mod webhooks;
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use dormouse_service::wildcard;
+
 /// Longest argument in a path, in bytes. Servers refuse longer paths anyway, and the checks below read an argument many times.
 const ARGUMENT_BYTES_MAX: usize = 1_024;
 
@@ -178,17 +180,7 @@ impl Pattern {
     }
 
     fn covers(&self, path: &str) -> bool {
-        let mut rest = path;
-        let mut parts = self.0.split('*');
-        let Some(first) = parts.next() else { return false };
-        let Some(after_first) = rest.strip_prefix(first) else { return false };
-        rest = after_first;
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        for part in parts {
-            let Some(at) = rest.find(part) else { return false };
-            rest = rest.get(at + part.len()..).unwrap_or_default();
-        }
-        rest.ends_with(last)
+        wildcard::covers(&self.0, path)
     }
 }
 

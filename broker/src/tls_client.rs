@@ -7,7 +7,7 @@ use dormouse_service::wire::Http;
 use reqwest::{Certificate, Identity};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Problem, ProblemKind, SecretError, Secrets, exchange};
+use crate::{Problem, ProblemKind, SecretError, Secrets, egress::Names, exchange};
 
 /// Makes the client of one service, and makes it anew when its certificates have changed.
 #[derive(Debug)]
@@ -16,15 +16,18 @@ pub(crate) struct TlsClient {
     client: Option<String>,
     /// A Secret and its key.
     ca: Option<(String, String)>,
+    /// Of its ToolBroker.
+    names: Names,
     made: Mutex<Option<([u8; 32], Http)>>,
 }
 
 impl TlsClient {
     /// The checked form of a spec, or what is wrong at `path`.
-    pub(crate) fn check(spec: &ServiceTls, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(crate) fn check(spec: &ServiceTls, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> Option<Self> {
+        let (secrets, names) = from;
         let ca = spec.ca_secret_ref.as_ref().map(|ca| (ca.name.clone(), ca.key.clone().unwrap_or_else(|| CA_KEY.to_owned())));
         let client = spec.client_secret_ref.as_ref().map(|client| client.name.clone());
-        let checked = Self { client, ca, made: Mutex::default() };
+        let checked = Self { client, ca, names: names.clone(), made: Mutex::default() };
         let made = checked.http(secrets);
         if let Err(error) = &made {
             problems.push(Problem { path: path.to_owned(), kind: ProblemKind::Certificates(error.to_string()) });
@@ -62,7 +65,7 @@ impl TlsClient {
         if roots.as_ref().is_some_and(Vec::is_empty) {
             return Err(of_ca());
         }
-        let client = exchange::service_client(|builder| {
+        let client = exchange::service_client(&self.names, |builder| {
             let builder = roots.iter().fold(builder, |builder, roots| builder.tls_certs_only(roots.clone()));
             identity.iter().fold(builder, |builder, identity| builder.identity(identity.clone()))
         });

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Json, Router, extract::State, http::HeaderMap, routing::post};
+use axum::{Json, Router, extract::State, http::HeaderMap, response::IntoResponse as _, routing::post};
 use serde_json::{Value, json};
 use support::Dev;
 
@@ -22,6 +22,12 @@ const NEEDLE: &str = "the magic number is 7213";
 async fn model() -> (SocketAddr, Asked) {
     let asked = Asked::default();
     let answer = async |State(asked): State<Asked>, headers: HeaderMap, Json(body): Json<Value>| {
+        if body["stream"] == true {
+            let words = ["one ", "two ", "three"].map(|word| json!({ "choices": [{ "delta": { "content": word } }] }).to_string());
+            let usage = json!({ "choices": [], "usage": { "prompt_tokens": 5, "completion_tokens": 3 } }).to_string();
+            let events: String = words.into_iter().chain([usage, "[DONE]".to_owned()]).map(|data| format!("data: {data}\n\n")).collect();
+            return ([("content-type", "text/event-stream")], events).into_response();
+        }
         let question = body["messages"][0]["content"].as_str().unwrap();
         asked.lock().unwrap().push((question.len(), headers["authorization"].to_str().unwrap().to_owned()));
         let text = match question.split_once("Which number? ") {
@@ -30,7 +36,7 @@ async fn model() -> (SocketAddr, Asked) {
             None => "none",
         };
         let usage = json!({ "prompt_tokens": question.len() / 4, "completion_tokens": 5 });
-        Json(json!({ "choices": [{ "message": { "role": "assistant", "content": text } }], "usage": usage }))
+        Json(json!({ "choices": [{ "message": { "role": "assistant", "content": text } }], "usage": usage })).into_response()
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,6 +80,18 @@ async fn a_needle_in_four_megabytes_is_found_without_a_key_in_sight() {
         'not this'";
     let answer = eval(program).await;
     assert_eq!(answer["value"], "7213", "{answer}");
+    let pieces =
+        eval("const pieces = []; for await (const piece of host.subLM({ prompt: 'count', stream: true })) pieces.push(piece); pieces")
+            .await;
+    assert_eq!(
+        pieces["value"].as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect::<String>(),
+        "one two three",
+        "{pieces}"
+    );
+    let refused =
+        eval("try { for await (const piece of host.subLM({ model: 'gone', prompt: 'x', stream: true })); } catch (error) { error.code }")
+            .await;
+    assert_eq!(refused["value"], "ToolNotFound", "{refused}");
     let asked = asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 17 + 1);
     assert!(asked.iter().all(|(bytes, key)| *bytes < 251_000 && key == "Bearer sk-canary-for-the-lab"));

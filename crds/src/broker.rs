@@ -305,13 +305,14 @@ impl Default for Approval {
 }
 
 impl ToolBrokerSpec {
-    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers, webhooks and models as such.
+    /// Everything that it has requests sent to, but registries and stores: its services, and MCP servers, webhooks, models and documents with secrets as such.
     pub fn all_services(&self) -> impl Iterator<Item = Service> {
         let webhooks = self.tools.iter().filter_map(|tool| tool.of_webhook().map(|(service, _)| service));
         let models = self.models.iter().map(Model::service);
         let events = self.webhooks.iter().filter_map(|hook| hook.target().service("events").map(|(service, _)| service));
         let servers = self.mcp_servers.iter().map(McpServer::service);
-        self.services.iter().cloned().chain(servers).chain(webhooks).chain(models).chain(events)
+        let documents = self.knowledge.iter().filter_map(Knowledge::service);
+        self.services.iter().cloned().chain(servers).chain(webhooks).chain(models).chain(events).chain(documents)
     }
 }
 

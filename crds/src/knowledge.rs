@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::KeyRef;
 #[cfg(feature = "kubernetes")]
 use crate::rules;
+use crate::{
+    KeyRef,
+    service::{SecretHeader, Service},
+};
 
 /// Documents of a base at most; further ones are left out.
 pub const DOCUMENTS_MAX: usize = 2_000;
@@ -33,13 +36,27 @@ pub struct Knowledge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 256)))]
     pub prefix: Option<String>,
-    /// At these `http` or `https` URLs; asked for without credentials.
+    /// At these `http` or `https` URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 64), inner(length(max = 2048))))]
     pub urls: Vec<String>,
+    /// Headers with which each of `urls` is asked for, whose values are secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub secret_headers: Vec<SecretHeader>,
 }
 
 impl Knowledge {
+    /// What its URLs are asked for with, as a service; `None` where they need no secret.
+    #[must_use]
+    pub fn service(&self) -> Option<Service> {
+        let url = self.urls.first().filter(|_| !self.secret_headers.is_empty())?;
+        Some(Service { secret_headers: self.secret_headers.clone(), ..Service::at(&format!("knowledge:{}", self.name), url) })
+    }
+
     /// Whether the prefix is names with `/` between them, none of which begins with a dot.
     #[must_use]
     pub fn has_plain_prefix(&self) -> bool {

@@ -348,6 +348,7 @@ pub(crate) fn knowledge() -> Value {
             "prefix: write names of letters, digits, '-', '_' and '.' that begin with no '.', with '/' between them",
         ),
         rule("!has(self.urls) || self.urls.all(u, u.matches('^https?://'))", "urls: write http:// or https:// URLs"),
+        rule("!has(self.secretHeaders) || has(self.urls)", "secretHeaders: only urls are asked for with headers"),
     ])
 }
 

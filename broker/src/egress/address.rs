@@ -5,11 +5,13 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use dormouse_service::metadata::is_metadata;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::rules::Host;
 
 /// Which addresses a rule reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,8 +20,8 @@ pub(crate) enum Reach {
     Public,
     /// Those of private networks and of this machine as well. Never link-local ones, where clouds keep their metadata.
     Private,
-    /// Those of a service that an administrator names: any but where clouds keep their metadata.
-    Service,
+    /// Those that whoever writes a ToolBroker names in its own URLs: any but where clouds keep their metadata.
+    Named,
 }
 
 impl Reach {
@@ -27,7 +29,7 @@ impl Reach {
         let within = match self {
             Self::Public => is_global(address),
             Self::Private => is_global(address) || is_private(address),
-            Self::Service => true,
+            Self::Named => true,
         };
         within && !is_metadata(address)
     }
@@ -89,7 +91,9 @@ pub(crate) fn literal(host: &str) -> Option<IpAddr> {
 
 /// A name has no address that may be connected to.
 #[derive(Debug, thiserror::Error)]
-#[error("the host has no address that the rules reach")]
+#[error(
+    "the host has no public address; if it is meant to be inside, name it in a rule of the ToolBroker's spec.egress.allow with private: true"
+)]
 pub(crate) struct Unreachable;
 
 /// A name has no address.
@@ -97,32 +101,68 @@ pub(crate) struct Unreachable;
 #[error("the host has no address")]
 pub(crate) struct Unresolved;
 
-/// Resolves names as the machine does, and keeps what `reach` holds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Resolver {
-    reach: Reach,
+/// Ends of names that no name server of the internet can answer for: this machine's (RFC 6761), those of private networks (ICANN's `.internal`), and
+/// Services of a cluster. Nor can one for a name without a dot.
+const INTERNAL: [&str; 4] = ["localhost", "internal", "svc", "svc.cluster.local"];
+
+/// Whether whoever writes a name means what is inside.
+fn is_internal(name: &str) -> bool {
+    !name.contains('.')
+        || INTERNAL.iter().any(|end| name.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+}
+
+/// Which addresses the names in a ToolBroker's own URLs may have. A name of somebody else's may come to stand for what is inside at any time, so it
+/// needs an administrator's word for that.
+///
+/// Clones are the same: clients are made once, and rules change.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names(Arc<RwLock<Vec<Host>>>);
+
+impl Names {
+    /// Says which names besides the internal ones may have private addresses from now on.
+    pub(super) fn set(&self, private: Vec<Host>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = private;
+    }
+
+    fn reach_of(&self, name: &str) -> Reach {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let named = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if is_internal(name) || named.iter().any(|host| host.holds(name)) { Reach::Named } else { Reach::Public }
+    }
+}
+
+/// Resolves names as the machine does, and keeps the addresses that a name may have.
+#[derive(Debug, Clone)]
+pub(crate) enum Resolver {
+    /// Every name the same.
+    Any(Reach),
+    /// Those of a ToolBroker's own URLs.
+    Own(Names),
 }
 
 impl Resolver {
-    pub(crate) fn new(reach: Reach) -> Arc<Self> {
-        Arc::new(Self { reach })
-    }
-
-    fn keep(self, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
-        if found.is_empty() {
-            return Err(Unresolved.into());
+    fn reach_of(&self, name: &str) -> Reach {
+        match self {
+            Self::Any(reach) => *reach,
+            Self::Own(names) => names.reach_of(name),
         }
-        let kept: Vec<SocketAddr> = found.into_iter().filter(|address| self.reach.holds(address.ip())).collect();
-        if kept.is_empty() { Err(Unreachable.into()) } else { Ok(kept) }
     }
+}
+
+fn keep(reach: Reach, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+    if found.is_empty() {
+        return Err(Unresolved.into());
+    }
+    let kept: Vec<SocketAddr> = found.into_iter().filter(|address| reach.holds(address.ip())).collect();
+    if kept.is_empty() { Err(Unreachable.into()) } else { Ok(kept) }
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let resolver = *self;
+        let reach = self.reach_of(name.as_str());
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(|_| Unresolved)?.collect();
-            Ok(Box::new(resolver.keep(found)?.into_iter()) as Addrs)
+            Ok(Box::new(keep(reach, found)?.into_iter()) as Addrs)
         })
     }
 }
@@ -170,12 +210,41 @@ mod tests {
     #[test]
     fn of_a_name_only_the_reachable_addresses_are_left() {
         let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 0);
-        let resolver = Resolver { reach: Reach::Public };
-        let kept = resolver.keep(vec![at("127.0.0.1"), at("8.8.8.8"), at("::1"), at("169.254.169.254")]).unwrap();
+        let kept = keep(Reach::Public, vec![at("127.0.0.1"), at("8.8.8.8"), at("::1"), at("169.254.169.254")]).unwrap();
         assert_eq!(kept, [at("8.8.8.8")]);
-        assert!(resolver.keep(vec![at("10.0.0.1")]).unwrap_err().is::<Unreachable>());
-        assert!(resolver.keep(Vec::new()).unwrap_err().is::<Unresolved>());
-        assert_eq!(Resolver { reach: Reach::Private }.keep(vec![at("10.0.0.1"), at("fe80::1")]).unwrap(), [at("10.0.0.1")]);
+        assert!(keep(Reach::Public, vec![at("10.0.0.1")]).unwrap_err().is::<Unreachable>());
+        assert!(keep(Reach::Public, Vec::new()).unwrap_err().is::<Unresolved>());
+        assert_eq!(keep(Reach::Private, vec![at("10.0.0.1"), at("fe80::1")]).unwrap(), [at("10.0.0.1")]);
+    }
+
+    #[test]
+    fn a_name_of_somebody_elses_is_inside_only_by_an_administrators_word() {
+        let names = Names::default();
+        names.set(vec![Host::Exactly("shop.example".to_owned()), Host::Below(".in.example".to_owned())]);
+        for name in [
+            "localhost",
+            "shop",
+            "a.localhost",
+            "shop.default.svc",
+            "shop.default.svc.cluster.local.",
+            "vault.internal",
+            "shop.example",
+            "a.in.example",
+        ] {
+            assert_eq!(names.reach_of(name), Reach::Named, "{name}");
+        }
+        for name in [
+            "shop.default",
+            "in.example",
+            "not.alocalhost",
+            "svc.example",
+            "a.svc.example",
+            "internal.example",
+            "www.shop.example",
+            "cluster.local",
+        ] {
+            assert_eq!(names.reach_of(name), Reach::Public, "{name}");
+        }
     }
 
     #[test]

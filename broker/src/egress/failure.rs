@@ -3,6 +3,7 @@
 use std::{error::Error, io, time::Duration};
 
 use dormouse_protocol::{ApiError, broker::NetworkFailure};
+use dormouse_service::wire::SendError;
 use reqwest::Url;
 
 use super::{
@@ -57,7 +58,12 @@ pub(crate) fn of_connection(error: &reqwest::Error, at: &str) -> NetworkFailure 
     }
 }
 
-fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+/// That something which a ToolBroker names does not answer, and what to do if a rule is why.
+pub(crate) fn silence(error: &SendError) -> String {
+    find::<Unreachable>(error).map_or_else(|| "cannot be reached".to_owned(), |rule| format!("cannot be reached: {rule}"))
+}
+
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(found) = cause.downcast_ref::<E>() {

@@ -28,7 +28,8 @@ use dormouse_protocol::{
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use address::{Reach, Resolver, literal};
+pub(crate) use address::{Names, Reach, Resolver, literal};
+pub(crate) use failure::silence;
 pub use request::FetchClients;
 pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
@@ -44,6 +45,7 @@ use crate::{
     ledger::NonIdempotent,
     limits::Shares,
     meters::EgressMeters,
+    models,
     room::{Room, SMALL_BYTES_MAX},
 };
 
@@ -148,7 +150,12 @@ impl Broker {
     /// As those of a call. That the rules refuse it, and that nobody answers, are answers.
     pub async fn fetch(&self, call: FetchCall) -> Result<Arc<ToolAnswer>, ApiError> {
         let FetchCall { call: written, allow } = call;
-        let mut parsed = request::parse(request_in(&written.args)?);
+        let request = request_in(&written.args)?;
+        if models::is_question(&request) {
+            // To ask a model twice does no harm but to what may be spent on it.
+            return self.once(Arc::new(written), None, |broker, call| async move { broker.stream_model(&call, &request).await }).await;
+        }
+        let mut parsed = request::parse(request);
         // What is refused is so before anybody is asked.
         let rules = self.broker_rules();
         let allowed = match &parsed {

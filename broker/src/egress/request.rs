@@ -1,5 +1,7 @@
 //! One request and its redirects, each judged.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -64,7 +66,7 @@ impl FetchClients {
     /// # Errors
     /// TLS cannot be had at all.
     pub fn new() -> Result<Self, reqwest::Error> {
-        let of = |reach| client_with(move |builder| builder.dns_resolver(Resolver::new(reach)));
+        let of = |reach| client_with(move |builder| builder.dns_resolver(Arc::new(Resolver::Any(reach))));
         Ok(Self { public: of(Reach::Public)?, private: of(Reach::Private)? })
     }
 
@@ -72,7 +74,7 @@ impl FetchClients {
     pub(crate) fn of(&self, reach: Reach) -> &Client {
         match reach {
             Reach::Public => &self.public,
-            Reach::Private | Reach::Service => &self.private,
+            Reach::Private | Reach::Named => &self.private,
         }
     }
 }

@@ -4,7 +4,7 @@ use dormouse_crds::egress::{BrokerEgress, EgressRule};
 use dormouse_protocol::{ApiError, ErrorCode};
 use reqwest::{Method, Url};
 
-use super::address::{self, Reach};
+use super::address::{self, Names, Reach};
 use crate::{
     Problem, ProblemKind,
     approval::Approval,
@@ -27,8 +27,9 @@ struct Rule {
     paths: Vec<Pattern>,
 }
 
+/// The hosts of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Host {
+pub(super) enum Host {
     Any,
     /// Names that end in this, which begins with a dot.
     Below(String),
@@ -41,6 +42,17 @@ enum Port {
     Usual,
     Any,
     Exactly(u16),
+}
+
+impl Host {
+    /// Whether it is this one, as a URL shows it.
+    pub(super) fn holds(&self, host: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Below(suffix) => address::literal(host).is_none() && host.ends_with(suffix),
+            Self::Exactly(name) => host == name,
+        }
+    }
 }
 
 /// What is wrong with a rule, and in which of its fields.
@@ -66,11 +78,7 @@ impl Rule {
     }
 
     fn allows(&self, target: &Target<'_>) -> bool {
-        let host = match &self.host {
-            Host::Any => true,
-            Host::Below(suffix) => address::literal(target.host).is_none() && target.host.ends_with(suffix),
-            Host::Exactly(host) => host == target.host,
-        };
+        let host = self.host.holds(target.host);
         let port = match self.port {
             Port::Usual => target.usual_port,
             Port::Any => true,
@@ -170,6 +178,11 @@ impl BrokerRules {
         Self { rules }
     }
 
+    /// Says which names may have private addresses in the ToolBroker's own URLs, too.
+    pub(crate) fn tell(&self, names: &Names) {
+        names.set(self.rules.iter().filter(|it| it.reach == Reach::Private).map(|it| it.rule.host.clone()).collect());
+    }
+
     /// Which addresses a message may go to whose URL a tenant's cell names: public ones, and those of a rule that says `private: true`.
     ///
     /// # Errors
@@ -243,9 +256,7 @@ impl Judge {
 
 /// The host has no address that may be connected to.
 pub(crate) fn unreachable_address() -> ApiError {
-    denied(
-        "the host has no public address; a rule of the ToolBroker's spec.egress.allow with private: true may name hosts of private networks",
-    )
+    denied(address::Unreachable.to_string())
 }
 
 pub(crate) fn denied(message: impl Into<String>) -> ApiError {

@@ -14,7 +14,11 @@ use super::{
     Base,
     parse::{self, Form},
 };
-use crate::{JournalStore, Secrets, answer};
+use crate::{
+    JournalStore, Secrets, answer,
+    credential::{Caller, Credential},
+    egress,
+};
 
 /// Documents that are asked for at one time.
 const LOADS_IN_FLIGHT_MAX: usize = 8;
@@ -40,7 +44,7 @@ pub(crate) async fn load(
             let prefix = Some(prefix).filter(|_| spec.has_plain_prefix()).ok_or("has a prefix that is none")?;
             of_bucket(place, prefix, &mut left_out).await?
         }
-        (None, None) => of_urls(http, &spec.urls, &mut left_out).await?,
+        (None, None) => of_urls(http, secrets, spec, &mut left_out).await?,
     };
     read.sort_by(|one, other| one.0.cmp(&other.0));
     let mut hash = Sha256::new();
@@ -154,12 +158,16 @@ async fn of_bucket(place: &JournalStore, prefix: &str, left_out: &mut Vec<String
     Ok(room.read)
 }
 
-async fn of_urls(http: &Http, urls: &[String], left_out: &mut Vec<String>) -> Result<Read, String> {
+async fn of_urls(http: &Http, secrets: &Secrets, spec: &Knowledge, left_out: &mut Vec<String>) -> Result<Read, String> {
+    let urls = &spec.urls;
+    // What is wrong with them is told where all of the spec is compiled.
+    let headers = super::headers(spec, "", secrets, &mut Vec::new()).ok_or("has headers that cannot be had")?;
+    let credential = &headers.credential(http, secrets, Caller::BROKER).await.map_err(|error| error.to_string())?;
     let mut asked = Vec::new();
     for url in urls.iter().cloned() {
         let http = http.clone();
         asked.push(async move {
-            let loaded = of_url(&http, &url).await;
+            let loaded = of_url(&http, credential, &url).await;
             (url, loaded)
         });
     }
@@ -175,10 +183,10 @@ async fn of_urls(http: &Http, urls: &[String], left_out: &mut Vec<String>) -> Re
     if room.read.len() < urls.len() { Err(left_out.join("; ")) } else { Ok(room.read) }
 }
 
-async fn of_url(http: &Http, text: &str) -> Result<(Form, Vec<u8>), String> {
+async fn of_url(http: &Http, credential: &Credential, text: &str) -> Result<(Form, Vec<u8>), String> {
     let url = url::plain(text).ok_or("is no URL, or has a user, a query or a fragment")?;
     let by_name = Form::of_name(url.path());
-    let mut response = http.send(http.client().get(url)).await.map_err(|_| "cannot be reached".to_owned())?;
+    let mut response = http.send(credential.apply(http.client().get(url))).await.map_err(|error| egress::silence(&error))?;
     if !response.status().is_success() {
         return Err(format!("was answered with {}", response.status()));
     }

@@ -9,9 +9,12 @@ mod parse;
 mod pdf;
 mod rank;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use dormouse_crds::knowledge::Knowledge;
+use dormouse_crds::{knowledge::Knowledge, service::Auth};
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolDescription};
 use jsonschema::Validator;
 use serde::Deserialize;
@@ -21,7 +24,7 @@ use self::{
     parse::{Parsed, Section},
     rank::Index,
 };
-use crate::{Problem, ProblemKind, catalog::schema, exchange};
+use crate::{Problem, ProblemKind, Secrets, catalog::schema, credential::Authentication, exchange};
 
 pub(crate) use load::load;
 pub use pdf::read_pdf_if_asked;
@@ -99,9 +102,10 @@ impl Base {
             let text = document.text.get(passage.start..passage.end)?;
             let range = rank::snippet(text, question, SNIPPET_BYTES);
             let snippet = text.get(range.clone())?;
+            let section = document.sections.get(passage.section).map(|section| section.path.as_str());
             let value = json!({
-                "base": base, "document": passage.document, "title": document.title,
-                "section": document.sections.get(passage.section).map(|section| section.path.as_str()),
+                "ref": reference(base, &passage.document, section), "base": base, "document": passage.document, "title": document.title,
+                "section": section,
                 "start": passage.start + range.start, "end": passage.start + range.end, "snippet": snippet,
                 "score": (score * 1_000.0).round() / 1_000.0,
             });
@@ -144,12 +148,18 @@ impl Verb {
 struct Search {
     query: String,
     base: Option<String>,
+    #[serde(default)]
+    bases: Vec<String>,
     limit: Option<usize>,
 }
 
 #[derive(Deserialize)]
 struct Read {
+    /// As a search answers it, in place of the next three.
+    r#ref: Option<String>,
+    #[serde(default)]
     base: String,
+    #[serde(default)]
     document: String,
     section: Option<String>,
     start: Option<usize>,
@@ -166,6 +176,7 @@ impl Bases {
     pub(crate) fn compile(
         spec: &[Knowledge],
         found: impl Fn(&str) -> Option<Arc<Base>>,
+        secrets: &Secrets,
         descriptions: &mut Vec<ToolDescription>,
         problems: &mut Vec<Problem>,
     ) -> Option<Self> {
@@ -188,6 +199,7 @@ impl Bases {
             if named.insert(base.name.clone(), found(&base.name)).is_some() {
                 problem("name", ProblemKind::Duplicate(base.name.clone()));
             }
+            headers(base, &format!("knowledge[{index}]"), secrets, problems);
         }
         let about: Vec<String> = spec.iter().map(|base| format!("`{}`: {}", base.name, base.description)).collect();
         let names: Vec<&str> = spec.iter().map(|base| base.name.as_str()).collect();
@@ -195,14 +207,27 @@ impl Bases {
         let text = |max: usize| json!({ "type": "string", "minLength": 1, "maxLength": max });
         let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
         let offset = json!({ "type": "integer", "minimum": 0 });
+        let one_of = |mut schema: Value, ways: &[&[&str]]| {
+            schema["oneOf"] = ways.iter().map(|required| json!({ "required": required })).collect();
+            schema
+        };
         let inputs = [
             object(
-                json!({ "query": text(QUESTION_BYTES_MAX), "base": base, "limit": { "type": "integer", "minimum": 1, "maximum": RESULTS_MAX } }),
+                json!({
+                    "query": text(QUESTION_BYTES_MAX), "base": base, "bases": { "type": "array", "items": base, "minItems": 1, "maxItems": names.len() },
+                    "limit": { "type": "integer", "minimum": 1, "maximum": RESULTS_MAX },
+                }),
                 &["query"],
             ),
-            object(
-                json!({ "base": base, "document": text(1_024), "section": { "type": "string", "maxLength": 2_048 }, "start": offset, "end": offset }),
-                &["base", "document"],
+            one_of(
+                object(
+                    json!({
+                        "ref": text(4_096), "base": base, "document": text(1_024), "section": { "type": "string", "maxLength": 2_048 }, "start": offset,
+                        "end": offset,
+                    }),
+                    &[],
+                ),
+                &[&["ref"], &["base", "document"]],
             ),
             object(json!({ "base": base }), &[]),
         ];
@@ -245,16 +270,16 @@ impl Bases {
         let invalid = |error: serde_json::Error| ApiError::new(ErrorCode::ToolArgsInvalid, error.to_string());
         match verb {
             Verb::Search => self.search(&Search::deserialize(args).map_err(invalid)?),
-            Verb::Read => self.read(&Read::deserialize(args).map_err(invalid)?),
+            Verb::Read => self.read(Read::deserialize(args).map_err(invalid)?),
             Verb::List => self.list(&List::deserialize(args).map_err(invalid)?),
         }
     }
 
     /// The bases that a call is about, those that are there.
-    fn about<'a>(&'a self, base: Option<&'a str>) -> Result<Vec<(&'a str, &'a Base)>, ApiError> {
-        match base {
-            Some(name) => Ok(vec![(name, self.base(name)?)]),
-            None => Ok(self.named.iter().filter_map(|(name, base)| Some((name.as_str(), &**base.as_ref()?))).collect()),
+    fn about<'a>(&'a self, named: &[&'a str]) -> Result<Vec<(&'a str, &'a Base)>, ApiError> {
+        match named {
+            [_, ..] => named.iter().map(|name| Ok((*name, self.base(name)?))).collect(),
+            [] => Ok(self.named.iter().filter_map(|(name, base)| Some((name.as_str(), &**base.as_ref()?))).collect()),
         }
     }
 
@@ -267,7 +292,8 @@ impl Bases {
         let limit = asked.limit.unwrap_or(RESULTS_DEFAULT).min(RESULTS_MAX);
         let question = rank::question(&asked.query);
         let mut found: Vec<(f64, Value)> = Vec::new();
-        for (name, base) in self.about(asked.base.as_deref())? {
+        let named: BTreeSet<&str> = asked.base.iter().chain(&asked.bases).map(String::as_str).collect();
+        for (name, base) in self.about(&named.into_iter().collect::<Vec<_>>())? {
             found.extend(base.search(name, &question, limit));
         }
         found.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -275,7 +301,23 @@ impl Bases {
         Ok(found.into_iter().map(|(_, value)| value).collect())
     }
 
-    fn read(&self, asked: &Read) -> Result<Value, ApiError> {
+    /// What a reference stands for. The name of a document may hold what else begins a section, so the longest one that is there counts.
+    fn named(&self, asked: Read) -> Result<Read, ApiError> {
+        let Some(reference) = &asked.r#ref else { return Ok(asked) };
+        let missing = || not_found(format!("there is no `{reference}`: a search answers what there is"));
+        let (name, rest) = reference.split_once('/').ok_or_else(missing)?;
+        let base = self.named.get(name).ok_or_else(missing).and_then(|_| self.base(name))?;
+        let cuts = rest.rmatch_indices('#').map(|(at, _)| (rest.get(..at), rest.get(at + 1..)));
+        let found = std::iter::once((Some(rest), None))
+            .chain(cuts)
+            .find(|(document, _)| document.is_some_and(|it| base.documents.contains_key(it)));
+        let (document, section) = found.ok_or_else(missing)?;
+        let [document, section] = [document, section].map(|part| part.map(str::to_owned));
+        Ok(Read { base: name.to_owned(), document: document.unwrap_or_default(), section, ..asked })
+    }
+
+    fn read(&self, asked: Read) -> Result<Value, ApiError> {
+        let asked = self.named(asked)?;
         let base = self.base(&asked.base)?;
         let missing = || not_found(format!("`{}` has no such document: callTool(\"{LIST}\") lists them", asked.base));
         let document = base.documents.get(&asked.document).ok_or_else(missing)?;
@@ -301,7 +343,7 @@ impl Bases {
 
     fn list(&self, asked: &List) -> Result<Value, ApiError> {
         let mut all = Vec::new();
-        for (name, base) in self.about(asked.base.as_deref())? {
+        for (name, base) in self.about(&asked.base.iter().map(String::as_str).collect::<Vec<_>>())? {
             for (document, parsed) in &base.documents {
                 let sections: Vec<&str> = parsed
                     .sections
@@ -328,6 +370,19 @@ impl Parsed {
         let first = self.sections.get(at)?;
         let end = self.sections.iter().skip(at + 1).take_while(is_below).last().map_or(first.range.end, |last| last.range.end);
         Some(first.range.start..end)
+    }
+}
+
+/// What a base's URLs are asked for with. What is wrong with it goes to `problems`.
+fn headers(base: &Knowledge, path: &str, secrets: &Secrets, problems: &mut Vec<Problem>) -> Option<Authentication> {
+    Authentication::check(&base.name, &Auth::default(), &base.secret_headers, path, secrets, problems)
+}
+
+/// What a part of a document is called outside of its base.
+fn reference(base: &str, document: &str, section: Option<&str>) -> String {
+    match section.filter(|section| !section.is_empty()) {
+        Some(section) => format!("{base}/{document}#{section}"),
+        None => format!("{base}/{document}"),
     }
 }
 

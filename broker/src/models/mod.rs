@@ -5,6 +5,7 @@
 
 mod spend;
 mod spoken;
+mod stream;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use serde_json::{Value, json};
 
-pub(crate) use self::spend::Spending;
+pub(crate) use self::{spend::Spending, stream::is_question};
 use self::{
     spend::Spent,
     spoken::{Answered, Question},
@@ -120,6 +121,8 @@ pub(crate) fn named(models: &BTreeMap<String, Arc<Model>>, args: &Value) -> Opti
 /// A question before it is asked.
 pub(crate) struct Asking {
     pub(crate) request: Request,
+    /// Whether its answer is read as it comes.
+    streams: bool,
     /// What it may cost at most, but for what the service counts of the question in another way.
     reserve: Spent,
 }
@@ -136,7 +139,7 @@ impl Model {
         let request = Request::of_question(&self.service, spoken::path(self.api), headers, &body)?;
         let sent = spoken::tokens_about(&body);
         let come = if self.api == ModelApi::OpenaiEmbeddings { 0 } else { question.max_tokens };
-        Ok(Asking { request, reserve: self.spent(sent, come) })
+        Ok(Asking { request, streams: question.streams(), reserve: self.spent(sent, come) })
     }
 
     fn spent(&self, sent: u64, come: u64) -> Spent {
@@ -156,6 +159,10 @@ impl Model {
         call: &ToolCall,
         spending: &Spending,
     ) -> Result<Value, ApiError> {
+        if asking.streams {
+            let message = "a stream is read by `for await` over host.subLM({…, stream: true}), not by a call of its own";
+            return Err(ApiError::new(ErrorCode::NotSupported, message));
+        }
         let reserved = spending.reserve(&self.name, &call.session_uid, &self.budgets, asking.reserve).await?;
         let (service, timeout, caller, key) = (&self.service, self.timeout, call.into(), exchange::idempotency_key(call));
         let exchange = Exchange { service, request: asking.request, timeout, output: None, caller, key, form: Form::Body, open: None };
@@ -166,12 +173,15 @@ impl Model {
                 let usage = json!({ "inputTokens": sent, "outputTokens": come });
                 (self.spent(sent, come), Ok(json!({ "output": output, "usage": usage })))
             }
-            // Refused by an answer: nothing was used. Otherwise nobody knows.
-            Err(error) if error.details.as_ref().is_some_and(|details| details.get("status").is_some()) => (Spent::default(), Err(error)),
-            Err(error) if matches!(error.code, ErrorCode::ToolDenied | ErrorCode::RateLimited) => (Spent::default(), Err(error)),
-            Err(error) => (asking.reserve, Err(error)),
+            Err(error) => (used_by(&error, asking.reserve), Err(error)),
         };
-        reserved.settle(used).await;
+        spending.settle(reserved, used).await;
         result
     }
+}
+
+/// What a question has used that failed so: nothing if an answer refused it. Otherwise nobody knows.
+fn used_by(error: &ApiError, reserve: Spent) -> Spent {
+    let answered = error.details.as_ref().is_some_and(|details| details.get("status").is_some());
+    if answered || matches!(error.code, ErrorCode::ToolDenied | ErrorCode::RateLimited) { Spent::default() } else { reserve }
 }

@@ -59,9 +59,9 @@ pub(crate) struct Spending {
 }
 
 /// What was reserved for a question, by whom it is counted for.
-pub(super) struct Reserved<'a> {
-    spending: &'a Spending,
-    model: &'a str,
+#[derive(Debug)]
+pub(super) struct Reserved {
+    model: String,
     keys: Vec<String>,
     reserve: Spent,
 }
@@ -89,14 +89,8 @@ impl Spending {
     ///
     /// # Errors
     /// `ModelBudgetExceeded`; `StorageUnavailable`, and nothing is asked then.
-    pub(super) async fn reserve<'a>(
-        &'a self,
-        model: &'a str,
-        session_uid: &str,
-        budgets: &Budgets,
-        reserve: Spent,
-    ) -> Result<Reserved<'a>, ApiError> {
-        let mut reserved = Reserved { spending: self, model, keys: Vec::new(), reserve };
+    pub(super) async fn reserve(&self, model: &str, session_uid: &str, budgets: &Budgets, reserve: Spent) -> Result<Reserved, ApiError> {
+        let mut reserved = Reserved { model: model.to_owned(), keys: Vec::new(), reserve };
         if budgets.is_none() {
             return Ok(reserved);
         }
@@ -108,12 +102,28 @@ impl Spending {
         for (whom, budget) in wanted.into_iter().filter_map(|(whom, budget)| Some((whom, budget?))) {
             let key = keys::spent(&place.prefix, &place.namespace, whom);
             if let Err(error) = self.change(place, &key, model, &Change::Add(reserve, budget)).await {
-                reserved.settle(Spent::default()).await;
+                self.settle(reserved, Spent::default()).await;
                 return Err(error);
             }
             reserved.keys.push(key);
         }
         Ok(reserved)
+    }
+
+    /// Leaves what was used. What cannot be taken away now stays counted, and so does all of a reserve that nobody settles.
+    pub(super) async fn settle(&self, Reserved { model, keys, reserve }: Reserved, used: Spent) {
+        let Some(place) = &self.place else { return };
+        // Of a question that cost more than was thought, the rest is added without asking.
+        let less = Spent { tokens: reserve.tokens.saturating_sub(used.tokens), cost: reserve.cost.saturating_sub(used.cost) };
+        let more = Spent { tokens: used.tokens.saturating_sub(reserve.tokens), cost: used.cost.saturating_sub(reserve.cost) };
+        const ANY: Budget = Budget { tokens: u64::MAX, cost: u64::MAX };
+        for key in &keys {
+            for change in [Change::Remove(less), Change::Add(more, ANY)].into_iter().filter(|change| !change.is_nothing()) {
+                if let Err(error) = self.change(place, key, &model, &change).await {
+                    tracing::warn!(%error, key, "what a question did not use stays counted");
+                }
+            }
+        }
     }
 
     async fn change(&self, place: &JournalStore, key: &str, model: &str, change: &Change) -> Result<(), ApiError> {
@@ -192,24 +202,6 @@ impl Count {
             self.last.pop_front();
         }
         Ok(self)
-    }
-}
-
-impl Reserved<'_> {
-    /// Leaves what was used. What cannot be taken away now stays counted.
-    pub(super) async fn settle(self, used: Spent) {
-        let Some(place) = &self.spending.place else { return };
-        // Of a question that cost more than was thought, the rest is added without asking.
-        let less = Spent { tokens: self.reserve.tokens.saturating_sub(used.tokens), cost: self.reserve.cost.saturating_sub(used.cost) };
-        let more = Spent { tokens: used.tokens.saturating_sub(self.reserve.tokens), cost: used.cost.saturating_sub(self.reserve.cost) };
-        const ANY: Budget = Budget { tokens: u64::MAX, cost: u64::MAX };
-        for key in &self.keys {
-            for change in [Change::Remove(less), Change::Add(more, ANY)].into_iter().filter(|change| !change.is_nothing()) {
-                if let Err(error) = self.spending.change(place, key, self.model, &change).await {
-                    tracing::warn!(%error, key, "what a question did not use stays counted");
-                }
-            }
-        }
     }
 }
 

@@ -37,6 +37,7 @@ struct Asked {
     max_tokens: Option<u64>,
     temperature: Option<f64>,
     stop: Option<Vec<String>>,
+    /// Whether the answer is read as it comes.
     #[serde(default)]
     stream: bool,
 }
@@ -69,15 +70,16 @@ impl Question {
     /// They are something else.
     pub(super) fn read(args: &Value, max_tokens: u64) -> Result<Self, ApiError> {
         let asked = Asked::deserialize(args).map_err(|error| invalid(format!("host.subLM({{model, messages, …}}): {error}")))?;
-        if asked.stream {
-            let message = "answers of models do not come as streams: leave `stream` out and await the whole text";
-            return Err(ApiError::new(ErrorCode::NotSupported, message));
-        }
         if asked.max_tokens.is_some_and(|asked| asked == 0 || asked > max_tokens) {
             return Err(invalid(format!("maxTokens is 1 to {max_tokens}, which is the model's own")));
         }
         let max_tokens = asked.max_tokens.unwrap_or(max_tokens);
         Ok(Self { asked, max_tokens })
+    }
+
+    /// Whether its answer is read as it comes.
+    pub(super) fn streams(&self) -> bool {
+        self.asked.stream
     }
 
     /// The messages, without those of the system.
@@ -122,6 +124,9 @@ pub(super) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Va
     if api == ModelApi::OpenaiEmbeddings {
         let input = asked.input.as_ref().filter(|input| is_texts(input));
         let input = input.ok_or_else(|| invalid("a model of embeddings takes {model, input}, a text or several"))?;
+        if asked.stream {
+            return Err(invalid("vectors do not come as a stream: leave `stream` out"));
+        }
         return Ok(json!({ "model": model, "input": input, "encoding_format": "float" }));
     }
     let mut messages = question.messages();
@@ -151,6 +156,13 @@ pub(super) fn body(api: ModelApi, model: &str, question: &Question) -> Result<Va
         (_, None) => {}
         (Some(field), Some(stop)) => drop(body.insert(field.to_owned(), json!(stop))),
         (None, Some(_)) => return Err(invalid("OpenAI's responses know no `stop`")),
+    }
+    if asked.stream {
+        body.insert("stream".to_owned(), json!(true));
+        if api == ModelApi::Openai {
+            // Else it does not say what was used.
+            body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+        }
     }
     Ok(Value::Object(body))
 }
@@ -193,6 +205,55 @@ pub(super) fn read(api: ModelApi, answer: Value) -> Result<Answered, ApiError> {
     Ok(Answered { output: output.ok_or_else(strange)?, sent, come })
 }
 
+/// What an event of a stream says.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Said {
+    /// More of the text.
+    pub(super) text: String,
+    /// Tokens of the question, and of the answer so far, where it tells.
+    pub(super) sent: Option<u64>,
+    pub(super) come: Option<u64>,
+    /// Whether nothing more comes.
+    pub(super) is_end: bool,
+    /// Why nothing more comes.
+    pub(super) failure: Option<String>,
+}
+
+/// Reads an event of a stream, in the terms of each API. What says nothing of this is passed over.
+pub(super) fn heard(api: ModelApi, data: &[u8]) -> Said {
+    let event: Value = serde_json::from_slice(data).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut said = Said { failure: event["error"]["message"].as_str().map(str::to_owned), ..Said::default() };
+    let usage = match api {
+        ModelApi::Openai | ModelApi::OpenaiEmbeddings => {
+            said.text = text(&event["choices"][0]["delta"]["content"]);
+            said.is_end = data == b"[DONE]";
+            &event["usage"]
+        }
+        ModelApi::OpenaiResponses => {
+            match event["type"].as_str().unwrap_or_default() {
+                "response.output_text.delta" => said.text = text(&event["delta"]),
+                "response.completed" | "response.incomplete" => said.is_end = true,
+                "response.failed" => said.failure = Some(text(&event["response"]["error"]["message"])),
+                "error" => said.failure = Some(text(&event["message"])),
+                _ => {}
+            }
+            &event["response"]["usage"]
+        }
+        ModelApi::Anthropic => {
+            match event["type"].as_str().unwrap_or_default() {
+                "content_block_delta" => said.text = text(&event["delta"]["text"]),
+                "message_stop" => said.is_end = true,
+                _ => {}
+            }
+            if event["type"] == "message_start" { &event["message"]["usage"] } else { &event["usage"] }
+        }
+    };
+    let tokens = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_u64());
+    (said.sent, said.come) = (tokens(["input_tokens", "prompt_tokens"]), tokens(["output_tokens", "completion_tokens"]));
+    said
+}
+
 /// In the order of what was asked.
 fn vectors(answer: &Value) -> Option<Value> {
     let mut found: Vec<(u64, &Value)> = Vec::new();
@@ -201,4 +262,41 @@ fn vectors(answer: &Value) -> Option<Value> {
     }
     found.sort_by_key(|(index, _)| *index);
     Some(found.into_iter().map(|(_, vector)| vector.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_apis_stream_tells_text_usage_and_its_end() {
+        let heard = |api, events: &[&str]| events.iter().map(|data| heard(api, data.as_bytes())).collect::<Vec<_>>();
+        let text = |text: &str| Said { text: text.to_owned(), ..Said::default() };
+        let end = Said { is_end: true, ..Said::default() };
+        let chat = [
+            r#"{"choices":[{"delta":{"role":"assistant","content":""}}],"usage":null}"#,
+            r#"{"choices":[{"delta":{"content":"he"}}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}"#,
+            "[DONE]",
+        ];
+        let used = Said { sent: Some(3), come: Some(4), ..Said::default() };
+        assert_eq!(heard(ModelApi::Openai, &chat), [text(""), text("he"), Said { ..used }, Said { is_end: true, ..Said::default() }]);
+        let responses = [
+            r#"{"type":"response.created","response":{"usage":null}}"#,
+            r#"{"type":"response.output_text.delta","delta":"he"}"#,
+            r#"{"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":4}}}"#,
+        ];
+        let last = Said { sent: Some(3), come: Some(4), is_end: true, ..Said::default() };
+        assert_eq!(heard(ModelApi::OpenaiResponses, &responses), [text(""), text("he"), last]);
+        let messages = [
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"he"}}"#,
+            r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":4}}"#,
+            r#"{"type":"message_stop"}"#,
+        ];
+        let [begin, rest] = [(Some(3), Some(1)), (None, Some(4))].map(|(sent, come)| Said { sent, come, ..Said::default() });
+        assert_eq!(heard(ModelApi::Anthropic, &messages), [begin, text("he"), rest, end]);
+        let failed = heard(ModelApi::Anthropic, &[r#"{"type":"error","error":{"type":"overloaded_error","message":"later"}}"#]);
+        assert_eq!(failed[0].failure.as_deref(), Some("later"));
+    }
 }

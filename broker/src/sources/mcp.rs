@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use crate::{
     callee::McpAsk,
     room::{Room, SMALL_BYTES_MAX},
+    sse::Events,
 };
 
 /// The revision in which every request stands for itself.
@@ -285,65 +286,33 @@ pub(crate) async fn answer_in(response: &mut Response, max: usize) -> Result<Opt
     let streams = kind.starts_with("text/event-stream");
     let mut events = Events::default();
     while let Some(chunk) = response.chunk().await? {
-        if events.held.len() + chunk.len() > max {
+        if events.held() + chunk.len() > max {
             return Ok(None);
         }
-        if events.held.len() + chunk.len() > SMALL_BYTES_MAX {
+        if events.held() + chunk.len() > SMALL_BYTES_MAX {
             Room::current().for_large(max).await;
         }
-        if let Some(found) = events.take(&chunk, streams) {
+        events.push(&chunk);
+        if let Some(found) = streams.then(|| answer(&mut events)).flatten() {
             return Ok(Some(found));
         }
     }
     if streams {
         // The last event needs no blank line behind it if the stream ends.
-        return Ok(Some(events.take(b"\n\n", true).unwrap_or_default()));
+        events.push(b"\n\n");
+        return Ok(Some(answer(&mut events).unwrap_or_default()));
     }
-    Ok(Some(events.held))
+    Ok(Some(events.into_rest()))
 }
 
-/// What has arrived and is no whole event yet.
-#[derive(Default)]
-struct Events {
-    held: Vec<u8>,
-    /// Bytes of it in which no event ends.
-    looked: usize,
+/// The first of the events that is an answer.
+fn answer(events: &mut Events) -> Option<Vec<u8>> {
+    std::iter::from_fn(|| events.next()).find(|data| is_answer(data))
 }
 
-impl Events {
-    /// Takes in more; answers what the first event holds that is whole by now and holds an answer.
-    fn take(&mut self, more: &[u8], streams: bool) -> Option<Vec<u8>> {
-        self.held.extend_from_slice(more);
-        let (mut begins, mut found) = (0, None);
-        while streams && found.is_none() {
-            // The end of an event may have begun in what was looked through.
-            let from = begins.max(self.looked.saturating_sub(END_BYTES_MAX - 1));
-            let end = self.held.get(from..).and_then(end_of_event);
-            let Some((at, gap)) = end else { break };
-            found = self.held.get(begins..from + at).and_then(answer_of);
-            begins = from + at + gap;
-        }
-        self.held.drain(..begins);
-        self.looked = self.held.len();
-        found
-    }
-}
-
-/// The data of an event, if it is an answer.
-fn answer_of(event: &[u8]) -> Option<Vec<u8>> {
-    let lines = event.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let data = lines.filter_map(|line| line.strip_prefix(b"data:")).map(|data| data.strip_prefix(b" ").unwrap_or(data));
-    let data = data.collect::<Vec<_>>().join(&b'\n');
-    let message: Value = serde_json::from_slice(&data).unwrap_or_default();
-    (message.get("result").is_some() || message.get("error").is_some()).then_some(data)
-}
-
-/// Bytes of the longest end of an event.
-const END_BYTES_MAX: usize = 4;
-
-fn end_of_event(bytes: &[u8]) -> Option<(usize, usize)> {
-    let at = |gap: &[u8]| bytes.windows(gap.len()).position(|window| window == gap).map(|at| (at, gap.len()));
-    [at(b"\n\n"), at(b"\r\n\r\n")].into_iter().flatten().min()
+fn is_answer(data: &[u8]) -> bool {
+    let message: Value = serde_json::from_slice(data).unwrap_or_default();
+    message.get("result").is_some() || message.get("error").is_some()
 }
 
 #[cfg(test)]
@@ -352,26 +321,10 @@ mod tests {
 
     #[test]
     fn the_answer_is_found_among_other_events() {
-        let body = b": hi\n\nevent: message\r\ndata: {\"method\":\"ping\",\"id\":1}\r\n\r\ndata: {\"id\":1,\ndata: \"result\":{}}\n\ndata: {\"result\":2}\n\n";
-        for step in [1, 7, body.len()] {
-            let mut events = Events::default();
-            let found = body.chunks(step).find_map(|chunk| events.take(chunk, true)).expect("it is there");
-            assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), json!({ "id": 1, "result": {} }));
-            assert!(events.held.len() < body.len() / 2, "what was passed over is not kept");
-        }
-    }
-
-    #[test]
-    fn a_long_stream_takes_no_more_memory_than_its_longest_event_and_each_byte_is_looked_at_once() {
-        let (progress, mut events) = (b"data: {\"method\":\"notifications/progress\"}\r\n\r\n".repeat(1_000), Events::default());
-        for _ in 0..200 {
-            assert_eq!(events.take(&progress, true), None);
-            assert!(events.held.is_empty());
-        }
-        for _ in 0..10_000 {
-            assert_eq!(events.take(&[b'x'; 1_000], true), None);
-        }
-        assert_eq!(events.held.len(), 10_000_000);
+        let mut events = Events::default();
+        events.push(b": hi\n\ndata: {\"method\":\"ping\",\"id\":1}\n\ndata: {\"id\":1,\ndata: \"result\":{}}\n\ndata: {\"result\":2}\n\n");
+        let found = answer(&mut events).expect("it is there");
+        assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), json!({ "id": 1, "result": {} }));
     }
 
     #[test]

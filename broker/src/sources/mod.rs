@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::{
     JournalStore, Secrets, answer, catalog,
+    egress::{self, Names},
     knowledge::{self, Base},
 };
 
@@ -58,7 +59,7 @@ impl Found {
 /// Looks for everything that a spec names, at one time; answers what is there, with what was `before` in place of what cannot be had, and why it cannot.
 pub(crate) async fn find(
     spec: &ToolBrokerSpec,
-    secrets: &Secrets,
+    (secrets, names): (&Secrets, &Names),
     http: &Http,
     place: Option<&JournalStore>,
     before: &Found,
@@ -69,7 +70,7 @@ pub(crate) async fn find(
     });
     let servers = spec.mcp_servers.iter().map(|spec| async move {
         // What is wrong with its spec is told where all of it is compiled.
-        let server = catalog::compile_mcp_server(spec, "", secrets, &mut Vec::new());
+        let server = catalog::compile_mcp_server(spec, "", (secrets, names), &mut Vec::new());
         (&spec.name, server.list(http, secrets).await)
     });
     let bases = spec.knowledge.iter().map(|spec| async move {
@@ -119,7 +120,7 @@ async fn document(source: &DocumentSource, secrets: &Secrets, http: &Http) -> Re
         }
         (None, Some(text)) => {
             let url = url::plain(text).ok_or("has a URL that is none, or that has a user, a query or a fragment")?;
-            let mut response = http.send(http.client().get(url)).await.map_err(|_| "cannot be reached".to_owned())?;
+            let mut response = http.send(http.client().get(url)).await.map_err(|error| egress::silence(&error))?;
             let status = response.status();
             if !status.is_success() {
                 return Err(format!("was answered with {status}"));

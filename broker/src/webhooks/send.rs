@@ -80,7 +80,8 @@ impl Broker {
         let http = self.http().with_client(self.egress().client(reach).clone());
         let place = Webhook { url: message.view.url.clone(), secret_ref: message.secret.clone() };
         let mut problems = Vec::new();
-        let service = place.service("eval").map(|(service, _)| compile_service(&service, "webhook", self.secrets(), &mut problems));
+        let service =
+            place.service("eval").map(|(service, _)| compile_service(&service, "webhook", (self.secrets(), self.names()), &mut problems));
         match service.filter(|_| problems.is_empty()) {
             Some(service) => Ok(Target { service: Arc::new(service), url, http }),
             None => Err((problems.first().map_or_else(|| "the URL is none".to_owned(), ToString::to_string), Verdict::Refused)),

@@ -340,8 +340,8 @@ async fn fetch_all(urls: &[String], rule: Value) {
     futures::stream::iter(fetches).buffer_unordered(32).collect::<Vec<()>>().await;
 }
 
-/// Has the broker ask each of these URLs as what a ToolBroker names them for.
-async fn ask_all_as_services(urls: &[String]) {
+/// Has the broker ask each of these URLs as what a ToolBroker names them for, with `egress` as its rules.
+async fn ask_all_as_services(urls: &[String], egress: &Value) {
     let plain: Vec<&String> = urls.iter().filter(|url| !url.contains('@')).collect();
     let each = |make: &dyn Fn(usize, &str) -> Value| plain.iter().enumerate().map(|(n, url)| make(n, url)).collect::<Vec<Value>>();
     let service = |n: usize, base: &str, auth: Value| json!({ "name": format!("s{n}"), "baseUrl": base, "auth": auth, "direct": { "timeoutMs": 5_000 }, "retries": 0 });
@@ -351,7 +351,8 @@ async fn ask_all_as_services(urls: &[String]) {
         json!({ "services": each(&|n, url| service(n, &front, json!({ "type": "custom", "hook": { "url": url } }))) }),
         json!({ "services": each(&|n, url| service(n, &front, json!({ "type": "oauth2ClientCredentials", "tokenUrl": url, "secretRef": { "name": "keys" } }))) }),
     ];
-    for spec in specs {
+    for mut spec in specs {
+        spec["egress"] = egress.clone();
         let broker = broker(spec);
         let calls = (0..plain.len()).map(|n| {
             let mut call = call(1, "callService", json!({ "service": format!("s{n}"), "path": "/" }));
@@ -366,9 +367,12 @@ async fn ask_all_as_services(urls: &[String]) {
         "openapi": each(&|n, url| json!({ "name": format!("o{n}"), "service": "s0", "document": { "url": url } })),
         "knowledge": plain.chunks(64).enumerate().map(|(n, urls)| json!({ "name": format!("k{n}"), "urls": urls })).collect::<Vec<Value>>(),
         "mcpServers": each(&|n, url| json!({ "name": format!("m{n}"), "url": url, "timeoutMs": 5_000 })),
+        "egress": egress,
     });
     drop(broker(sources).look_for_tools().await);
-    let hooks = json!({ "webhooks": each(&|_, url| json!({ "url": url, "events": ["completed"], "secretRef": secret() })) });
+    let hooks = json!({
+        "webhooks": each(&|_, url| json!({ "url": url, "events": ["completed"], "secretRef": secret() })), "egress": egress,
+    });
     deliver(&broker(hooks), vec![notice(1, None)], plain.len()).await;
 }
 
@@ -447,9 +451,20 @@ async fn all_of_it() {
     }
     outside("webhooks of cells", 1);
     for chunk in redirected.chunks(400) {
-        ask_all_as_services(chunk).await;
+        ask_all_as_services(chunk, &json!({})).await;
     }
     outside("redirects of services, hooks, tokens, documents, bases, MCP servers and webhooks", direct.len() * 6);
+
+    // A name may come to stand for what is inside, wherever it is written; `later` does while it is looked at.
+    let mut named: Vec<String> = direct.iter().filter(|url| url.contains(".evil.example")).cloned().collect();
+    // `::` is also what 0.0.0.0 is in clothes; a message goes to a URL once.
+    named.sort();
+    named.dedup();
+    assert!(named.len() >= 200, "{}", named.len());
+    for chunk in named.chunks(400) {
+        ask_all_as_services(chunk, &json!({})).await;
+    }
+    outside("names of services, hooks, tokens, documents, bases, MCP servers and webhooks", 1);
 
     // An administrator may name what is private, but not where clouds keep their metadata.
     let metadata: Vec<IpAddr> = V4[METADATA_V4..]
@@ -460,7 +475,7 @@ async fn all_of_it() {
     let names: Vec<String> = metadata.into_iter().flat_map(names).map(|host| format!("http://{host}/")).collect();
     fetch_all(&names, json!({ "host": "*.evil.example", "private": true })).await;
     outside("fetch by a rule for private addresses", 1);
-    ask_all_as_services(&names).await;
+    ask_all_as_services(&names, &json!({ "allow": [{ "host": "*.evil.example", "private": true }] })).await;
     outside("services and all the others at the addresses of metadata", 1);
 }
 

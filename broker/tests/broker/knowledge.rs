@@ -19,10 +19,14 @@ use crate::world::{call, failure, value};
 const GUIDE: &str =
     "# Tea\nAll about it.\n## Brewing\nGreen tea wants 70 degrees.\n### Longer\nThree minutes.\n## Prices\nA cup costs two.\n";
 
+const WIKI_TOKEN: &str = "a-token-of-the-wiki";
+
 fn broker_in(store: &Arc<Memory>, knowledge: Value) -> Result<Broker, ConfigError> {
     let map = [("guide.md", GUIDE), ("prices.csv", "tea,price\ngreen,2\nblack,3\n"), ("logo.png", "?")];
     let map = map.into_iter().map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
-    let secrets = Secrets::memory(Default::default()).with_config_maps([("docs".to_owned(), map)].into_iter().collect());
+    let wiki = [("token".to_owned(), WIKI_TOKEN.as_bytes().to_vec())].into_iter().collect();
+    let secrets = Secrets::memory([("wiki".to_owned(), wiki)].into_iter().collect())
+        .with_config_maps([("docs".to_owned(), map)].into_iter().collect());
     let place = JournalStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: "p/".to_owned(),
@@ -68,6 +72,24 @@ async fn passages_are_found_with_where_they_stand_and_are_read_there() {
     let listed = value(&broker, call(8, "tools.list", json!({}))).await;
     let names: Vec<&str> = listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["knowledge.search", "knowledge.read", "knowledge.list"]);
+    // What a search calls a passage is enough to read it.
+    assert_eq!(found[0]["ref"], "docs/guide.md#Tea > Brewing");
+    assert_eq!(read(9, json!({ "ref": found[0]["ref"] })).await["text"], section["text"]);
+    assert_eq!(read(10, json!({ "ref": "docs/guide.md" })).await["text"], json!(GUIDE));
+    for (number, wrong) in (11..).zip(["docs/other.md", "docs/guide.md#Coffee", "other/guide.md", "docs", "/guide.md", "../docs/guide.md"])
+    {
+        let refused = failure(&broker, call(number, "knowledge.read", json!({ "ref": wrong }))).await;
+        assert_eq!(refused.code, ErrorCode::FileNotFound, "{wrong}");
+    }
+    for (number, wrong) in
+        (21..).zip([json!({}), json!({ "ref": "docs/guide.md", "base": "docs", "document": "guide.md" }), json!({ "base": "docs" })])
+    {
+        assert_eq!(failure(&broker, call(number, "knowledge.read", wrong)).await.code, ErrorCode::ToolArgsInvalid);
+    }
+    let both = value(&broker, call(31, "knowledge.search", json!({ "query": "black price", "bases": ["docs"] }))).await;
+    assert_eq!(both[0], row[0]);
+    let unknown = failure(&broker, call(32, "knowledge.search", json!({ "query": "black", "bases": ["theirs"] }))).await;
+    assert_eq!(unknown.code, ErrorCode::ToolArgsInvalid);
 }
 
 #[tokio::test]
@@ -140,6 +162,32 @@ async fn documents_are_looked_for_again_and_what_is_away_leaves_what_was_there()
     let (broker, missing) = self::broker(&Arc::new(Memory::new()), json!([{ "name": "site", "urls": [url] }])).await;
     assert!(missing[0].contains("502"), "{missing:?}");
     assert_eq!(failure(&broker, call(1, "knowledge.read", json!({ "base": "site", "document": url }))).await.code, ErrorCode::FileNotFound);
+}
+
+#[tokio::test]
+async fn urls_are_asked_with_the_headers_of_their_base_and_nothing_of_them_is_told() {
+    let page =
+        async |headers: axum::http::HeaderMap| match headers.get("x-wiki-token").map(|token| token.as_bytes() == WIKI_TOKEN.as_bytes()) {
+            Some(true) => ([("content-type", "text/plain")], "nine").into_response(),
+            _ => StatusCode::UNAUTHORIZED.into_response(),
+        };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/page.txt", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/page.txt", get(page))).await });
+    let store = Arc::new(Memory::new());
+    let headers = |secret: &str, key: &str| json!([{ "name": "X-Wiki-Token", "secretRef": { "name": secret, "key": key } }]);
+    let (broker, missing) = broker(&store, json!([{ "name": "wiki", "urls": [url], "secretHeaders": headers("wiki", "token") }])).await;
+    assert!(missing.is_empty(), "{missing:?}");
+    let found = value(&broker, call(1, "knowledge.search", json!({ "query": "nine" }))).await;
+    assert_eq!(found[0]["ref"], format!("wiki/{url}"));
+    assert!(!found.to_string().contains(WIKI_TOKEN));
+    let (_, missing) = self::broker(&store, json!([{ "name": "wiki", "urls": [url] }])).await;
+    assert!(missing[0].contains("401"), "{missing:?}");
+    for (secret, key) in [("gone", "token"), ("wiki", "gone")] {
+        let spec = json!([{ "name": "wiki", "urls": [url], "secretHeaders": headers(secret, key) }]);
+        let refused = broker_in(&store, spec).unwrap_err().to_string();
+        assert!(refused.contains("spec.knowledge[0].secretHeaders"), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -11,8 +11,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
+use base64::Engine as _;
 use dormouse_broker::{Broker, ConfigError, JournalStore, Secrets};
-use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{
+    ErrorCode,
+    broker::{BodyAnswer, BodyCall, FETCH, FetchCall, ToolAnswer},
+};
 use dormouse_seal::Seal;
 use dormouse_service::Metrics;
 use dormouse_store::{Memory, SnapshotStore};
@@ -51,6 +55,9 @@ async fn answer(State(models): State<Models>, request: Request) -> Response {
     if models.refuses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
         return (StatusCode::BAD_REQUEST, "no").into_response();
     }
+    if body["stream"] == true {
+        return streamed(parts.uri.path(), &body);
+    }
     Json(match parts.uri.path() {
         "/v1/chat/completions" => json!({
             "choices": [{ "message": { "role": "assistant", "content": "chat" } }], "usage": { "prompt_tokens": 30, "completion_tokens": 10 },
@@ -64,6 +71,99 @@ async fn answer(State(models): State<Models>, request: Request) -> Response {
         other => json!({ "strange": other }),
     })
     .into_response()
+}
+
+/// An answer as each API streams it, a few bytes at a time. One that is asked to break off does.
+fn streamed(path: &str, body: &Value) -> Response {
+    let events: &[&str] = match path {
+        "/v1/chat/completions" if body["stream_options"]["include_usage"] == true => &[
+            r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#,
+            r#"{"choices":[{"delta":{"content":"ch"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"ät"}}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":10}}"#,
+            "[DONE]",
+        ],
+        "/v1/responses" => &[
+            r#"{"type":"response.output_text.delta","delta":"re"}"#,
+            r#"{"type":"response.output_text.delta","delta":"sponse"}"#,
+            r#"{"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":4}}}"#,
+        ],
+        "/v1/messages" => &[
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"message"}}"#,
+            r#"{"type":"message_delta","usage":{"output_tokens":6}}"#,
+            r#"{"type":"message_stop"}"#,
+        ],
+        _ => &["{}"],
+    };
+    let breaks = body.to_string().contains("break off");
+    let events = if breaks { &events[..2] } else { events };
+    let text: String = events.iter().map(|data| format!("event: x\r\ndata: {data}\r\n\r\n")).collect();
+    let chunks: Vec<_> = text.into_bytes().chunks(7).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
+    let body = axum::body::Body::from_stream(futures::stream::iter(chunks));
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// Asks for a stream, as a session does; answers its lines.
+async fn lines(broker: &Broker, number: u64, model: &str, question: Value) -> Result<Vec<Value>, ErrorCode> {
+    let body = base64::engine::general_purpose::STANDARD.encode(question.to_string());
+    let args = json!({ "method": "POST", "url": format!("model:{model}"), "headers": [], "body": body, "redirect": "follow" });
+    let asked = FetchCall { call: call(number, FETCH, args), allow: Vec::new() };
+    let value = match broker.fetch(asked).await.unwrap().as_ref() {
+        ToolAnswer::Ok { value } => value.clone(),
+        ToolAnswer::Err { error } => return Err(error.code),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(value["response"]["stream"], number, "{value}");
+    let mut read = Vec::new();
+    for part in 0.. {
+        let call = BodyCall { namespace: "team-a".into(), session_uid: "u-1".into(), epoch: 1, stream: number, part };
+        let BodyAnswer::Part { bytes, last } = broker.body(call).await.unwrap() else { panic!("the body is lost") };
+        read.extend(base64::engine::general_purpose::STANDARD.decode(bytes).unwrap());
+        if last {
+            break;
+        }
+    }
+    Ok(String::from_utf8(read).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+async fn spent(store: &Memory) -> Value {
+    let stored = store.get("t/team-a/b/u-1/spent").await.unwrap().unwrap();
+    serde_json::from_slice::<Value>(&stored.bytes).unwrap()["models"].clone()
+}
+
+#[tokio::test]
+async fn an_answer_is_read_as_it_comes_and_costs_what_it_used() {
+    let models = Models::default();
+    let store = Arc::new(Memory::default());
+    let broker = broker(spec(&models.start().await, json!({ "tokensPerSession": 1_000 })), Some(&store)).unwrap();
+    for (number, model, text, used) in
+        [(1, "chat", "chät", (30, 10)), (2, "response", "response", (3, 4)), (3, "message", "message", (5, 6))]
+    {
+        let told = lines(&broker, number, model, json!({ "prompt": "hi" })).await.unwrap();
+        let pieces: String = told.iter().filter_map(|line| line["text"].as_str()).collect();
+        assert_eq!(pieces, text);
+        assert_eq!(told.last(), Some(&json!({ "usage": { "inputTokens": used.0, "outputTokens": used.1 } })));
+        assert_eq!(spent(&store).await[model]["tokens"], used.0 + used.1, "what it did not use is given back");
+    }
+    assert!(models.asked().iter().all(|(_, headers, _)| headers["authorization"] == "Bearer sk-for-the-lab"));
+    // Of one that breaks off nobody knows what it used.
+    let told = lines(&broker, 4, "chat", json!({ "prompt": "break off" })).await.unwrap();
+    assert_eq!((&told[0], &told[1]["error"]["code"]), (&json!({ "text": "ch" }), &json!("ToolResultInvalid")), "{told:?}");
+    assert!(spent(&store).await["chat"]["tokens"].as_u64().unwrap() > 40 + 100, "its reserve stays counted");
+    models.refuses.store(1, Ordering::SeqCst);
+    let before = spent(&store).await;
+    assert_eq!(lines(&broker, 5, "chat", json!({ "prompt": "hi" })).await, Err(ErrorCode::ToolResultInvalid));
+    assert_eq!(spent(&store).await, before, "a refusal costs nothing");
+    for (number, model, question, code) in [
+        (6, "gone", json!({ "prompt": "hi" }), ErrorCode::ToolNotFound),
+        (7, "", json!({ "prompt": "hi" }), ErrorCode::ToolNotFound),
+        (8, "vector", json!({ "input": "hi" }), ErrorCode::ToolArgsInvalid),
+        (9, "chat", json!([]), ErrorCode::ToolArgsInvalid),
+        (10, "chat", json!({ "prompt": "hi", "maxTokens": 101 }), ErrorCode::ToolArgsInvalid),
+    ] {
+        assert_eq!(lines(&broker, number, model, question).await, Err(code), "{number}");
+    }
 }
 
 fn spec(base_url: &str, budget: Value) -> Value {

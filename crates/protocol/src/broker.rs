@@ -409,6 +409,10 @@ pub struct ToolDescription {
 /// Largest body of a request of `fetch`, in bytes. It rides in the head of its session until it is answered.
 pub const FETCH_BODY_BYTES_MAX: usize = 1 << 20;
 
+/// How the URL of a fetch begins that asks a model of the ToolBroker, whose answer is read as it comes; the model's name follows. It is no address, so no
+/// rule of `spec.egress` is needed for it.
+pub const MODEL_SCHEME: &str = "model:";
+
 /// Name of the tool in a [`FetchCall`].
 pub const FETCH: &str = "fetch";
 

@@ -2,7 +2,7 @@
 
 use dormouse_lifecycle::usage::Counts;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::broker::FETCH_BODY_BYTES_MAX;
+use dormouse_protocol::broker::{FETCH_BODY_BYTES_MAX, MODEL_SCHEME};
 use dormouse_protocol::event::EventBody;
 use dormouse_protocol::history::JournalBody;
 use serde_json::Value;
@@ -142,7 +142,8 @@ fn refused_fetch(state: &SessionState, request: &Value, caller: Option<&Caller>)
     let Some(caller) = caller else {
         return denied("fetch goes through a ToolBroker, and the session has none: name one in spec.toolBrokerRef");
     };
-    if caller.allow.is_empty() {
+    let is_question = request.get("url").and_then(Value::as_str).is_some_and(|url| url.starts_with(MODEL_SCHEME));
+    if caller.allow.is_empty() && !is_question {
         return denied("the session may fetch nothing: write what it may reach into spec.egress.allow");
     }
     refused_size(state, request, "requests", REQUEST_BYTES_MAX)

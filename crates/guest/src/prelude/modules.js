@@ -185,6 +185,7 @@ const GLOBALS = {
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['CryptoKey', 'SubtleCrypto'],
   'web/references': ['refs'],
+  'web/knowledge': ['knowledge'],
   'web/mcp': ['mcp'],
   'web/streams': [
     'ReadableStream', 'ReadableStreamDefaultReader', 'ReadableStreamBYOBReader', 'ReadableStreamDefaultController', 'ReadableByteStreamController',
