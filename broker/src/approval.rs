@@ -105,7 +105,14 @@ impl Broker {
     /// There is no store for decisions, or it cannot be read.
     pub(crate) async fn gate_of(&self, wanted: Option<&Approval>, call: &ToolCall) -> Result<Gate, ApiError> {
         if wanted.is_none() && call.waits == Waits::No {
-            return Ok(Gate::Open);
+            // Its answer that it waits may have been lost, and the rule be gone since.
+            let waits = match self.ledger().filter(|_| call.repeated) {
+                Some(ledger) => ledger.is_parked(call).await?,
+                None => false,
+            };
+            if !waits {
+                return Ok(Gate::Open);
+            }
         }
         let Some(ledger) = self.ledger() else {
             let message = "calls that wait for a person need a journal that is stored: give the ToolBroker a pool in spec.journal";
@@ -120,7 +127,9 @@ impl Broker {
                     standing => Some(standing?),
                 }
             }
-            Waits::No | Waits::Decision | Waits::Job | Waits::JobOver => ledger.decision(&call.session_uid, call.call).await?,
+            // From now on it waits, whatever becomes of the rule and of this answer.
+            Waits::No => ledger.park(call).await?,
+            Waits::Decision | Waits::Job | Waits::JobOver => ledger.decision(&call.session_uid, call.call).await?,
         };
         Ok(match standing.map(|standing| standing.verdict) {
             // The rule may be gone by now: what waits does so until somebody decides.

@@ -34,7 +34,6 @@ pub(crate) struct Line {
     /// `call`, `fetch`, `job` or `decision`.
     kind: &'static str,
     namespace: String,
-    /// Absent of a decision, which names the session by its uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     session: String,
     session_uid: String,
@@ -44,7 +43,7 @@ pub(crate) struct Line {
     tool: String,
     /// Of tool and arguments, see [`digest`].
     digest: String,
-    /// Who decided, of a decision; who answered, of a job.
+    /// Whose cell it was, as far as somebody has sent one; who decided, of a decision; who answered, of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
     /// `ok`, or the error code; of a decision `approved` or `denied`.
@@ -79,7 +78,7 @@ impl Line {
             call: call.call,
             tool: cut(&call.tool),
             digest: digest(&call.tool, &call.args),
-            by: None,
+            by: call.by.as_deref().map(cut),
             status,
             bytes,
             milliseconds: u64::try_from(took.as_millis()).ok(),
@@ -93,7 +92,7 @@ impl Line {
             time: now(),
             kind: "decision",
             namespace: call.namespace.clone(),
-            session: String::new(),
+            session: cut(&call.session),
             session_uid: cut(&call.session_uid),
             epoch: None,
             call: call.call,

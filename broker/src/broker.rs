@@ -227,7 +227,7 @@ impl Broker {
             Gate::Open => (Arc::clone(&written), false),
             Gate::Approved(args) => (Arc::new(ToolCall { args, ..(*written).clone() }), true),
             Gate::Answer(answer) => {
-                self.inner.meters.outcome(&answer);
+                self.inner.meters.outcome(asked.as_ref(), &answer);
                 self.note(&Line::call("call", &written, &answer, Duration::ZERO));
                 return Ok(Arc::new(answer));
             }
@@ -357,7 +357,7 @@ impl Broker {
             (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();
-        meters.seconds.observe(started.elapsed().as_secs_f64());
+        meters.took(callee.as_ref(), started.elapsed());
         if let Some(callee) = &callee {
             tracing::info!(
                 tool = call.tool,
@@ -379,7 +379,7 @@ impl Broker {
             },
             Err(error) => ToolAnswer::Err { error },
         };
-        meters.outcome(&answer);
+        meters.outcome(callee.as_ref(), &answer);
         self.note(&Line::call("call", call, &answer, started.elapsed()));
         answer
     }

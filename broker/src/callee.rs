@@ -1,6 +1,6 @@
 //! What a call names: a tool of whatever kind, a model, a service itself, or the list of tools.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use dormouse_protocol::{ApiError, broker::ToolCall};
 use dormouse_service::wire::Http;
@@ -19,7 +19,7 @@ use crate::{
     jobs::RunnerTool,
     knowledge::{Bases, Verb},
     limits::Permit,
-    models::{Asking, Model, Spending},
+    models::{Asking, Model, SUB_LM, Spending},
     sources::mcp,
 };
 
@@ -74,6 +74,20 @@ impl Callee {
             Self::Mcp(tool) => tool.server.approval.as_ref(),
             Self::Runner(tool) => tool.approval.as_ref(),
             Self::Model(_) | Self::Knowledge(..) | Self::List | Self::Declarations => None,
+        }
+    }
+
+    /// What its calls are counted as. Tools from elsewhere count as their source, so that there are as many as the spec has names.
+    pub(crate) fn label(&self) -> Cow<'_, str> {
+        match self {
+            Self::Tool(tool) => tool.source.as_ref().map_or(Cow::Borrowed(&*tool.name), |source| format!("openapi/{source}").into()),
+            Self::Service(service) => format!("{SERVICE}/{}", service.name).into(),
+            Self::Mcp(tool) => format!("mcp/{}", tool.server.service.name).into(),
+            Self::Model(_) => SUB_LM.into(),
+            Self::Runner(tool) => Cow::Borrowed(&tool.name),
+            Self::Knowledge(_, verb) => verb.name().into(),
+            Self::List => LIST.into(),
+            Self::Declarations => DECLARATIONS.into(),
         }
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Tool {
     pub(crate) limits: Limiter,
     /// Where its arguments go, if it is an operation of OpenAPI.
     pub(crate) shape: Option<Shape>,
+    /// The name of the document that it is of, if it is one.
+    pub(crate) source: Option<String>,
     description: ToolDescription,
 }
 
@@ -404,6 +406,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         service: service?.clone(),
         limits: Limiter::new(&spec.limits),
         shape: None,
+        source: None,
         description: ToolDescription {
             name: spec.name.clone(),
             description: spec.description.clone(),
@@ -478,6 +481,7 @@ fn compile_document(
         left_out.extend(wrong.iter().map(ToString::to_string));
         tools.extend(compiled.map(|tool| Tool {
             shape: Some(shape),
+            source: Some(source.name.clone()),
             description: ToolDescription { output, ..tool.description.clone() },
             ..tool
         }));

@@ -43,22 +43,40 @@ pub(crate) struct Caller<'a> {
     pub(crate) session_uid: &'a str,
     /// The Secrets that the session names, by service.
     pub(crate) secrets: Option<&'a BTreeMap<String, String>>,
+    /// What it is to be sent with, where that is one request to the service.
+    pub(crate) request: Option<Outgoing<'a>>,
+}
+
+/// A request as a signature may cover it.
+#[derive(Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: &'a str,
+    /// With the query.
+    pub(crate) path: &'a str,
+    pub(crate) body: &'a [u8],
+}
+
+impl std::fmt::Debug for Outgoing<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Outgoing")
+    }
 }
 
 impl Caller<'static> {
     /// The broker itself, which asks what there is.
-    pub(crate) const BROKER: Self = Self { namespace: "", session: "", session_uid: "", secrets: None };
+    pub(crate) const BROKER: Self = Self { namespace: "", session: "", session_uid: "", secrets: None, request: None };
 }
 
 impl<'a> From<&'a ToolCall> for Caller<'a> {
     fn from(call: &'a ToolCall) -> Self {
-        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets: Some(&call.service_secrets) }
+        let secrets = Some(&call.service_secrets);
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets, request: None }
     }
 }
 
 impl<'a> From<&'a ModulesCall> for Caller<'a> {
     fn from(call: &'a ModulesCall) -> Self {
-        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets: None }
+        Self { namespace: &call.namespace, session: &call.session, session_uid: &call.session_uid, secrets: None, request: None }
     }
 }
 
@@ -317,7 +335,7 @@ mod tests {
         let auth = serde_json::from_value(json!({ "type": "basic", "secretRef": { "name": "s" } })).unwrap();
         let mut problems = Vec::new();
         let checked = Authentication::check("s", &auth, &[], "services[0]", &secrets, &mut problems).unwrap();
-        let call = Caller { namespace: "n", session: "s", session_uid: "u", secrets: None };
+        let call = Caller { namespace: "n", session: "s", session_uid: "u", secrets: None, request: None };
         let http = Http::new(crate::exchange::client(&Default::default()).unwrap());
         let credential = checked.credential(&http, &secrets, call).await.unwrap();
         assert!(problems.is_empty(), "{problems:?}");

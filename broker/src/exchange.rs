@@ -23,7 +23,7 @@ use crate::{
     Secrets,
     answer::{Above, Answer, MESSAGE_BYTES_MAX, cut, lost, receive, unreachable},
     catalog::{Service, Tool},
-    credential::{Caller, Credential, CredentialError},
+    credential::{Caller, Credential, CredentialError, Outgoing},
     egress::{Names, Resolver},
     sources::{
         mcp::Posted,
@@ -147,7 +147,9 @@ impl Exchange<'_> {
     }
 
     async fn attempts(&self, http: &Http, secrets: &Secrets, deadline: Instant) -> Result<Answer, ApiError> {
-        let Self { service, request, caller, .. } = self;
+        let Self { service, request, .. } = self;
+        let path = request.path();
+        let caller = &Caller { request: Some(request.outgoing(&path)), ..self.caller };
         let unusable = |error: CredentialError| {
             tracing::error!(service = service.name, %error, "credential");
             ApiError::new(ErrorCode::ToolDenied, format!("the credential of the service cannot be had: {error}"))
@@ -381,6 +383,15 @@ impl Request {
     pub(crate) fn of_question(service: &Service, path: &str, headers: HeaderMap, body: &Value) -> Result<Self, ApiError> {
         let request = Self::new(service, Method::POST, path, &Map::new(), Some(body))?;
         Ok(Self { safe: true, headers, ..request })
+    }
+
+    /// Its path, with the query.
+    fn path(&self) -> String {
+        self.url.query().map_or_else(|| self.url.path().to_owned(), |query| format!("{}?{query}", self.url.path()))
+    }
+
+    fn outgoing<'a>(&'a self, path: &'a str) -> Outgoing<'a> {
+        Outgoing { method: self.method.as_str(), path, body: self.body.as_deref().unwrap_or_default() }
     }
 
     async fn attempt(&self, http: &Http, exchange: &Exchange<'_>, credential: &Credential) -> Result<Answer, Failure> {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_service::wire::Http;
 use reqwest::{
     RequestBuilder, Url,
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     Secrets, answer,
-    credential::{Caller, CredentialError, base64},
+    credential::{Caller, CredentialError, Outgoing, base64},
     egress, path,
     scheme::{SecretKey, usable_name},
 };
@@ -100,7 +101,10 @@ impl Issuer {
                 Ok((Made { headers: vec![(AUTHORIZATION, value)], secret: vec![token.access_token, password] }, life))
             }
             Self::Hook { url, token } => {
-                let body = json!({ "service": service, "namespace": caller.namespace, "session": caller.session });
+                let mut body = json!({ "service": service, "namespace": caller.namespace, "session": caller.session });
+                if let Some(Outgoing { method, path, body: sent }) = caller.request {
+                    (body["method"], body["path"], body["bodySha256"]) = (method.into(), path.into(), sha256_hex(sent).into());
+                }
                 let mut request = http.client().post(url.clone()).json(&body);
                 let mut secret = Vec::new();
                 if let Some(token) = token {

@@ -3,6 +3,7 @@
 //! `lifecycle::calls` decides; here pages are read and put. Changes of one session that come while a PUT is under way wait and go into the next
 //! one together. A PUT whose outcome is unknown is resolved by reading: an intent with the name of this attempt is this attempt's.
 
+mod page;
 mod slot;
 
 use std::{
@@ -14,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use dormouse_lifecycle::{
     SessionKey,
     calls::{Admission, CallPage, Decision, Refusal, Undecided},
@@ -24,7 +24,7 @@ use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{ToolAnswer, ToolCall},
 };
-use dormouse_seal::{Name, Seal};
+use dormouse_seal::Seal;
 use dormouse_service::Ids;
 use dormouse_store::{Condition, ETag, PutError, SnapshotStore, probe};
 use tokio::{
@@ -32,7 +32,10 @@ use tokio::{
     time::Instant,
 };
 
-use self::slot::{Change, Queued, Said, Slot, Wanted, let_go};
+use self::{
+    page::{close, damaged, keys_error, open, refused, unreadable},
+    slot::{Change, Queued, Said, Slot, Wanted, let_go},
+};
 use crate::{journal, meters::Meters};
 
 /// Sessions whose page is kept in memory; one that is not in use goes when there are more.
@@ -109,6 +112,11 @@ impl Ledger {
         Self { place, probed: OnceCell::new(), boot, attempts: AtomicU64::new(0), slots: Mutex::default(), meters }
     }
 
+    /// A name that no other attempt has.
+    fn attempt(&self) -> String {
+        format!("{}-{}", self.boot, self.attempts.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Whether the store keeps its promises; asked until it has said so once.
     pub(crate) async fn probe(&self) -> Result<(), ApiError> {
         let prefix = keys::tenant_prefix(&self.place.prefix, &self.place.namespace);
@@ -132,7 +140,7 @@ impl Ledger {
         self.probe().await?;
         let slot = self.slot(&call.session_uid)?;
         let unsent = lock(&slot.unsent).get(&call.call).cloned();
-        let attempt = unsent.unwrap_or_else(|| format!("{}-{}", self.boot, self.attempts.fetch_add(1, Ordering::Relaxed)));
+        let attempt = unsent.unwrap_or_else(|| self.attempt());
         let mut wanted = Wanted {
             epoch: call.epoch,
             call: call.call,
@@ -179,15 +187,44 @@ impl Ledger {
         }
     }
 
+    /// The page of a session as it is stored now: another replica may have been told.
+    async fn read_again(&self, uid: &str) -> Result<Arc<Slot>, ApiError> {
+        self.probe().await?;
+        let slot = self.slot(uid)?;
+        *slot.page.lock().await = None;
+        Ok(slot)
+    }
+
+    /// Writes down that a call waits for somebody; answers what stands decided about it.
+    ///
+    /// # Errors
+    /// There is no room, or the page cannot be stored now.
+    pub(crate) async fn park(&self, call: &ToolCall) -> Result<Option<Decision>, ApiError> {
+        let slot = self.read_again(&call.session_uid).await?;
+        let park = Change::Park { call: call.call, fingerprint: journal::fingerprint(call), attempt: self.attempt() };
+        match self.apply(&slot, park).await? {
+            Said::Standing(standing) => Ok(standing),
+            Said::Unparked(refusal) => Err(refused(call.call, refusal)),
+            _ => Err(unavailable("the page said nothing about the call")),
+        }
+    }
+
+    /// Whether a call was told to wait for somebody.
+    ///
+    /// # Errors
+    /// The page cannot be read, or is not believed.
+    pub(crate) async fn is_parked(&self, call: &ToolCall) -> Result<bool, ApiError> {
+        let slot = self.read_again(&call.session_uid).await?;
+        let look = Change::LookParked { call: call.call, fingerprint: journal::fingerprint(call) };
+        Ok(self.apply(&slot, look).await? == Said::Parked(true))
+    }
+
     /// What stands decided about a call, as stored now.
     ///
     /// # Errors
     /// The page cannot be read, or is not believed.
     pub(crate) async fn decision(&self, uid: &str, call: u64) -> Result<Option<Decision>, ApiError> {
-        self.probe().await?;
-        let slot = self.slot(uid)?;
-        // Another replica may have been told.
-        *slot.page.lock().await = None;
+        let slot = self.read_again(uid).await?;
         match self.apply(&slot, Change::Look { call }).await? {
             Said::Standing(standing) => Ok(standing),
             _ => Ok(None),
@@ -211,7 +248,7 @@ impl Ledger {
                 };
                 Err(ApiError::new(code, refused.to_string()))
             }
-            Said::Admission(_) => Err(unavailable("the page said nothing about the decision")),
+            _ => Err(unavailable("the page said nothing about the decision")),
         }
     }
 
@@ -354,53 +391,6 @@ impl Ledger {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The page that stored bytes are. One in clear may be from before the pool had keys.
-async fn open(seal: &Seal, bytes: Bytes, slot: &Slot) -> Result<CallPage, ApiError> {
-    let opened = seal.open(bytes).await.map_err(|error| if error.wants_keys() { keys_error(&error) } else { damaged(&error, slot) })?;
-    if let Some(sealed) = opened.sealed.filter(|sealed| sealed.session != slot.session.uid || sealed.object != keys::CALLS) {
-        return Err(damaged(&format!("it is {} of session {}, put in another's place", sealed.object, sealed.session), slot));
-    }
-    CallPage::decode(&opened.bytes, &slot.session).map_err(|error| damaged(&error, slot))
-}
-
-fn damaged(why: &dyn std::fmt::Display, slot: &Slot) -> ApiError {
-    let message = format!("{why}: no call of this session that is unsafe to repeat is made. Its key is {}", slot.session.calls());
-    ApiError::new(ErrorCode::SnapshotCorrupt, message)
-}
-
-/// What to store for a page.
-async fn close(seal: &Seal, page: &mut CallPage, slot: &Slot) -> Result<Bytes, ApiError> {
-    let bytes = page.encode().map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
-    let Some(writer) = seal.writer().await.map_err(|error| keys_error(&error))? else { return Ok(bytes) };
-    // A page is made by no engine.
-    let name = Name { session: &slot.session.uid, object: keys::CALLS, engine: "" };
-    writer.seal(name, &bytes).map_err(|error| keys_error(&error))
-}
-
-fn keys_error(error: &dyn std::fmt::Display) -> ApiError {
-    ApiError::new(ErrorCode::StorageUnavailable, format!("{error}. Calls that are unsafe to repeat are refused until the keys are there"))
-}
-
-fn refused(call: u64, refusal: Refusal) -> ApiError {
-    let code = match refusal {
-        Refusal::EpochOver { .. } => ErrorCode::SessionGone,
-        Refusal::EpochTooFar => ErrorCode::InvalidRequest,
-        Refusal::TooMany => ErrorCode::SessionBusy,
-        Refusal::AnotherCall => ErrorCode::Conflict,
-        Refusal::Unkept | Refusal::Unknown => ErrorCode::OutcomeUnknown,
-    };
-    let error = ApiError::new(code, format!("call {call}: {refusal}"));
-    match refusal {
-        // So that the next epoch need not be found by trying.
-        Refusal::EpochOver { highest } => error.with_detail("epoch", highest),
-        _ => error,
-    }
-}
-
-fn unreadable(call: u64) -> ApiError {
-    ApiError::new(ErrorCode::Internal, format!("the stored answer of call {call} cannot be read; it is not made again"))
 }
 
 fn unavailable(reason: &str) -> ApiError {

@@ -52,4 +52,4 @@ pub use egress::FetchClients;
 pub use knowledge::read_pdf_if_asked;
 pub use ledger::JournalStore;
 pub use process::{Args, run};
-pub use secrets::{SecretError, Secrets};
+pub use secrets::{ReadValues, SecretError, Secrets};

@@ -1,8 +1,15 @@
 //! The broker's metrics.
 
+use std::{borrow::Cow, time::Duration};
+
 use dormouse_protocol::{ApiError, broker::ToolAnswer};
 use dormouse_service::Metrics;
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+
+use crate::callee::Callee;
+
+/// The label of calls that name nothing of the spec.
+const OTHER: &str = "other";
 
 /// Counters and clocks of calls.
 #[derive(Debug, Clone)]
@@ -17,7 +24,7 @@ pub(crate) struct Meters {
     /// Lines of the audit that the store did not take in time.
     pub(crate) unaudited: IntCounter,
     pub(crate) in_flight: IntGauge,
-    pub(crate) seconds: Histogram,
+    seconds: HistogramVec,
     /// Tokens of models.
     pub(crate) tokens: IntCounterVec,
     /// Attempts to deliver messages of webhooks.
@@ -29,14 +36,18 @@ pub(crate) struct Meters {
 impl Meters {
     pub(crate) fn new(metrics: &Metrics) -> Result<Self, prometheus::Error> {
         Ok(Self {
-            calls: metrics.counters("broker_calls_total", "Tool calls that were made, by outcome: ok or the error code.", &["outcome"])?,
+            calls: metrics.counters(
+                "broker_calls_total",
+                "Tool calls that were made, by what the spec names, and by outcome: ok or the error code.",
+                &["tool", "outcome"],
+            )?,
             repeats: metrics.counter("broker_repeated_calls_total", "Calls answered by the journal or by joining one in flight.")?,
             refusals: metrics.counters("broker_refused_calls_total", "Calls refused before they were made, by error code.", &["code"])?,
             stored: metrics.latency("broker_journal_seconds", "How long a PUT of a session's journal of calls took.")?,
             unstored: metrics.counter("broker_unstored_outcomes_total", "Outcomes of calls that the journal's store did not take.")?,
             unaudited: metrics.counter("broker_unaudited_total", "Lines of the audit that the store did not take in time.")?,
             in_flight: metrics.gauge("broker_calls_in_flight", "Tool calls being made.")?,
-            seconds: metrics.latency("broker_call_seconds", "How long tool calls took.")?,
+            seconds: metrics.latencies("broker_call_seconds", "How long tool calls took, by what the spec names.", &["tool"])?,
             tokens: metrics.counters(
                 "broker_model_tokens_total",
                 "Tokens of models, by the model's name in the spec, and whether they were sent (input) or came (output).",
@@ -59,14 +70,23 @@ impl Meters {
         self.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
     }
 
-    pub(crate) fn outcome(&self, answer: &ToolAnswer) {
+    pub(crate) fn took(&self, callee: Option<&Callee>, time: Duration) {
+        self.seconds.with_label_values(&[&*label(callee)]).observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn outcome(&self, callee: Option<&Callee>, answer: &ToolAnswer) {
         let outcome = match answer {
             ToolAnswer::Ok { .. } | ToolAnswer::Stream { .. } => "ok".to_owned(),
             ToolAnswer::Err { error } => error.code.to_string(),
             ToolAnswer::Parked { .. } => "parked".to_owned(),
         };
-        self.calls.with_label_values(&[outcome.as_str()]).inc();
+        self.calls.with_label_values(&[&*label(callee), outcome.as_str()]).inc();
     }
+}
+
+/// What a call counts as: a name of the spec, never one that code or a far side has made up.
+fn label(callee: Option<&Callee>) -> Cow<'_, str> {
+    callee.map_or(Cow::Borrowed(OTHER), Callee::label)
 }
 
 /// Counters of fetches.

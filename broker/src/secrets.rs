@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
-/// Values of Secrets, and of ConfigMaps: a folder with a file `<name>/<key>` each, or memory. Every use reads again, so a rotated value is in use at once.
+/// The keys and values of the Secret, or ConfigMap, of a name, as they are now; `None` where there is none.
+pub type ReadValues = dyn Fn(&str) -> Option<BTreeMap<String, Vec<u8>>> + Send + Sync;
+
+/// Values of Secrets, and of ConfigMaps: a folder with a file `<name>/<key>` each, or whatever reads them, or memory. Every use reads again, so a
+/// rotated value is in use at once.
 #[derive(Clone)]
 pub struct Secrets {
     source: Arc<Source>,
@@ -12,6 +16,7 @@ pub struct Secrets {
 enum Source {
     Directory(PathBuf),
     Memory(BTreeMap<String, BTreeMap<String, Vec<u8>>>),
+    Reader(Box<ReadValues>),
 }
 
 /// Why a value cannot be used.
@@ -92,6 +97,12 @@ impl Secrets {
         Self { source: Arc::new(Source::Memory(values)), config_maps: Arc::new(Source::none()) }
     }
 
+    /// Whatever these say at each use, of Secrets and of ConfigMaps.
+    #[must_use]
+    pub fn reading(secrets: Box<ReadValues>, config_maps: Box<ReadValues>) -> Self {
+        Self { source: Arc::new(Source::Reader(secrets)), config_maps: Arc::new(Source::Reader(config_maps)) }
+    }
+
     /// One value as it is.
     pub(crate) fn bytes(&self, secret: &str, key: &str) -> Result<Vec<u8>, SecretError> {
         self.source.read(secret, key)
@@ -127,6 +138,7 @@ impl Source {
     fn keys(&self, name: &str) -> Option<Vec<String>> {
         match self {
             Self::Memory(values) => Some(values.get(name)?.keys().cloned().collect()),
+            Self::Reader(read) => Some(read(name)?.into_keys().collect()),
             Self::Directory(_) if !is_file_name(name) => None,
             Self::Directory(directory) => {
                 let entries = std::fs::read_dir(directory.join(name)).ok()?.filter_map(Result::ok);
@@ -141,6 +153,7 @@ impl Source {
         let missing = || SecretError::Missing { secret: name.to_owned(), key: key.to_owned() };
         match self {
             Self::Memory(values) => values.get(name).and_then(|keys| keys.get(key)).cloned().ok_or_else(missing),
+            Self::Reader(read) => read(name).and_then(|mut keys| keys.remove(key)).ok_or_else(missing),
             Self::Directory(_) if !is_file_name(name) || !is_file_name(key) => Err(missing()),
             Self::Directory(directory) => std::fs::read(directory.join(name).join(key)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => missing(),

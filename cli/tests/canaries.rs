@@ -1,4 +1,6 @@
 //! Secrets of every kind, through calls that work, fail, hang, break and are cut off: in nothing that anybody but the far side gets.
+//!
+//! No request is known to make a process panic, so none does here. What a panic would say is its place and a message of this source.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod support;
@@ -18,19 +20,26 @@ use bytes::Bytes;
 use dormouse_client::Client;
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_lifecycle::{Head, assemble, log};
-use dormouse_protocol::eval::EvalRequest;
+use dormouse_protocol::{
+    approval::{Decide, Verdict},
+    eval::EvalRequest,
+};
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
     tls::{Identity, Process, Server, TlsFiles},
 };
 use dormouse_store::{Folder, SnapshotStore as _};
+use dormouse_testkit::{soak, wait::eventually};
+use memchr::memmem;
 use serde_json::{Value, json};
 use support::Dev;
 
-/// Calls of the test; a soak makes more.
-const CALLS: &str = "DORMOUSE_TEST_CALLS";
 /// Calls of one cell.
-const CELL_CALLS: usize = 90;
+const CELL_CALLS: u64 = 90;
+/// Cells whose results stay in the heap.
+const CELLS_KEPT: usize = 8;
+/// Where `dev` keeps the key of links, which is searched for elsewhere.
+const LINKS_KEY_FILE: &str = "links.key";
 
 /// What nobody may see, by what it is for.
 struct Canaries {
@@ -45,6 +54,10 @@ struct Canaries {
     tool_key: String,
     event_key: String,
     tls_key: String,
+    model: String,
+    mcp: String,
+    own: String,
+    registry: String,
 }
 
 impl Canaries {
@@ -63,6 +76,10 @@ impl Canaries {
             tool_key: key("tool-key"),
             event_key: key("event-key"),
             tls_key: tls_key.to_owned(),
+            model: of("model-key"),
+            mcp: of("mcp-token"),
+            own: of("session-secret"),
+            registry: of("registry-token"),
         }
     }
 
@@ -92,6 +109,10 @@ impl Canaries {
             ("hook's token", plain(&self.hook_token)),
             ("hook's answer", plain(&self.hook_answer)),
             ("extra header", plain(&self.extra)),
+            ("key of a model", plain(&self.model)),
+            ("token of an MCP server", plain(&self.mcp)),
+            ("a session's own Secret", plain(&self.own)),
+            ("token of a registry", plain(&self.registry)),
             ("key of a tool", signing(&self.tool_key)),
             ("key of events", signing(&self.event_key)),
             ("key of TLS", vec![line.as_bytes().to_vec(), BASE64_STANDARD.decode(line).unwrap()[..16].to_vec()]),
@@ -122,6 +143,20 @@ async fn far(State(canaries): State<Arc<Canaries>>, headers: HeaderMap, request:
             assert!(said.contains(&canaries.hook_token), "{said}");
             Json(json!({ "headers": { "x-signed": canaries.hook_answer } })).into_response()
         }
+        "completions" => {
+            assert!(said.contains(&canaries.model), "{said}");
+            let choices = json!([{ "message": { "role": "assistant", "content": said } }]);
+            Json(json!({ "choices": choices, "usage": { "prompt_tokens": 1, "completion_tokens": 1 } })).into_response()
+        }
+        "mcp" => {
+            assert!(said.contains(&canaries.mcp), "{said}");
+            let message: Value = serde_json::from_str(&body).unwrap();
+            let result = match message["method"].as_str().unwrap() {
+                "tools/list" => json!({ "tools": [{ "name": "whisper", "inputSchema": { "type": "object" } }] }),
+                _ => json!({ "structuredContent": { "said": said }, "content": [] }),
+            };
+            Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
+        }
         "good" => Json(json!({ "said": said, "list": sent })).into_response(),
         "text" => said.into_response(),
         "fail" => (StatusCode::INTERNAL_SERVER_ERROR, said).into_response(),
@@ -139,7 +174,9 @@ async fn far(State(canaries): State<Arc<Canaries>>, headers: HeaderMap, request:
 }
 
 const PATHS: [&str; 8] = ["good", "text", "fail", "denied", "away", "broken", "hang", "missing"];
-const SERVICES: [&str; 7] = ["bearer", "header", "basic", "oauth", "custom", "tls", "badtls"];
+const SERVICES: [&str; 8] = ["bearer", "header", "basic", "oauth", "custom", "tls", "badtls", "own"];
+/// What is called beside services.
+const OTHERS: usize = 3;
 
 fn manifest(far: &str, tls_port: u16, pem: [&str; 3], canaries: &Canaries) -> String {
     let service = |name: &str, auth: Value| {
@@ -159,53 +196,73 @@ fn manifest(far: &str, tls_port: u16, pem: [&str; 3], canaries: &Canaries) -> St
         service
     };
     let secret = |key: &str| json!({ "name": "keys", "key": key });
+    let bearer = |key: &str| json!({ "type": "bearer", "secretRef": secret(key) });
+    let mut own = service("own", bearer("bearer"));
+    own["sessionSecrets"] = json!(["mine"]);
+    let signed = |name: String, path: &str| json!({ "name": name, "webhook": { "url": format!("{far}/{path}"), "secretRef": secret("tool") }, "timeoutMs": 300 });
+    let mut tools: Vec<Value> = PATHS.map(|path| signed(format!("sign_{path}"), path)).into();
+    tools.push(signed("asked".to_owned(), "good"));
+    tools.last_mut().unwrap()["approval"] = json!("Always");
     let spec = json!({
         "services": [
-            service("bearer", json!({ "type": "bearer", "secretRef": secret("bearer") })),
+            service("bearer", bearer("bearer")),
             service("header", json!({ "type": "header", "headerName": "X-Api-Key", "secretRef": secret("header") })),
             service("basic", json!({ "type": "basic", "secretRef": { "name": "login" } })),
             service("oauth", json!({ "type": "oauth2ClientCredentials", "tokenUrl": format!("{far}/token"), "secretRef": { "name": "oauth" } })),
             service("custom", json!({ "type": "custom", "hook": { "url": format!("{far}/hook"), "secretRef": secret("hook") } })),
             tls("tls", true),
             tls("badtls", false),
+            own,
         ],
-        "tools": PATHS.map(|path| json!({ "name": format!("sign_{path}"), "webhook": { "url": format!("{far}/{path}"), "secretRef": secret("tool") }, "timeoutMs": 300 })),
+        "tools": tools,
+        "models": [{ "name": "lab", "api": "openai", "baseUrl": format!("{far}/lab"), "model": "m", "auth": bearer("model") }],
+        "mcpServers": [{ "name": "far", "url": format!("{far}/mcp"), "auth": bearer("mcp") }],
+        "modules": { "registry": format!("{far}/npm"), "auth": bearer("registry") },
         "webhooks": [{ "url": format!("{far}/fail"), "events": ["completed", "failed"], "secretRef": secret("event") }],
     });
     let kind = |version: &str, kind: &str, name: &str, field: &str, value: Value| json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, field: value });
     let keys = json!({
         "bearer": canaries.bearer, "header": canaries.header, "extra": canaries.extra, "hook": canaries.hook_token, "tool": canaries.tool_key,
-        "event": canaries.event_key,
+        "event": canaries.event_key, "model": canaries.model, "mcp": canaries.mcp, "registry": canaries.registry,
+    });
+    let session = json!({
+        "toolBrokerRef": { "name": "far" }, "idleSeconds": 3_600, "serviceSecrets": { "own": "mine" }, "modules": { "allow": ["canary"] },
     });
     let documents = [
         kind("v1", "Secret", "keys", "stringData", keys),
         kind("v1", "Secret", "login", "stringData", json!({ "user": "u", "password": canaries.password })),
         kind("v1", "Secret", "oauth", "stringData", json!({ "clientId": "c", "clientSecret": canaries.client_secret })),
         kind("v1", "Secret", "tls", "stringData", json!({ "tls.crt": pem[0], "tls.key": pem[1], "ca.crt": pem[2] })),
+        kind("v1", "Secret", "mine", "stringData", json!({ "bearer": canaries.own })),
         kind("dormouse.dev/v1alpha1", "ToolBroker", "far", "spec", spec),
-        kind("dormouse.dev/v1alpha1", "KernelSession", "s", "spec", json!({ "toolBrokerRef": { "name": "far" }, "idleSeconds": 3_600 })),
+        kind("dormouse.dev/v1alpha1", "KernelSession", "s", "spec", session),
     ];
     documents.map(|document| document.to_string()).join("\n---\n")
 }
 
-/// A cell with calls of every service and tool in every way; what comes of them stays in its heap.
-fn cell(from: usize, calls: usize) -> String {
+/// A cell with calls of every service and tool in every way; what comes of them stays in its heap for a while.
+fn cell(from: u64, calls: u64) -> String {
     let mut asked = Vec::new();
     for n in from..from + calls {
+        let n = usize::try_from(n).unwrap();
         let path = PATHS[n % PATHS.len()];
-        asked.push(match n / PATHS.len() % (SERVICES.len() + 1) {
+        asked.push(match n / PATHS.len() % (SERVICES.len() + OTHERS) {
             kind if kind < SERVICES.len() => {
                 let method = if n % 3 == 0 { "POST" } else { "GET" };
                 let body = if method == "POST" { ", body: { n: 1 }" } else { "" };
                 let response = ["json", "text", "bytes"][n % 3];
                 format!("callService('{}', {{ method: '{method}', path: '/{path}'{body}, response: '{response}' }})", SERVICES[kind])
             }
-            _ => format!("callTool('sign_{path}', {{ n: 1 }})"),
+            kind => match kind - SERVICES.len() {
+                0 => format!("callTool('sign_{path}', {{ n: 1 }})"),
+                1 => "host.subLM({ model: 'lab', prompt: 'hi' })".to_owned(),
+                _ => "callTool('whisper', {})".to_owned(),
+            },
         });
     }
     format!(
         "globalThis.all ??= []; const got = await Promise.allSettled([{}]); all.push(got.map(it => it.status + JSON.stringify(it.value ?? [it.reason.name, \
-         it.reason.message, it.reason.details, it.reason.stack]))); console.log(all.at(-1).join('\\n')); got.filter(it => it.status === 'fulfilled').length",
+         it.reason.message, it.reason.details, it.reason.stack]))); if (all.length > {CELLS_KEPT}) all.shift(); console.log(all.at(-1).join('\\n')); got.filter(it => it.status === 'fulfilled').length",
         asked.join(", ")
     )
 }
@@ -247,7 +304,7 @@ async fn memory(data: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
-    let calls: usize = std::env::var(CALLS).ok().and_then(|text| text.parse().ok()).unwrap_or(360);
+    let calls = soak::count(360, 10_000);
     dormouse_service::telemetry::install_tls_provider();
     let ca = Ca::generate().unwrap();
     let server = ca.issue(&["localhost".to_owned(), Identity::new(Process::Broker, "else", "far").dns_name()], LEAF_VALIDITY).unwrap();
@@ -274,7 +331,7 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
     };
     let mut dev = start();
     let mut answers = Vec::new();
-    let (mut made, mut good) = (0, 0);
+    let (mut made, mut good, mut was_killed) = (0, 0, false);
     while made < calls {
         let count = CELL_CALLS.min(calls - made);
         let client = Client::new(&dev.server, "default", None).unwrap();
@@ -285,11 +342,13 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
         answers.push(serde_json::to_vec(&answer).unwrap());
         made += count;
         // One that is thrown out of a cell, and one under which its process is killed.
-        let thrown = EvalRequest { code: "await callService('bearer', { path: '/fail' })".to_owned(), ..EvalRequest::default() };
-        let thrown = client.eval("s", &thrown).await.unwrap();
-        assert!(!thrown.ok);
-        answers.push(serde_json::to_vec(&thrown).unwrap());
-        if made >= calls / 2 && answers.len() < 6 {
+        for code in ["await callService('bearer', { path: '/fail' })", "await import('npm:canary')"] {
+            let thrown = client.eval("s", &EvalRequest { code: code.to_owned(), ..EvalRequest::default() }).await.unwrap();
+            assert!(!thrown.ok, "{code}: {:?}", thrown.value);
+            answers.push(serde_json::to_vec(&thrown).unwrap());
+        }
+        if made >= calls / 2 && !was_killed {
+            was_killed = true;
             let hanging = EvalRequest {
                 code: "await callService('oauth', { method: 'POST', path: '/hang', body: {} })".to_owned(),
                 ..EvalRequest::default()
@@ -299,7 +358,9 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
             dev = start();
         }
     }
-    assert!(good > 0 && (good as usize) < calls, "some work and some do not: {good} of {calls}");
+    assert!(good > 0 && good < calls, "some work and some do not: {good} of {calls}");
+    answers.extend(linked(&dev).await);
+    let link_key = std::fs::read_to_string(data.path().join(LINKS_KEY_FILE)).unwrap();
     let said = dev.command(&["logs", "s"], "");
     answers.extend([said.out.into_bytes(), said.err.into_bytes()]);
     let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(60)).build().unwrap();
@@ -311,19 +372,52 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
 
     let mut places: Vec<(String, Vec<u8>)> = answers.into_iter().enumerate().map(|(n, bytes)| (format!("answer {n}"), bytes)).collect();
     files(data.path(), &mut places);
+    places.retain(|(place, _)| !place.ends_with(LINKS_KEY_FILE));
     places.push(("the log".to_owned(), std::fs::read(&log).unwrap()));
     places.extend(memory(data.path()).await);
-    let holds = |bytes: &[u8], needle: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+    let holds = |bytes: &[u8], needle: &[u8]| memmem::find(bytes, needle).is_some();
     let everywhere =
         |needle: &[u8]| places.iter().filter(|(_, bytes)| holds(bytes, needle)).map(|(place, _)| place.clone()).collect::<Vec<_>>();
     // What is no secret is found where it should be: in the memory, in the log of a broker at work, and in the audit.
     assert!(everywhere(b"[redacted]").iter().any(|place| place.starts_with("the memory of")));
     assert!(everywhere(b"tool call").contains(&"the log".to_owned()));
     assert!(everywhere(b"callService").iter().any(|place| place.contains("/audit/")), "{:?}", everywhere(b"callService"));
-    for (what, needles) in canaries.needles() {
+    // So is who sent the cells.
+    let by = everywhere(br#""by":"local""#);
+    assert!(by.iter().any(|place| place.contains("/audit/")), "{by:?}");
+    let key_of_links = ("key of links", vec![link_key.trim().as_bytes().to_vec()]);
+    for (what, needles) in canaries.needles().into_iter().chain([key_of_links]) {
         for needle in needles {
             let found = everywhere(&needle);
             assert!(found.is_empty(), "{what} is in {found:?}");
         }
     }
+    let searched: usize = places.iter().map(|(_, bytes)| bytes.len()).sum();
+    soak::report(&format!(
+        "{calls} calls with 16 kinds of secrets; {searched} bytes of memory, store, logs, answers and audit with none of them"
+    ));
+}
+
+/// What a gateway says of a call that waits, and of a link with which somebody may decide about it.
+async fn linked(dev: &Dev) -> Vec<Vec<u8>> {
+    let client = Client::new(&dev.server, "default", None).unwrap();
+    let cell = EvalRequest {
+        code: "await callTool('asked', {}).catch(it => it.message)".to_owned(),
+        idempotency_key: Some("asked".to_owned()),
+        ..EvalRequest::default()
+    };
+    let run = client.eval_later("s", &cell).await.unwrap().run;
+    let mut waiting = Vec::new();
+    eventually("the call waits", async || {
+        waiting = client.approvals(Some("s")).await.unwrap().items;
+        !waiting.is_empty()
+    })
+    .await;
+    let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(60)).build().unwrap();
+    let path = format!("{}/v1/namespaces/default/sessions/s/approvals/{}/link", dev.server, waiting[0].id);
+    let link = http.post(path).json(&json!({})).send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap();
+    let deny = Decide { decision: Verdict::Deny, reason: None, arguments: None, idempotency_key: None };
+    client.decide("s", &waiting[0].id, &deny).await.unwrap();
+    let ended = client.wait_for_run("s", &run, 60).await.unwrap();
+    vec![link.to_vec(), serde_json::to_vec(&ended).unwrap()]
 }

@@ -124,6 +124,13 @@ async fn whoever_is_named_is_told_of_runs_and_of_calls_that_wait() {
     receiver
         .told("the denial's end", |it| it["data"]["error"]["name"] == "ApprovalDenied" || it["data"]["error"]["code"] == "ApprovalDenied")
         .await;
+    // A run that somebody ends has failed, too.
+    let ended = begin(&dev, json!({ "code": "await new Promise(() => {})", "idempotencyKey": "ended" })).await;
+    let id = ended["run"].as_str().unwrap();
+    let cancel = client().post(format!("{}{SESSION}/runs/{id}/cancel", dev.server)).send().await.unwrap();
+    assert!(cancel.status().is_success(), "{cancel:?}");
+    let told = receiver.told("the end of the cancelled run", |it| it["data"]["run"] == ended["run"]).await;
+    assert_eq!((&told["type"], &told["data"]["error"]["code"]), (&json!("failed"), &json!("Interrupted")), "{told}");
     // An eval that nobody accepts: no ToolBroker would deliver it.
     let other =
         client().post(format!("{}/v1/namespaces/default/sessions", dev.server)).json(&json!({ "name": "alone" })).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! SIGKILL of gateway and kernel pod while a call waits for a person: one effect, one result, always an answer.
+//! SIGKILL of gateway, kernel pod and broker while a call waits for a person: one effect, one result, always an answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod support;
@@ -20,7 +20,13 @@ use support::{
 };
 
 /// Who dies.
-const VICTIMS: [&[Victim]; 3] = [&[Victim::Gateway], &[Victim::Kernel], &[Victim::Gateway, Victim::Kernel]];
+const VICTIMS: [&[Victim]; 5] = [
+    &[Victim::Gateway],
+    &[Victim::Kernel],
+    &[Victim::Broker],
+    &[Victim::Gateway, Victim::Kernel],
+    &[Victim::Gateway, Victim::Kernel, Victim::Broker],
+];
 /// The longest time between a decision that leaves and the kill.
 const DECIDING_MAX: Duration = Duration::from_millis(40);
 /// How long one look at a run waits for its end, in seconds.
@@ -30,6 +36,7 @@ const LOOK_SECONDS: u64 = 20;
 enum Victim {
     Gateway,
     Kernel,
+    Broker,
 }
 
 /// When they die.
@@ -42,10 +49,10 @@ enum When {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_waits_while_gateway_and_pod_are_killed_is_made_once_and_answered() {
+async fn a_call_that_waits_while_gateway_pod_and_broker_are_killed_is_made_once_and_answered() {
     let (outside, paid) = attacks::outside().await;
     let mut fleet = Fleet::start(&outside).await;
-    let (client, rounds, mut random) = (fleet.client(), soak::count(2, 50), Random::new(7));
+    let (client, rounds, mut random) = (fleet.client(), soak::count(1, 50), Random::new(7));
     let mut amount = 0;
     for _ in 0..rounds {
         for victims in VICTIMS {
@@ -58,7 +65,7 @@ async fn a_call_that_waits_while_gateway_and_pod_are_killed_is_made_once_and_ans
     }
     assert_eq!(paid.lock().unwrap().len() as u64, amount, "and no other");
     soak::report(&format!(
-        "SIGKILL while a call waits: {amount} kills of gateway, kernel pod and both, each with one effect and one result"
+        "SIGKILL while a call waits: {amount} times of gateway, kernel pod or broker, or several of them, each with one effect and one result"
     ));
 }
 
@@ -90,8 +97,10 @@ async fn round(fleet: &mut Fleet, client: &Client, victims: &[Victim], when: Whe
         match victim {
             Victim::Gateway => fleet.gateway.kill(),
             Victim::Kernel => fleet.kernel.kill(),
+            Victim::Broker => fleet.broker.kill(),
         }
     }
+    fleet.broker.ready().await;
     fleet.gateway.ready().await;
     fleet.kernel.ready().await;
     if let Some(deciding) = deciding {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    approval::{Approval, ApprovalList, Decide, Decided, Verdict},
+    approval::{Approval, ApprovalList, ApprovalState, Decide, Decided, Verdict},
     broker::{DecideCall, ToolAnswer, digest},
     kernel::{AnswerCall, DecidedCall},
 };
@@ -40,8 +40,9 @@ async fn waiting(router: &Router, record: &Arc<Record>) -> Result<ApprovalList, 
         async move { router.kernels().stored_approvals(&pod, call).await }
     })
     .await?;
-    let named = |approval: Approval| Approval { session: record.key.name.clone(), ..approval };
-    Ok(ApprovalList { items: found.items.into_iter().map(named).collect() })
+    let now = router.clock().now();
+    let named = |approval: Approval| Approval { session: record.key.name.clone(), state: state_of(&approval, now), ..approval };
+    Ok(ApprovalList { items: found.items.into_iter().map(named).collect(), truncated: false })
 }
 
 /// The calls of a session that wait for one of its clients. Wakes nothing.
@@ -63,11 +64,25 @@ pub async fn answer(router: &Router, key: &Key, call: u64, answer: &ToolAnswer) 
     sent.await.map(drop)
 }
 
+/// Whether somebody may decide about a call.
+fn state_of(approval: &Approval, now: Timestamp) -> ApprovalState {
+    let over = approval.expires_at.parse::<Timestamp>().is_ok_and(|until| until <= now);
+    if over { ApprovalState::Expired } else { ApprovalState::Pending }
+}
+
+/// The first of these, and whether there are more.
+fn first<T>(all: impl Iterator<Item = T>, max: usize) -> (Vec<T>, bool) {
+    let mut found: Vec<T> = all.take(max + 1).collect();
+    let more = found.len() > max;
+    found.truncate(max);
+    (found, more)
+}
+
 /// Those of the sessions of a namespace that `visible` lets through, of [`SESSIONS_MAX`] sessions at most.
 pub async fn list_all(router: &Router, namespace: &str, visible: impl Fn(&Key) -> bool) -> Result<ApprovalList, ApiError> {
     let waits =
         router.directory().list(Some(namespace)).into_iter().filter(|record| record.status.pending_approvals.is_some_and(|n| n > 0));
-    let keys: Vec<Key> = waits.map(|record| record.key.clone()).filter(visible).take(SESSIONS_MAX).collect();
+    let (keys, truncated) = first(waits.map(|record| record.key.clone()).filter(visible), SESSIONS_MAX);
     let lists: Vec<ApprovalList> = futures::stream::iter(keys)
         .map(|key| async move {
             match list(router, &key).await {
@@ -79,7 +94,7 @@ pub async fn list_all(router: &Router, namespace: &str, visible: impl Fn(&Key) -
         .buffered(READS_IN_FLIGHT_MAX)
         .try_collect()
         .await?;
-    Ok(ApprovalList { items: lists.into_iter().flat_map(|list| list.items).collect() })
+    Ok(ApprovalList { items: lists.into_iter().flat_map(|list| list.items).collect(), truncated })
 }
 
 /// Decides about a call that waits; answers when the decision is stored.
@@ -93,7 +108,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
     if body.arguments.is_some() && !waiting.editable {
         return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this call may not be changed: it is not `editable`"));
     }
-    if waiting.expires_at.parse::<Timestamp>().is_ok_and(|until| until <= router.clock().now()) {
+    if waiting.state == ApprovalState::Expired {
         return Err(ApiError::new(ErrorCode::ApprovalExpired, format!("the time of `{id}` was over at {}", waiting.expires_at)));
     }
     let call = waiting.call_id.parse().map_err(|_| ApiError::new(ErrorCode::Internal, "a kernel pod's call has no number"))?;
@@ -102,6 +117,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
     };
     let decision = DecideCall {
         namespace: key.namespace.clone(),
+        session: key.name.clone(),
         session_uid: record.uid.clone(),
         call,
         digest: digest(&waiting.tool_name, &waiting.args),
@@ -149,4 +165,17 @@ pub(crate) fn unheard(broker: &str, error: KernelError) -> ApiError {
 
 pub(crate) fn not_found(id: &str) -> ApiError {
     ApiError::new(ErrorCode::ApprovalNotFound, format!("no call of this session waits as `{id}`: it was decided, or there was none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_says_whether_there_is_more() {
+        for (sessions, shown, more) in [(0, 0, false), (SESSIONS_MAX, SESSIONS_MAX, false), (SESSIONS_MAX + 1, SESSIONS_MAX, true)] {
+            let (found, truncated) = first(0..sessions, SESSIONS_MAX);
+            assert_eq!((found.len(), truncated), (shown, more), "{sessions}");
+        }
+    }
 }

@@ -326,7 +326,7 @@ struct Waiting {
 #[async_trait::async_trait]
 impl Approvals for Waiting {
     async fn waiting(&self, _: &Key) -> Result<ApprovalList, ApiError> {
-        Ok(ApprovalList { items: self.calls.lock().unwrap().clone() })
+        Ok(ApprovalList { items: self.calls.lock().unwrap().clone(), truncated: false })
     }
 
     async fn decide(&self, _: &Key, id: &str, body: Decide, _: &str, decision: String) -> Result<Decided, ApiError> {
@@ -351,6 +351,7 @@ fn approval(call: u64) -> Approval {
         created_at: "2030-01-01T00:00:00Z".into(),
         expires_at: "2030-01-08T00:00:00Z".into(),
         editable: false,
+        state: Default::default(),
     }
 }
 

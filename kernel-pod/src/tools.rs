@@ -125,6 +125,8 @@ pub(crate) struct Caller {
     pub service_secrets: BTreeMap<String, String>,
     /// Whose request makes the session call.
     pub origin: Origin,
+    /// Who sent the cell that runs.
+    pub by: Option<String>,
 }
 
 impl Caller {
@@ -379,6 +381,7 @@ mod tests {
             waits: Default::default(),
             service_secrets: Default::default(),
             stream_above: None,
+            by: None,
         };
         let tools = BrokerTools { retries_max: 2, ..BrokerTools::new(client, "broker:7444") };
         tools.call("broker", call).await.unwrap_err().code

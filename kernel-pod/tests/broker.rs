@@ -62,6 +62,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         waits: Default::default(),
         service_secrets: Default::default(),
         stream_above: None,
+        by: None,
     };
     assert_eq!(tools.call("tools", call).await.unwrap(), ToolAnswer::Ok { value: json!(7) });
     assert_eq!(*seen.lock().unwrap(), [false, false, true]);

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 /// What a broker was told.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are a few in a test")]
 enum Told {
     Fetch(FetchCall),
     Body(BodyCall),

@@ -33,7 +33,7 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 15] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -46,12 +46,15 @@ const PARTS: [Part; 12] = [
     Part { name: "collect", package: "dormouse-kernel", test: "collect", env: (SOAK_ENV, "1") },
     Part { name: "neighbours", package: RUNS_BINARIES, test: "neighbours", env: (SOAK_ENV, "1") },
     Part { name: "parked", package: RUNS_BINARIES, test: "parked", env: (SOAK_ENV, "1") },
+    Part { name: "canaries", package: "dormouse", test: "canaries", env: (SOAK_ENV, "1") },
+    Part { name: "kernel-memory", package: RUNS_BINARIES, test: "canaries", env: (SOAK_ENV, "1") },
+    Part { name: "broker", package: "dormouse-broker", test: "broker", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, canaries, kernel-memory, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

@@ -142,6 +142,15 @@ impl Verb {
             _ => None,
         }
     }
+
+    /// The name of its call.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Search => SEARCH,
+            Self::Read => READ,
+            Self::List => LIST,
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use std::{
 
 use dormouse_lifecycle::{
     SessionKey,
-    calls::{Admission, Asked, CallPage, Decision, Undecided},
+    calls::{Admission, Asked, CallPage, Decision, Refusal, Undecided},
 };
 use dormouse_protocol::{ApiError, broker::ToolAnswer};
 use dormouse_store::ETag;
@@ -46,6 +46,9 @@ pub(super) enum Said {
     /// What stands decided about a call.
     Standing(Option<Decision>),
     Undecided(Undecided),
+    /// Whether a call waits.
+    Parked(bool),
+    Unparked(Refusal),
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +57,8 @@ pub(super) enum Change {
     Settle { call: u64, attempt: String, answer: Arc<ToolAnswer> },
     Look { call: u64 },
     Decide { call: u64, decision: Box<Decision> },
+    Park { call: u64, fingerprint: String, attempt: String },
+    LookParked { call: u64, fingerprint: String },
 }
 
 #[derive(Debug, Clone)]
@@ -73,7 +78,7 @@ impl Change {
     pub(super) fn known_page(&self) -> Option<&str> {
         match self {
             Self::Admit(wanted) => wanted.page.as_deref(),
-            Self::Settle { .. } | Self::Look { .. } | Self::Decide { .. } => None,
+            Self::Settle { .. } | Self::Look { .. } | Self::Decide { .. } | Self::Park { .. } | Self::LookParked { .. } => None,
         }
     }
 
@@ -97,6 +102,11 @@ impl Change {
                 Ok(standing) => Said::Standing(Some(standing)),
                 Err(refused) => Said::Undecided(refused),
             },
+            Self::Park { call, fingerprint, attempt } => match page.park(*call, fingerprint, attempt) {
+                Ok(()) => Said::Standing(page.decision(*call).cloned()),
+                Err(refused) => Said::Unparked(refused),
+            },
+            Self::LookParked { call, fingerprint } => Said::Parked(page.is_parked(*call, fingerprint)),
         }
     }
 }

@@ -39,6 +39,7 @@ fn broker(store: &Arc<Memory>, spec: Value) -> Broker {
 fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
     DecideCall {
         namespace: "team-a".to_owned(),
+        session: "analyst".to_owned(),
         session_uid: "u-1".to_owned(),
         call: number,
         tool: tool.to_owned(),
@@ -130,6 +131,95 @@ async fn no_altered_and_no_replayed_decision_makes_a_call() {
         assert!(refused, "{n}: {answer:?}");
     }
     assert_eq!(done.load(Ordering::SeqCst), 1, "of {decisions} none was made");
+}
+
+/// A tool that pays, and a fetch, under these rules.
+fn rules(url: &str, approval: &str) -> Value {
+    let egress = json!({ "host": url.trim_start_matches("http://"), "private": true, "methods": ["GET", "POST"], "paths": ["/*"], "approval": approval });
+    json!({
+        "services": [{ "name": "bank", "baseUrl": url, "allowedMethods": ["POST"] }],
+        "tools": [{ "name": "pay", "service": "bank", "method": "POST", "path": "/pay", "approval": approval }],
+        "egress": { "allow": [egress] },
+    })
+}
+
+#[tokio::test]
+async fn loosening_the_policy_never_releases_what_already_waits() {
+    let (url, done) = counting().await;
+    let store = Arc::new(Memory::new());
+    let (strict, loose) = (rules(&url, "Always"), rules(&url, "Never"));
+    let first = broker(&store, strict);
+    let waiting = |answer: &ToolAnswer| matches!(answer, ToolAnswer::Parked { parked } if parked.waits_for.is_person());
+    let args = json!({ "to": "a" });
+    let calls: Vec<ToolCall> = (1..=3).map(|number| call(number, "pay", args.clone())).collect();
+    for one in &calls {
+        assert!(waiting(&*first.call(one.clone()).await.unwrap()), "{one:?}");
+    }
+    let request =
+        json!({ "method": "POST", "url": format!("{url}/pay"), "headers": [["content-type", "application/json"]], "body": "e30=" });
+    let request = fetch(4, request);
+    assert!(waiting(&fetched(&first, request.clone()).await));
+
+    // The rule goes, in this process and in the next; in either the session asks anew, and its pod may not have heard that the call waits.
+    first.reconfigure(&serde_json::from_value(loose.clone()).unwrap()).await.unwrap();
+    let next = broker(&store, loose);
+    for at in [&first, &next] {
+        for (epoch, waits) in [(1, Waits::Decision), (2, Waits::No), (3, Waits::Decision)] {
+            for one in &calls {
+                let again = ToolCall { epoch, waits, repeated: true, ..one.clone() };
+                assert!(waiting(&*at.call(again).await.unwrap()), "{waits:?} {one:?}");
+            }
+            let again = FetchCall { call: ToolCall { epoch, waits, repeated: true, ..request.call.clone() }, ..request.clone() };
+            assert!(waiting(&fetched(at, again).await), "{waits:?} fetch");
+        }
+    }
+    assert_eq!(done.load(Ordering::SeqCst), 0, "nothing is released");
+
+    // What comes under the new rule needs nobody, and what waits is decided about as ever.
+    assert_eq!(
+        *next.call(ToolCall { epoch: 3, ..call(5, "pay", args.clone()) }).await.unwrap(),
+        ToolAnswer::Ok { value: json!({ "paid": 1 }) }
+    );
+    next.decide(genuine(&calls[0], "yes")).await.unwrap();
+    next.decide(DecideCall { approve: false, ..genuine(&calls[1], "no") }).await.unwrap();
+    let ask = |one: &ToolCall, waits: Waits| ToolCall { epoch: 3, waits, repeated: true, ..one.clone() };
+    for waits in [Waits::No, Waits::Decision] {
+        assert_eq!(*next.call(ask(&calls[0], waits)).await.unwrap(), ToolAnswer::Ok { value: json!({ "paid": 2 }) }, "once");
+        assert_eq!(code(&*next.call(ask(&calls[1], waits)).await.unwrap()), ErrorCode::ApprovalDenied);
+    }
+    assert_eq!(code(&*next.call(ask(&calls[2], Waits::Over)).await.unwrap()), ErrorCode::ApprovalExpired);
+    assert_eq!(done.load(Ordering::SeqCst), 2);
+
+    // Who did what, as the bucket tells it.
+    let by = Some("anna".to_owned());
+    next.call(ToolCall { by: by.clone(), epoch: 3, ..call(6, "pay", args) }).await.unwrap();
+    fetched(&next, FetchCall { call: ToolCall { by, epoch: 3, call: 7, ..request.call.clone() }, ..request }).await;
+    next.store_audit().await;
+    let lines = audit(&store).await;
+    let told = |kind: &str, call: u64| {
+        let line =
+            lines.iter().find(|line| line["kind"] == kind && line["call"] == call).unwrap_or_else(|| panic!("{kind} {call}: {lines:?}"));
+        assert_eq!(
+            (line["namespace"].as_str(), line["session"].as_str(), line["sessionUid"].as_str()),
+            (Some("team-a"), Some("analyst"), Some("u-1"))
+        );
+        (line["by"].clone(), line["status"].clone())
+    };
+    assert_eq!(told("decision", 1), (json!("somebody"), json!("approved")));
+    assert_eq!(told("decision", 2), (json!("somebody"), json!("denied")));
+    assert_eq!(told("call", 6), (json!("anna"), json!("ok")));
+    assert_eq!(told("fetch", 7), (json!("anna"), json!("ok")));
+    assert_eq!(told("call", 5), (json!(null), json!("ok")), "nobody's cell");
+}
+
+/// The lines of the audit that are stored.
+async fn audit(store: &Memory) -> Vec<Value> {
+    let mut lines = Vec::new();
+    for key in store.list("p/t/team-a/audit/").await.unwrap() {
+        let body = store.get(&key).await.unwrap().unwrap().bytes;
+        lines.extend(std::str::from_utf8(&body).unwrap().lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+    }
+    lines
 }
 
 fn fetch(number: u64, request: Value) -> FetchCall {

@@ -163,6 +163,7 @@ async fn a_job_that_a_person_must_agree_to_is_offered_with_what_was_agreed_to_an
     assert!(claim(&broker).await.job.is_none(), "nobody has agreed");
     let decision = DecideCall {
         namespace: "team-a".to_owned(),
+        session: "analyst".to_owned(),
         session_uid: "u-1".to_owned(),
         call: 1,
         tool: "print".to_owned(),
@@ -184,4 +185,20 @@ async fn a_job_that_a_person_must_agree_to_is_offered_with_what_was_agreed_to_an
     ask(&broker, ToolCall { settled_below: 2, ..call(2, "render", json!({})) }).await;
     let keys = world.store.list("p/t/team-a/b/u-1/job-").await.unwrap();
     assert_eq!(keys, ["p/t/team-a/b/u-1/job-2"]);
+
+    // The audit tells who answered a job.
+    let job = claim(&broker).await.job.unwrap();
+    broker.answer_job(&answer(2, &job, json!("done"))).await.unwrap();
+    broker.store_audit().await;
+    let mut told = Vec::new();
+    for key in world.store.list("p/t/team-a/audit/").await.unwrap() {
+        let body = world.store.get(&key).await.unwrap().unwrap().bytes;
+        let lines = std::str::from_utf8(&body).unwrap().lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        told.extend(lines.filter(|line| line["kind"] == "job"));
+    }
+    let [line] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(
+        (&line["by"], &line["session"], &line["call"], &line["status"]),
+        (&json!("key"), &json!("analyst"), &json!(2), &json!("ok"))
+    );
 }

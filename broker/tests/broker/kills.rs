@@ -22,6 +22,7 @@ use dormouse_testkit::{
     minio::Minio,
     process::{Process, free_port},
     proxy::{FaultProxy, Hold},
+    soak,
     wait::eventually,
 };
 use reqwest::Method;
@@ -174,9 +175,9 @@ fn own() -> Identity {
 }
 
 /// The calls of a round: each of a session of its own.
-fn calls(step: Step) -> Vec<ToolCall> {
+fn calls(step: Step, round: u64) -> Vec<ToolCall> {
     let of = |tool: &'static str| {
-        (0..CALLS).map(move |number| ToolCall { session_uid: format!("{step:?}-{tool}-{number}"), ..call(2, tool, json!({})) })
+        (0..CALLS).map(move |number| ToolCall { session_uid: format!("{step:?}-{round}-{tool}-{number}"), ..call(2, tool, json!({})) })
     };
     of("once").chain(of("keyed")).collect()
 }
@@ -200,8 +201,9 @@ async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_re
     let effects = Effects::default();
     let far = Arc::new(Far::new(&effects.start().await, &minio, proxy.endpoint()));
     let (mut broker, mut address) = far.start().await;
-    for step in Step::ALL {
-        let calls = calls(step);
+    let rounds = soak::count(1, 50);
+    for (round, step) in (0..rounds).flat_map(|round| Step::ALL.map(|step| (round, step))) {
+        let calls = calls(step, round);
         // Of a session without a page nobody knows whether it has had one.
         let before = calls.iter().map(|second| {
             let (first, far) = (ToolCall { call: 1, ..second.clone() }, Arc::clone(&far));
@@ -259,4 +261,9 @@ async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_re
         let keyed_receipts: std::collections::BTreeSet<_> = keyed.iter().flatten().collect();
         assert!(by_key.iter().all(|(key, sent)| *sent == 1 || keyed_receipts.contains(key)), "{step:?}: nothing else is sent twice");
     }
+    soak::report(&format!(
+        "SIGKILL of the broker {rounds} times at each of {} steps, {} calls under way each time: one effect and one result each",
+        Step::ALL.len(),
+        2 * CALLS
+    ));
 }

@@ -13,7 +13,10 @@ mod large;
 mod mcp;
 mod models;
 mod modules;
+mod oauth;
 mod openapi;
+#[path = "../../../cli/tests/support/packages.rs"]
+mod packages;
 mod process;
 mod services;
 mod webhooks;

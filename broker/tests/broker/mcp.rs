@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use axum::{
@@ -16,9 +15,13 @@ use axum::{
 };
 use dormouse_broker::{Broker, Secrets};
 use dormouse_protocol::ErrorCode;
+use dormouse_testkit::{process::free_port, wait::eventually};
 use serde_json::{Value, json};
 
-use crate::world::{call, failure, value};
+use crate::{
+    packages,
+    world::{call, failure, value},
+};
 
 /// A server of one revision, and what it was sent.
 #[derive(Clone, Default)]
@@ -192,6 +195,7 @@ impl Drop for Ended {
     }
 }
 
+/// The SDK of the newest revision.
 const SERVER: &str = "
 import sys
 from mcp.server.mcpserver import MCPServer
@@ -203,31 +207,50 @@ def add(a: int, b: int) -> int:
 @server.tool()
 def fail() -> str:
     raise ValueError('not today')
+@server.resource('sums://seven')
+def seven() -> str:
+    return '7'
 server.run(transport='streamable-http', host='127.0.0.1', port=int(sys.argv[1]))
 ";
 
+/// The one before.
+const EARLIER: &str = "
+import sys
+from mcp.server.fastmcp import FastMCP
+server = FastMCP('sums', host='127.0.0.1', port=int(sys.argv[1]))
+@server.tool()
+def add(a: int, b: int) -> int:
+    '''Adds'''
+    return a + b
+@server.tool()
+def fail() -> str:
+    raise ValueError('not today')
+@server.resource('sums://seven')
+def seven() -> str:
+    return '7'
+server.run(transport='streamable-http')
+";
+
 #[tokio::test]
-async fn a_server_of_the_python_sdk_is_used() {
-    let python = std::env::var("DORMOUSE_CLIENTS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let has = Command::new(&python).args(["-c", "import mcp.server.mcpserver"]).output();
-    if !has.is_ok_and(|has| has.status.success()) {
-        eprintln!("SKIPPED mcp: {python} has no package mcp 2; name another Python with DORMOUSE_CLIENTS_PYTHON");
-        return;
+async fn servers_of_the_python_sdks_of_both_eras_are_used() {
+    for (package, text) in [("mcp==1.25.0", EARLIER), ("mcp==2.3.0", SERVER)] {
+        let Some(bin) = packages::python("mcp", &[package]) else { continue };
+        let port = free_port().unwrap();
+        let server = Command::new(bin.join("python")).args(["-c", text, &port.to_string()]).stdout(Stdio::null()).spawn().unwrap();
+        let _server = Ended(server);
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let spec = serde_json::from_value(json!({ "mcpServers": [{ "name": "sums", "url": url, "resources": true }] })).unwrap();
+        let broker = Broker::new(spec, Secrets::memory(BTreeMap::new())).unwrap();
+        eventually("it starts", async || broker.look_for_tools().await.unwrap().is_empty()).await;
+        assert_eq!(names(&broker), ["add", "fail", "sums.resources", "sums.read"], "{package}");
+        assert_eq!(value(&broker, call(1, "add", json!({ "a": 2, "b": 3 }))).await, json!({ "result": 5 }), "{package}");
+        let failed = failure(&broker, call(2, "fail", json!({}))).await;
+        assert!(failed.message.starts_with("the MCP server: Error executing tool fail"), "{package}: {}", failed.message);
+        let listed = value(&broker, call(3, "sums.resources", json!({}))).await;
+        assert!(listed.to_string().contains("sums://seven"), "{package}: {listed}");
+        let read = value(&broker, call(4, "sums.read", json!({ "uri": "sums://seven" }))).await;
+        assert_eq!(read[0]["text"], "7", "{package}: {read}");
+        let missing = failure(&broker, call(5, "add", json!({ "a": "two", "b": 3 }))).await;
+        assert_eq!(missing.code, ErrorCode::ToolArgsInvalid, "{package}");
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let server = Command::new(&python).args(["-c", SERVER, &port.to_string()]).stdout(Stdio::null()).spawn().unwrap();
-    let _server = Ended(server);
-    let url = format!("http://127.0.0.1:{port}/mcp");
-    let spec = serde_json::from_value(json!({ "mcpServers": [{ "name": "sums", "url": url }] })).unwrap();
-    let broker = Broker::new(spec, Secrets::memory(BTreeMap::new())).unwrap();
-    let there = async {
-        while !broker.look_for_tools().await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), there).await.expect("it starts");
-    assert_eq!(names(&broker), ["add", "fail"]);
-    assert_eq!(value(&broker, call(1, "add", json!({ "a": 2, "b": 3 }))).await, json!({ "result": 5 }));
-    let failed = failure(&broker, call(2, "fail", json!({}))).await;
-    assert_eq!(failed.message, "the MCP server: Error executing tool fail");
 }

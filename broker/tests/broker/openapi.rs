@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::{Router, extract::Request, http::header, response::IntoResponse as _, routing::any};
 use dormouse_broker::{Broker, ConfigError, Secrets};
 use dormouse_protocol::ErrorCode;
+use dormouse_service::Metrics;
 use dormouse_testkit::apiserver::ApiServer;
 use serde_json::{Value, json};
 
@@ -66,7 +67,9 @@ fn nothing() -> Secrets {
 #[tokio::test]
 async fn operations_that_the_service_allows_are_tools() {
     let base = service().await;
-    let broker = Broker::new(spec(&base, json!({ "document": { "inline": document() } })), nothing()).unwrap();
+    let metrics = Metrics::new();
+    let spec = spec(&base, json!({ "document": { "inline": document() } }));
+    let broker = Broker::with_journal(&spec, nothing(), &metrics, None).unwrap();
     assert_eq!(names(&broker), ["addPet", "getPet", "listPets"], "neither what its methods nor what its paths leave out");
     let listed = value(&broker, call(1, "listPets", json!({ "tags": ["a", "b"], "X-Trace": "t-1" }))).await;
     assert_eq!(listed, json!({ "asked": "GET /v2/pets?tags=a&tags=b", "trace": "t-1", "body": null }), "below the service's own baseUrl");
@@ -85,6 +88,10 @@ async fn operations_that_the_service_allows_are_tools() {
     }
     let description = broker.tools().into_iter().find(|tool| tool.name == "listPets").unwrap();
     assert_eq!((description.description.as_str(), description.approval), ("Lists pets", false));
+    // A document counts as one, however many operations it has.
+    let counted = metrics.render().unwrap();
+    assert!(counted.contains(r#"dormouse_broker_calls_total{outcome="ok",tool="openapi/pets"} 3"#), "{counted}");
+    assert!(!counted.contains(r#"tool="listPets""#), "{counted}");
 }
 
 #[tokio::test]

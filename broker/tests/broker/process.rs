@@ -116,6 +116,63 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
     server.await.unwrap();
 }
 
+#[tokio::test]
+async fn only_gateways_give_orders_and_for_sessions_of_the_namespace_only() {
+    let (world, broker) = broker().await;
+    let ca = Ca::generate().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    tokio::spawn(broker.serve(listener, tls, CancellationToken::new()));
+    let of_job = json!({ "namespace": "team-a", "sessionUid": "u-1", "call": 1, "lease": "l" });
+    let with = |more: serde_json::Value| {
+        let mut body = of_job.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let orders = [
+        ("/v1/decide", with(json!({ "session": "analyst", "tool": "make", "digest": "d", "id": "i", "approve": true, "by": "somebody" }))),
+        ("/v1/jobs/claim", json!({ "namespace": "team-a", "capabilities": ["browser"], "runner": "r" })),
+        ("/v1/jobs/heartbeat", of_job.clone()),
+        ("/v1/jobs/answer", with(json!({ "answer": { "value": 1 }, "by": "somebody" }))),
+        ("/v1/deliveries", json!({ "namespace": "team-a", "limit": 10 })),
+        ("/v1/redeliver", json!({ "namespace": "team-a", "id": "m" })),
+    ];
+    let send = async |client: &PeerClient, path: &str, body: &serde_json::Value| {
+        client.request(Method::POST, &own(), &address.to_string(), path).json(body).send().await
+    };
+    let code = async |response: reqwest::Response| response.json::<ErrorBody>().await.map(|body| body.error.code).ok();
+    let gateway = client(&ca, Process::Gateway, "dormouse-system");
+    // Of the installation, but not who may.
+    let strangers = [
+        (Process::Kernel, "team-a"),
+        (Process::Kernel, "team-b"),
+        (Process::Broker, "team-a"),
+        (Process::Broker, "team-b"),
+        (Process::Operator, "dormouse-system"),
+    ];
+    // Of another installation.
+    let foreign = client(&Ca::generate().unwrap(), Process::Gateway, "dormouse-system");
+    for (path, body) in &orders {
+        for (process, namespace) in strangers {
+            let refused = send(&client(&ca, process, namespace), path, body).await.unwrap();
+            assert_eq!(refused.status(), 403, "{path} for {process} of {namespace}");
+            assert_eq!(code(refused).await, Some(ErrorCode::Forbidden));
+        }
+        assert!(send(&foreign, path, body).await.is_err(), "{path}: no connection");
+        let elsewhere = body.to_string().replace("team-a", "team-b").parse().unwrap();
+        assert_eq!(send(&gateway, path, &elsewhere).await.unwrap().status(), 403, "{path}: of another namespace");
+        // This broker has no store for what is asked: it was let in, and told so.
+        let told = code(send(&gateway, path, body).await.unwrap()).await;
+        assert!(!matches!(told, Some(ErrorCode::Forbidden | ErrorCode::InvalidRequest)), "{path}: {told:?}");
+    }
+    // Nor does a gateway make calls.
+    for path in ["/v1/call", "/v1/fetch", "/v1/notices"] {
+        assert_eq!(send(&gateway, path, &json!({})).await.unwrap().status(), 403, "{path}");
+    }
+    assert!(world.seen().is_empty());
+}
+
 #[test]
 fn every_problem_of_a_spec_is_told_with_its_path() {
     let bad = serde_json::from_value(json!({
@@ -228,8 +285,21 @@ async fn the_process_says_why_it_is_not_ready_and_recovers() {
     write(directory.path(), "secrets/widgets/token", "rotated");
     assert_eq!(post(&kernel, listen, &call(2, "getWidget", json!({"id": "7"}))).await.status(), 200);
     assert_eq!(world.last().authorization.as_deref(), Some("Bearer rotated"));
+    // Names that code makes up are no labels.
+    for number in 3..6 {
+        assert_eq!(post(&kernel, listen, &call(number, &format!("made-up-{number}"), json!({}))).await.status(), 200);
+    }
+    assert_eq!(post(&kernel, listen, &call(6, "tools.list", json!({}))).await.status(), 200);
     let metrics = reqwest::get(format!("http://{admin}/metrics")).await.unwrap().text().await.unwrap();
-    assert!(metrics.contains(r#"dormouse_broker_calls_total{outcome="ok"} 2"#), "{metrics}");
+    for line in [
+        r#"dormouse_broker_calls_total{outcome="ok",tool="getWidget"} 2"#,
+        r#"dormouse_broker_calls_total{outcome="ToolNotFound",tool="other"} 3"#,
+        r#"dormouse_broker_calls_total{outcome="ok",tool="tools.list"} 1"#,
+        r#"dormouse_broker_call_seconds_count{tool="getWidget"} 2"#,
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains("made-up"), "{metrics}");
     shutdown.cancel();
     process.await.unwrap().unwrap();
 }

@@ -16,6 +16,7 @@ use axum::{
     routing::{any, post},
 };
 use dormouse_broker::{Broker, ConfigError, Secrets};
+use dormouse_lifecycle::segment::sha256_hex;
 use dormouse_protocol::{ErrorCode, broker::ToolCall};
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
@@ -43,8 +44,12 @@ struct Far {
 
 impl Far {
     async fn start(&self) -> String {
-        let router =
-            Router::new().route("/token", post(token)).route("/hook", post(hook)).route("/api/{*path}", any(api)).with_state(self.clone());
+        let router = Router::new()
+            .route("/token", post(token))
+            .route("/hook", post(hook))
+            .route("/sign", post(sign))
+            .route("/api/{*path}", any(api))
+            .with_state(self.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -72,6 +77,12 @@ async fn hook(State(far): State<Far>, headers: HeaderMap, Json(body): Json<Value
     far.hooks_asked.lock().unwrap().push(body.clone());
     let user = body["session"].as_str().unwrap();
     Json(json!({ "headers": { "authorization": format!("Bearer of-{user}"), "x-signature": "signed-by-hook" }, "expiresSeconds": 600 }))
+}
+
+/// Signs what it is told of one request, and for no other.
+async fn sign(Json(body): Json<Value>) -> Json<Value> {
+    let of = |field: &str| body[field].as_str().unwrap().to_owned();
+    Json(json!({ "headers": { "authorization": format!("Signed {} {} {}", of("method"), of("path"), of("bodySha256")) } }))
 }
 
 async fn api(State(far): State<Far>, request: Request) -> Response {
@@ -181,7 +192,29 @@ async fn a_hook_makes_headers_for_each_session_and_others_come_from_secrets() {
     let shown: Vec<String> = far.asked().into_iter().map(|(_, shown)| shown).collect();
     assert_eq!(shown, ["Bearer of-ann", "Bearer of-ben"].repeat(3));
     let asked = far.hooks_asked.lock().unwrap().clone();
-    assert_eq!(asked, ["ann", "ben"].map(|session| json!({ "service": "far", "namespace": "team-a", "session": session })));
+    let empty = sha256_hex(b"");
+    let wanted = |session: &str| json!({ "service": "far", "namespace": "team-a", "session": session, "method": "GET", "path": "/api/thing", "bodySha256": empty });
+    assert_eq!(asked, ["ann", "ben"].map(wanted), "once for each session: it said how long");
+}
+
+#[tokio::test]
+async fn a_hook_that_says_no_time_signs_each_request() {
+    let far = Far::default();
+    let base = far.start().await;
+    let auth = json!({ "auth": { "type": "custom", "hook": { "url": format!("{base}/sign") } }, "direct": {} });
+    let broker = broker(&base, auth);
+    let direct = |query: u32| json!({ "service": "far", "method": "POST", "path": "/other", "query": { "n": query, "of": "x&y" }, "body": { "n": query } });
+    value(&broker, call(1, "callService", direct(1))).await;
+    value(&broker, call(2, "callService", direct(2))).await;
+    value(&broker, call(3, "make", json!({ "n": 1 }))).await;
+    value(&broker, call(4, "read", json!({ "n": 1 }))).await;
+    for (asked, body) in far.asked().iter().zip([r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":1}"#, ""]) {
+        // What the far side got is what was signed.
+        let (request, signed) = asked;
+        assert_eq!(signed, &format!("Signed {request} {}", sha256_hex(body.as_bytes())));
+    }
+    assert_eq!(far.asked().len(), 4);
+    assert_eq!(far.asked()[1].0, "POST /api/other?n=2&of=x%26y");
 }
 
 #[tokio::test]

@@ -169,6 +169,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         waits: Default::default(),
         service_secrets: Default::default(),
         stream_above: None,
+        by: None,
     }
 }
 

@@ -1,13 +1,10 @@
 //! A broker for each ToolBroker manifest, on a loopback port of its own.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::PathBuf,
-};
+use std::{collections::HashMap, path::PathBuf};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use dormouse_broker::{Broker, JournalStore, Secrets};
+use dormouse_broker::{Broker, JournalStore};
 use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
 use dormouse_crds::webhooks::EventKind;
@@ -23,7 +20,7 @@ use dormouse_service::{
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{POD, certificates::Authority, sessions};
+use super::{POD, certificates::Authority, sessions, values};
 
 /// Serves the brokers of the files, with their journals where `journal` says.
 pub(super) async fn start(
@@ -35,18 +32,7 @@ pub(super) async fn start(
     tasks: &TaskTracker,
 ) -> anyhow::Result<DevTools> {
     let documents = sessions::read(files, namespace)?;
-    let (mut values, mut config_maps): (BTreeMap<_, _>, BTreeMap<_, _>) = Default::default();
-    for document in &documents {
-        match document {
-            Document::Secret(metadata, secret) => drop(values.insert(metadata.name.clone(), secret.clone())),
-            Document::ConfigMap(metadata, data) => {
-                let data = data.iter().map(|(key, text)| (key.clone(), text.clone().into_bytes())).collect();
-                config_maps.insert(metadata.name.clone(), data);
-            }
-            Document::Broker(..) | Document::Session(..) | Document::Quota(..) => {}
-        }
-    }
-    let secrets = Secrets::memory(values).with_config_maps(config_maps);
+    let secrets = values::following(files, namespace, &documents);
     let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };

@@ -11,6 +11,7 @@ mod folder;
 mod orphans;
 mod sessions;
 mod storage;
+mod values;
 
 use std::{
     net::SocketAddr,

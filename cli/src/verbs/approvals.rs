@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use dormouse_client::Client;
-use dormouse_protocol::approval::{Approval, Decide, Verdict};
+use dormouse_protocol::approval::{Approval, ApprovalState, Decide, Verdict};
 
 use super::{Output, SESSION};
 use crate::screen::{Screen, Tone};
@@ -46,8 +46,12 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
     let session = args.session.as_deref().unwrap_or(SESSION);
     let (approval, decide) = match args.verb {
         None | Some(Verb::List) => {
-            for approval in client.approvals(args.session.as_deref()).await?.items {
-                one(&approval, args.output, screen)?;
+            let list = client.approvals(args.session.as_deref()).await?;
+            for approval in &list.items {
+                one(approval, args.output, screen)?;
+            }
+            if list.truncated && matches!(args.output, Output::Text) {
+                screen.line(Tone::Faint, "and calls of further sessions: name one with --session")?;
             }
             return Ok(true);
         }
@@ -73,8 +77,9 @@ fn one(approval: &Approval, output: Output, screen: &mut Screen) -> anyhow::Resu
     let line = match output {
         Output::Json => serde_json::to_string(approval)?,
         Output::Text => {
-            let Approval { id, session, tool_name, args, expires_at, .. } = approval;
-            format!("{session} {id} {tool_name} {args} until {expires_at}")
+            let Approval { id, session, tool_name, args, expires_at, state, .. } = approval;
+            let over = if *state == ApprovalState::Expired { ", which is over" } else { "" };
+            format!("{session} {id} {tool_name} {args} until {expires_at}{over}")
         }
     };
     Ok(screen.line(Tone::Plain, &line)?)

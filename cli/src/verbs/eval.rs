@@ -47,6 +47,7 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         filename: None,
         webhook: None,
         api_key: None,
+        by: None,
     };
     cell::ensure(client, &args.session).await?;
     if args.background {

@@ -43,6 +43,7 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
         filename: args.file.file_name().map(|name| name.to_string_lossy().into_owned()),
         webhook: None,
         api_key: None,
+        by: None,
     };
     if let Some(session) = &args.session {
         cell::ensure(client, session).await?;

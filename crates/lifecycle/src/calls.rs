@@ -59,6 +59,9 @@ pub struct CallPage {
     /// What was decided about calls that waited for somebody. A decision, and the entry of its call, stay until that call is over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     decisions: BTreeMap<u64, Decision>,
+    /// Fingerprints of calls that were told to wait for somebody: they go on waiting whatever is asked later, until they are over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    parked: BTreeMap<u64, String>,
 }
 
 /// What was decided about a call that waited for somebody.
@@ -97,6 +100,9 @@ pub enum Verdict {
 
 /// Decisions on a page at most.
 pub const DECISIONS_MAX: usize = 256;
+
+/// Calls that wait for somebody, on a page at most.
+pub const PARKED_MAX: usize = CALLS_MAX;
 
 /// Bytes of one decision, as JSON.
 pub const DECISION_BYTES_MAX: usize = 64 << 10;
@@ -322,6 +328,31 @@ impl CallPage {
         Ok(decision.clone())
     }
 
+    /// Writes down that a call waits for somebody. It does when this page is stored; not before.
+    ///
+    /// # Errors
+    /// Too many do.
+    pub fn park(&mut self, call: u64, fingerprint: &str, attempt: &str) -> Result<(), Refusal> {
+        if self.parked.contains_key(&call) || self.calls.contains_key(&call) || call < self.settled_below {
+            return Ok(());
+        }
+        if self.parked.len() >= PARKED_MAX {
+            return Err(Refusal::TooMany);
+        }
+        if self.first == 0 {
+            self.first = call;
+            attempt.clone_into(&mut self.chain);
+        }
+        self.parked.insert(call, fingerprint.to_owned());
+        Ok(())
+    }
+
+    /// Whether this very call was told to wait, and has not been made.
+    #[must_use]
+    pub fn is_parked(&self, call: u64, fingerprint: &str) -> bool {
+        self.parked.get(&call).is_some_and(|parked| parked == fingerprint)
+    }
+
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.
     pub fn admit(&mut self, asked: &Asked<'_>) -> Admission {
         if asked.epoch < self.epoch {
@@ -351,6 +382,7 @@ impl CallPage {
         if self.calls.len() >= CALLS_MAX {
             return Admission::Refused(Refusal::TooMany);
         }
+        self.parked.remove(&asked.call);
         let outcome = unseen.then_some(Outcome::Unknown);
         let entry = Entry { fingerprint: asked.fingerprint.to_owned(), attempt: asked.attempt.to_owned(), outcome };
         self.calls.insert(asked.call, entry);
@@ -396,6 +428,7 @@ impl CallPage {
         if settled_below > self.forgotten_through.saturating_add(1) {
             self.calls = self.calls.split_off(&settled_below);
             self.decisions = self.decisions.split_off(&settled_below);
+            self.parked = self.parked.split_off(&settled_below);
             self.forgotten_through = settled_below - 1;
         }
         self.settled_below = self.settled_below.max(settled_below);

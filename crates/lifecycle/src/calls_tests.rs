@@ -266,6 +266,39 @@ fn a_page_that_begins_with_a_decision_lets_that_call_be_made() {
 }
 
 #[test]
+fn what_was_told_to_wait_is_known_to_until_it_is_made_or_over() {
+    let mut page = CallPage::new(&session());
+    page.park(2, "f", "a").unwrap();
+    page.park(2, "g", "b").unwrap();
+    let mut page = stored(&mut page);
+    assert!(page.is_parked(2, "f") && !page.is_parked(2, "g") && !page.is_parked(3, "f"), "the first one stands, and for this very call");
+    let asked = Asked { epoch: 1, call: 1, settled_below: 0, fingerprint: "e", attempt: "c", repeated: true, take_over: None };
+    assert_eq!(page.admit(&asked), Admission::Refused(Refusal::Unknown), "nobody knows of an earlier one");
+    page.decide(2, &approved("two", None)).unwrap();
+    assert_eq!(page.admit(&Asked { call: 2, fingerprint: "f", attempt: "d", ..asked }), Admission::Make);
+    assert!(!page.is_parked(2, "f"), "it is made");
+    page.park(2, "f", "e").unwrap();
+    assert!(!page.is_parked(2, "f"), "and does not wait again");
+    page.park(3, "h", "f").unwrap();
+    assert_eq!(page.admit(&Asked { call: 5, settled_below: 4, attempt: "g", repeated: false, ..asked }), Admission::Make);
+    assert!(!page.is_parked(3, "h"), "it is over");
+    page.park(3, "h", "h").unwrap();
+    assert!(!page.is_parked(3, "h"));
+}
+
+#[test]
+fn calls_that_wait_are_bounded() {
+    let mut page = CallPage::new(&session());
+    let max = u64::try_from(PARKED_MAX).unwrap();
+    for call in 1..=max {
+        page.park(call, "0123456789abcdef0123456789abcdef", "a").unwrap();
+    }
+    assert_eq!(page.park(max + 1, "f", "a"), Err(Refusal::TooMany));
+    assert_eq!(page.park(max, "f", "a"), Ok(()), "it does already");
+    assert!(page.encode().is_ok());
+}
+
+#[test]
 fn decisions_are_bounded() {
     let mut page = CallPage::new(&session());
     let text = |bytes: usize| Some(serde_json::json!("x".repeat(bytes)));

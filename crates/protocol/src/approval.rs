@@ -24,6 +24,19 @@ pub struct Approval {
     pub expires_at: String,
     /// Whether a decision may bring other arguments.
     pub editable: bool,
+    /// Whether somebody may decide.
+    #[serde(default)]
+    pub state: ApprovalState,
+}
+
+/// How a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub enum ApprovalState {
+    /// For a decision.
+    #[default]
+    Pending,
+    /// Its time is over: a decision comes too late, and its session has not asked yet.
+    Expired,
 }
 
 /// Calls that wait.
@@ -31,6 +44,9 @@ pub struct Approval {
 pub struct ApprovalList {
     /// In the order of their numbers; of a namespace, session by session.
     pub items: Vec<Approval>,
+    /// Whether calls of further sessions wait, which are not listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// Body of `POST …/approvals/{id}/link`.

@@ -109,6 +109,9 @@ pub struct ToolCall {
     /// An answer of more bytes than that may be [`ToolAnswer::Stream`]; without it, none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_above: Option<u64>,
+    /// Who sent the cell that runs, for the audit: [`crate::eval::EvalRequest::by`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl ToolCall {
@@ -155,6 +158,9 @@ impl Waits {
 pub struct DecideCall {
     /// Namespace of the session.
     pub namespace: String,
+    /// Its name, for the audit.
+    #[serde(default)]
+    pub session: String,
     /// Uid of the session.
     pub session_uid: String,
     /// The call's number in the session.

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErrorCode;
 
+/// Characters of a user's name that are kept with a cell.
+pub const USER_CHARS_MAX: usize = 256;
+
 /// The language of a cell's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -44,6 +47,10 @@ pub struct EvalRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
     pub api_key: Option<String>,
+    /// Name of the user who asks, for the audit: at most [`USER_CHARS_MAX`] characters of it. The gateway's word, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub by: Option<String>,
 }
 
 /// Who is told of one cell, with a signed message.

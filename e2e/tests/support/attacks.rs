@@ -11,6 +11,7 @@ use axum::{
     Json, Router,
     body::{Body, Bytes},
     extract::State,
+    http::{HeaderMap, StatusCode},
     routing::{get, post},
 };
 use dormouse_client::{Client, Error};
@@ -52,6 +53,12 @@ async fn pay(State(paid): State<Paid>, Json(body): Json<Value>) -> Json<Value> {
     Json(json!({ "paid": body["amount"], "times": *times }))
 }
 
+/// Says all that it was sent.
+async fn show(headers: HeaderMap, body: String) -> String {
+    let sent = headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
+    sent.chain([body]).collect::<Vec<_>>().join("\n")
+}
+
 /// A service that echoes, that hangs, whose answers are large or do not end, and that counts what it pays. Its URL.
 pub async fn outside() -> (String, Paid) {
     let paid = Paid::default();
@@ -65,6 +72,8 @@ pub async fn outside() -> (String, Paid) {
         .route("/endless", get(endless))
         .route("/large", get(async || "x".repeat(LARGE_BYTES)))
         .route("/pay", post(pay))
+        .route("/show", post(show))
+        .route("/refuse", post(async |headers, body| (StatusCode::UNPROCESSABLE_ENTITY, show(headers, body).await)))
         .with_state(Arc::clone(&paid));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,6 +1,7 @@
 //! An operator, a gateway, a kernel pod and a broker, each a process with the memory that the chart gives it.
 
 use std::{
+    hash::{BuildHasher as _, RandomState},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
@@ -29,6 +30,8 @@ const SYSTEM: &str = "dormouse-system";
 /// The namespace of everybody who behaves.
 pub const TENANT: &str = "team";
 const BROKER: &str = "tools";
+/// Of the ToolBroker.
+const SECRET: &str = "keys";
 const BUCKET: &str = "sessions";
 /// Sessions that may be live.
 const SLOTS: &str = "500";
@@ -52,6 +55,11 @@ impl Shared {
         let url = format!("http://{}/readyz", self.admin);
         let answers = async || reqwest::get(&url).await.is_ok_and(|answer| answer.status() == 200);
         eventually(&format!("the {} is ready", self.name), answers).await;
+    }
+
+    /// What it counts.
+    pub async fn metrics(&self) -> String {
+        reqwest::get(format!("http://{}/metrics", self.admin)).await.unwrap().text().await.unwrap()
     }
 
     /// The most memory that it has had.
@@ -80,6 +88,8 @@ pub struct Fleet {
     pub url: String,
     pub token: String,
     pub broker_address: SocketAddr,
+    /// What the ToolBroker's Secret holds.
+    pub canary: String,
     pub server: ApiServer,
     ca: Ca,
     _minio: Minio,
@@ -108,6 +118,10 @@ impl Fleet {
             certificate(&ca, &Identity::new(role, namespace, name), &at.join(name));
         }
         let broker_address = loopback();
+        let canary = format!("canary-{:032x}", u128::from(RandomState::new().hash_one(SYSTEM)));
+        std::fs::create_dir(at.join("secrets")).unwrap();
+        write(&at.join("secrets").join(SECRET), &[("token", &canary)]);
+        server.kubectl(&["create", "secret", "generic", SECRET, "-n", TENANT, &format!("--from-literal=token={canary}")]).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
         let kernel = start_kernel(&server, broker_address, &minio, at).await;
         let (gateway, url) = start_gateway(&server, broker_address, at).await;
@@ -116,7 +130,7 @@ impl Fleet {
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
         let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
         let token = token.trim().to_owned();
-        Self { operator, gateway, kernel, broker, url, token, broker_address, server, ca, _minio: minio, folder }
+        Self { operator, gateway, kernel, broker, url, token, broker_address, canary, server, ca, _minio: minio, folder }
     }
 
     pub fn client(&self) -> Client {
@@ -200,13 +214,21 @@ fn certificate(ca: &Ca, identity: &Identity, folder: &Path) {
 }
 
 async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: &ApiServer, folder: &Path) -> Shared {
+    let auth = json!({"type": "bearer", "secretRef": {"name": SECRET, "key": "token"}});
+    let guarded = json!({"name": "guarded", "baseUrl": service, "allowedMethods": ["POST"], "auth": auth});
     let service = json!({"name": "outside", "baseUrl": service, "allowedMethods": ["GET", "POST"]});
     let tool = |name: &str, method: &str| json!({"name": name, "service": "outside", "method": method, "path": format!("/{name}")});
-    let mut tools = [tool("echo", "POST"), tool("hang", "POST"), tool("endless", "GET"), tool("large", "GET"), tool("pay", "POST")];
+    let mut tools = ["echo", "hang", "endless", "large", "pay", "show", "refuse"].map(|name| match name {
+        "endless" | "large" => tool(name, "GET"),
+        _ => tool(name, "POST"),
+    });
     // One whose answer is read whole, and one that waits for a person.
     tools[3]["output"] = json!({"type": "string"});
     tools[4]["approval"] = json!("Always");
-    let spec = json!({"services": [service], "tools": tools});
+    // Two whose service says what it was sent.
+    tools[5]["service"] = json!("guarded");
+    tools[6]["service"] = json!("guarded");
+    let spec = json!({"services": [service, guarded], "tools": tools});
     std::fs::write(folder.join("broker.yaml"), spec.to_string()).unwrap();
     let object = json!({"apiVersion": "dormouse.dev/v1alpha1", "kind": "ToolBroker",
         "metadata": {"name": BROKER, "namespace": TENANT}, "spec": spec});
@@ -214,7 +236,7 @@ async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: 
     let mut command = Command::new(binary("dormouse-broker"));
     command.args(["--namespace", TENANT, "--name", BROKER, "--listen", &listen.to_string()]);
     command.arg("--config").arg(folder.join("broker.yaml")).arg("--tls-dir").arg(folder.join(BROKER));
-    command.arg("--secrets-dir").arg(folder.join("no-secrets"));
+    command.arg("--secrets-dir").arg(folder.join("secrets"));
     let broker = shared("broker", storage(command, minio, folder), folder);
     broker.ready().await;
     broker

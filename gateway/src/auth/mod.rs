@@ -1,7 +1,10 @@
 //! Who asks, and whether they may. Runs before anything is looked up, so that a refusal tells nothing about what exists.
 
 use async_trait::async_trait;
-use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    eval::{EvalRequest, USER_CHARS_MAX},
+};
 
 #[cfg(feature = "kubernetes")]
 mod cache;
@@ -34,6 +37,12 @@ impl Caller {
     #[must_use]
     pub fn api_key(&self) -> Option<String> {
         self.grant.as_ref().map(|grant| grant.name.clone())
+    }
+
+    /// Says in a cell who asks, whatever was said there.
+    pub(crate) fn sign(&self, eval: &mut EvalRequest) {
+        eval.api_key = self.api_key();
+        eval.by = Some(self.user.chars().take(USER_CHARS_MAX).collect());
     }
 }
 

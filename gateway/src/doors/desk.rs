@@ -290,7 +290,7 @@ impl Desk {
 
     /// The cell under a key: the gateway may have to send it again.
     fn with_key(&self, mut eval: EvalRequest) -> EvalRequest {
-        eval.api_key = self.caller.api_key();
+        self.caller.sign(&mut eval);
         eval.idempotency_key.get_or_insert_with(|| self.app.router.ids().next().to_string());
         eval
     }

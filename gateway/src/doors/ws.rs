@@ -274,6 +274,7 @@ impl Door {
             filename: frame.filename.clone(),
             webhook: None,
             api_key: None,
+            by: None,
         };
         if !streams {
             let result = self.desk.eval(&self.key, eval).await;

@@ -58,7 +58,7 @@ pub(crate) async fn eval(
     let keyed = Keyed::of(eval.idempotency_key.take(), app.router.ids())?;
     quota::admit_cell(&app.router, &key.namespace).await.map_err(|error| keyed.names(error))?;
     eval.idempotency_key = Some(keyed.key.clone());
-    eval.api_key = caller.api_key();
+    caller.sign(&mut eval);
     if runs::responds_async(&headers) {
         return runs::accepted(&app, &key, &eval, &keyed, &request_id).await;
     }

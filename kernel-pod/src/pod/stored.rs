@@ -42,7 +42,7 @@ impl Pod {
     /// The store cannot be read, or what is stored does not verify.
     pub async fn stored_approvals(&self, call: &StoredCall) -> Result<ApprovalList, ApiError> {
         let Some(record) = self.stored_record(call).await? else { return Ok(ApprovalList::default()) };
-        Ok(ApprovalList { items: record.approvals().map(ParkedCall::view).collect() })
+        Ok(ApprovalList { items: record.approvals().map(ParkedCall::view).collect(), truncated: false })
     }
 
     /// The calls of a session that wait for a client, as committed.
@@ -52,7 +52,7 @@ impl Pod {
     pub async fn stored_hostcalls(&self, call: &StoredCall) -> Result<ApprovalList, ApiError> {
         let Some(record) = self.stored_record(call).await? else { return Ok(ApprovalList::default()) };
         let waits = record.parked().filter(|parked| parked.waits_for == WaitsFor::Client);
-        Ok(ApprovalList { items: waits.map(ParkedCall::view).collect() })
+        Ok(ApprovalList { items: waits.map(ParkedCall::view).collect(), truncated: false })
     }
 
     /// The MCP tools that cells of a session have registered, as committed.

@@ -14,7 +14,7 @@ use dormouse_lifecycle::ends::Ends;
 use dormouse_lifecycle::runs::Runs;
 use dormouse_lifecycle::usage::Usage;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::approval::Approval;
+use dormouse_protocol::approval::{Approval, ApprovalState};
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
 use dormouse_protocol::kernel::McpTool;
@@ -228,6 +228,7 @@ impl ParkedCall {
             created_at: time(self.since_ms),
             expires_at: time(self.until_ms),
             editable: self.editable,
+            state: ApprovalState::default(),
         }
     }
 }

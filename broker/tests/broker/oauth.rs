@@ -1,0 +1,94 @@
+//! Client credentials of an OAuth server that others wrote: `oidc-provider`, which is certified, and a service that asks it about each token.
+
+use std::process::{Child, Command, Stdio};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use dormouse_broker::{Broker, Secrets};
+use dormouse_protocol::ErrorCode;
+use dormouse_testkit::{process::free_port, wait::eventually};
+use serde_json::{Value, json};
+
+use crate::{
+    packages,
+    world::{call, failure, value},
+};
+
+/// A client that may ask for a token, and whoever asks about one.
+const SERVER: &str = "
+import { Provider } from 'oidc-provider';
+const port = Number(process.argv[1]);
+const client = (id, secret) => ({
+    client_id: id, client_secret: secret, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], scope: 'read write',
+});
+const clients = [client('vm-id', 'pass/word +%'), client('resource', 'asks')];
+const allowedPolicy = (context, asking) => asking.clientId === 'resource';
+const features = {
+    clientCredentials: { enabled: true }, introspection: { enabled: true, allowedPolicy }, devInteractions: { enabled: false },
+};
+new Provider(`http://127.0.0.1:${port}`, { clients, scopes: ['read', 'write'], features }).listen(port, '127.0.0.1');
+";
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A service that takes what the server at this URL calls a good token.
+async fn guarded(State(server): State<String>, headers: HeaderMap) -> Response {
+    let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let token = shown.trim_start_matches("Bearer ").to_owned();
+    let asked = reqwest::Client::new()
+        .post(format!("{server}/token/introspection"))
+        .header(header::AUTHORIZATION, "Basic cmVzb3VyY2U6YXNrcw==")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(format!("token={token}"));
+    let said: Value = asked.send().await.unwrap().json().await.unwrap();
+    match said["active"].as_bool() {
+        Some(true) => Json(json!({ "client": said["client_id"], "scope": said["scope"], "echo": shown })).into_response(),
+        _ => (StatusCode::UNAUTHORIZED, said.to_string()).into_response(),
+    }
+}
+
+fn broker(server: &str, service: &str, secret: &str) -> Broker {
+    let auth = json!({ "type": "oauth2ClientCredentials", "tokenUrl": format!("{server}/token"), "scopes": ["read", "write"], "secretRef": { "name": "client" } });
+    let spec = json!({
+        "services": [{ "name": "far", "baseUrl": service, "auth": auth }],
+        "tools": [{ "name": "read", "service": "far", "path": "/thing" }],
+    });
+    let keys = [("clientId", "vm-id"), ("clientSecret", secret)].map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()));
+    let secrets = Secrets::memory([("client".to_owned(), keys.into_iter().collect())].into_iter().collect());
+    Broker::new(serde_json::from_value(spec).unwrap(), secrets).unwrap()
+}
+
+#[tokio::test]
+async fn a_certified_server_gives_a_token_that_its_services_take() {
+    dormouse_service::telemetry::install_tls_provider();
+    let Some(folder) = packages::npm("oidc-provider", &["oidc-provider@9.13.3", "node@22.23.3"]) else { return };
+    let (port, modules) = (free_port().unwrap(), folder.join("node_modules"));
+    let mut command = Command::new(modules.join("node/bin/node"));
+    command.args(["--input-type=module", "-e", SERVER, &port.to_string()]).current_dir(&folder);
+    let _server = Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let server = format!("http://127.0.0.1:{port}");
+    let known = format!("{server}/.well-known/openid-configuration");
+    eventually("it serves", async || reqwest::get(&known).await.is_ok_and(|answer| answer.status().is_success())).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let service = format!("http://{}", listener.local_addr().unwrap());
+    let routes = Router::new().route("/thing", get(guarded)).with_state(server.clone());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+
+    let answer = value(&broker(&server, &service, "pass/word +%"), call(1, "read", json!({}))).await;
+    assert_eq!(answer, json!({ "client": "vm-id", "scope": "read write", "echo": "Bearer [redacted]" }));
+    let refused = failure(&broker(&server, &service, "another"), call(1, "read", json!({}))).await;
+    assert_eq!(refused.code, ErrorCode::ToolDenied);
+    assert!(refused.message.contains("401"), "{}", refused.message);
+}
