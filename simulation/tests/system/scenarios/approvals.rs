@@ -54,7 +54,8 @@ fn a_call_waits_for_a_year_through_three_engines() {
             seconds(10).await;
             let session = client.send(&gateway, Method::GET, "/s", None, BUDGET).await.json;
             assert_eq!(session["state"], "WaitingForApproval", "it sleeps while it waits: {session}");
-            (broker.kill(), gateway.node.kill());
+            broker.kill();
+            gateway.node.kill();
             world.kill(&pod);
             seconds(10).await;
             world = world.later(183);
