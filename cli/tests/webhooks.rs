@@ -125,7 +125,7 @@ async fn whoever_is_named_is_told_of_runs_and_of_calls_that_wait() {
         .told("the denial's end", |it| it["data"]["error"]["name"] == "ApprovalDenied" || it["data"]["error"]["code"] == "ApprovalDenied")
         .await;
     // A run that somebody ends has failed, too.
-    let ended = begin(&dev, json!({ "code": "await new Promise(() => {})", "idempotencyKey": "ended" })).await;
+    let ended = begin(&dev, json!({ "code": "await sleep(3_600_000)", "idempotencyKey": "ended" })).await;
     let id = ended["run"].as_str().unwrap();
     let cancel = client().post(format!("{}{SESSION}/runs/{id}/cancel", dev.server)).send().await.unwrap();
     assert!(cancel.status().is_success(), "{cancel:?}");
