@@ -50,6 +50,8 @@ pub mod labels {
     pub const SESSIONS_FINALIZER: &str = "dormouse.dev/sessions";
     /// Annotation of a KernelSession that is being deleted: `true` leaves its objects in storage where they are.
     pub const ABANDON_STORAGE: &str = "dormouse.dev/abandon-storage";
+    /// Annotation of a KernelSession that comes back from the archive: the identity that it had. It counts once the operator has found it there.
+    pub const ARCHIVED_AS: &str = "dormouse.dev/archived-as";
     /// Finalizer of a KernelSession: its objects in storage are still there.
     pub const STORAGE_FINALIZER: &str = "dormouse.dev/storage";
 }

@@ -76,6 +76,10 @@ pub struct KernelSessionSpec {
     /// How long a session lives that nobody uses.
     #[serde(default, skip_serializing_if = "Ttl::is_never")]
     pub ttl: Ttl,
+    /// Seconds that it may be asleep in etcd: then it is kept in the object store only, listed and read as before, and comes back when it is asked for
+    /// over HTTP. 0: for ever.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub archive_after_seconds: u64,
     /// When a cell's effects are in the store.
     #[serde(default)]
     pub durability: Durability,
@@ -123,6 +127,7 @@ impl Default for KernelSessionSpec {
             operating_mode: OperatingMode::default(),
             idle_seconds: default_idle_seconds(),
             ttl: Ttl::default(),
+            archive_after_seconds: 0,
             durability: Durability::default(),
             limits: Limits::default(),
             determinism: None,
@@ -144,6 +149,11 @@ fn default_pool() -> String {
 
 fn default_idle_seconds() -> u32 {
     300
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(seconds: &u64) -> bool {
+    *seconds == 0
 }
 
 /// How long a session lives that nobody uses. A cell, or a run, is use; a timer is not.
@@ -310,6 +320,9 @@ pub struct KernelSessionStatus {
     /// The last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotStatus>,
+    /// What the session was before it was archived and came back; absent where it never was. Only the operator writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_as: Option<StoredAs>,
     /// Heap size as people read it, such as `1.4Mi`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heap: Option<String>,
@@ -337,6 +350,39 @@ pub struct KernelSessionStatus {
     /// MCP tools that its cells have registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_tools: Option<u32>,
+}
+
+/// What a session that came back from the archive was before: its objects in storage keep their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StoredAs {
+    /// The uid of its first object: its identity, under which it is stored.
+    pub uid: String,
+    /// When that was made, RFC 3339; absent where nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_time: Option<String>,
+    /// When it came back last, RFC 3339.
+    pub returned_time: String,
+}
+
+#[cfg(feature = "kubernetes")]
+impl KernelSession {
+    /// The session's identity, under which it is stored: its uid, or that of its first object if it was archived since. Preconditions of the API server
+    /// are about `metadata.uid` instead.
+    #[must_use]
+    pub fn stored_uid(&self) -> String {
+        let stored = self.status.as_ref().and_then(|status| status.stored_as.as_ref()).map(|stored| stored.uid.clone());
+        stored.or_else(|| self.metadata.uid.clone()).unwrap_or_default()
+    }
+
+    /// The identity that the object says it had in the archive, as long as the operator has not confirmed it.
+    #[must_use]
+    pub fn returning(&self) -> Option<&str> {
+        let confirmed = self.status.as_ref().is_some_and(|status| status.stored_as.is_some());
+        let said = self.metadata.annotations.as_ref().and_then(|all| all.get(crate::labels::ARCHIVED_AS));
+        said.map(String::as_str).filter(|_| !confirmed)
+    }
 }
 
 /// Which process may run a session.

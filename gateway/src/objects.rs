@@ -265,7 +265,7 @@ fn object(record: &Record, approval: &Approval) -> ToolApproval {
     let mut object = ToolApproval::new(&format!("{}.a-{}", record.key.name, approval.call_id), spec);
     object.metadata.namespace = Some(record.key.namespace.clone());
     let owner = serde_json::json!({
-        "apiVersion": KernelSession::api_version(&()), "kind": KernelSession::kind(&()), "name": record.key.name, "uid": record.uid,
+        "apiVersion": KernelSession::api_version(&()), "kind": KernelSession::kind(&()), "name": record.key.name, "uid": record.object_uid,
     });
     object.metadata.owner_references = serde_json::from_value(owner).ok().map(|owner| vec![owner]);
     object

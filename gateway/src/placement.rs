@@ -153,6 +153,7 @@ mod tests {
     fn record() -> Record {
         Record {
             key: Key::new("team", "a"),
+            object_uid: "u".to_owned(),
             uid: "u".to_owned(),
             resource_version: "1".to_owned(),
             generation: 1,

@@ -86,6 +86,14 @@ pub fn of_directory(error: DirectoryError, key: &Key) -> ApiError {
             let message = "the gateway lacks a right in the cluster: its ClusterRole is not the chart's; its log says which right";
             ApiError::new(ErrorCode::Internal, message)
         }
+        DirectoryError::Archive(error) => {
+            tracing::error!(session = %key, error, "the archive of sessions failed");
+            ApiError::new(
+                ErrorCode::StorageUnavailable,
+                "whether the session is in the archive is not known, because the operator or its object store does not answer: try again",
+            )
+            .again()
+        }
         DirectoryError::Unavailable(error) => {
             tracing::error!(session = %key, error = %chain(&*error), "the directory of sessions failed");
             ApiError::new(

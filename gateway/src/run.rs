@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
-    directory::kubernetes::KubernetesDirectory,
+    directory::{archive::ArchiveClient, kubernetes::KubernetesDirectory},
     kernels::BrokerAddresses,
     links::Links,
     objects::ApprovalObjects,
@@ -47,6 +47,9 @@ pub struct Args {
     /// Address of a ToolBroker; {name} and {namespace} are replaced.
     #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
     pub broker_address: String,
+    /// Address of the operator, who keeps sessions that have left etcd; without it none of them is found.
+    #[arg(long, env = "DORMOUSE_OPERATOR_ADDRESS", value_name = "HOST:PORT")]
+    pub operator_address: Option<String>,
     /// How much memory there is.
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -142,9 +145,13 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     tls_gate.ready();
     // What the watch serves must outlive the requests that are under way at the end.
     let watching = CancellationToken::new();
-    let directory = KubernetesDirectory::start(client.clone(), scope.clone(), &watching);
+    let system_namespace = tls.identity().namespace.clone();
+    let peers = PeerClient::new(tls)?;
+    let operator = args.operator_address.filter(|address| !address.is_empty());
+    let archive = operator.map(|address| ArchiveClient::new(peers.clone(), &system_namespace, address));
+    let directory = KubernetesDirectory::start_with(client.clone(), scope.clone(), archive, &watching);
     let objects_client = client.clone();
-    let kernels = Kernels::new(PeerClient::new(tls)?).with_brokers(BrokerAddresses::Template(args.broker_address));
+    let kernels = Kernels::new(peers).with_brokers(BrokerAddresses::Template(args.broker_address));
     let authenticator = Arc::new(KubernetesAuthenticator::new(client.clone(), args.token_audience));
     let mut gateway = Gateway::with_metrics(Arc::clone(&directory) as Arc<dyn Directory>, kernels, authenticator, registry);
     gateway = gateway.within(Memory::of_process(&args.memory));

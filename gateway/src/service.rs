@@ -18,7 +18,7 @@ use crate::{
     problem::of_directory,
     quota,
     router::Router,
-    state::{view, view_with},
+    state::{view, view_archived, view_with},
 };
 
 /// Longest name, in bytes: it is a DNS label.
@@ -29,6 +29,8 @@ pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 500;
 /// Bytes of a page after which it ends early: specs may be as large as an object of Kubernetes.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
+/// What a token begins with that names a page of the archive: no session's name does.
+const ARCHIVE_TOKEN: &str = "/";
 /// Tries to place a name that was generated.
 const NAME_TRIES_MAX: u32 = 4;
 
@@ -72,7 +74,11 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
             Ok(record) => return Ok(Created::New(view(&record))),
             Err(DirectoryError::AlreadyExists) if !named && tries < NAME_TRIES_MAX => {}
             Err(DirectoryError::AlreadyExists) if existing == Existing::Return => {
-                let record = router.directory().read(&key).await.map_err(|error| of_directory(error, &key))?;
+                let seen = router.directory().look(&key).await.map_err(|error| of_directory(error, &key))?;
+                if seen.archived {
+                    return Ok(Created::Old(view_archived(&seen.record)));
+                }
+                let record = seen.record;
                 if record.deleting {
                     let message = format!("session `{}` is being deleted: create it again when it is gone", key.name);
                     return Err(ApiError::new(ErrorCode::Conflict, message));
@@ -95,7 +101,19 @@ fn made_or_not(error: ApiError, key: &Key) -> ApiError {
 
 /// Reads a session: as its process has it, where that answers. What status says of a session that is merely busy is behind.
 pub async fn get(router: &Router, key: &Key) -> Result<Session, ApiError> {
-    let record = router.find(key).await?;
+    let record = match router.directory().get(key) {
+        Some(record) => record,
+        None => {
+            let seen = router.directory().look(key).await.map_err(|error| of_directory(error, key))?;
+            if seen.archived {
+                return Ok(view_archived(&seen.record));
+            }
+            seen.record
+        }
+    };
+    if record.deleting {
+        return Err(of_directory(DirectoryError::NotFound, key));
+    }
     let Some(route) = router.placed(&record, 0) else { return Ok(view(&record)) };
     let call = SessionCall { uid: record.uid.clone(), epoch: route.placement.epoch, boot: route.placement.boot.clone() };
     Ok(match router.kernels().session(&route.pod, &call).await {
@@ -107,13 +125,22 @@ pub async fn get(router: &Router, key: &Key) -> Result<Session, ApiError> {
     })
 }
 
-/// A page of the sessions of a namespace, in order of their names.
-pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Option<&str>, selector: &str) -> Result<SessionList, ApiError> {
+/// A page of the sessions of a namespace: in order of their names, and behind them those that are in the archive, in its order.
+pub async fn list(
+    router: &Router,
+    namespace: &str,
+    limit: Option<usize>,
+    after: Option<&str>,
+    selector: &str,
+) -> Result<SessionList, ApiError> {
     let limit = limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
     let after = after.map(read_token).transpose()?;
     let selector = Selector::parse(selector).map_err(|error| {
         ApiError::new(ErrorCode::InvalidRequest, format!("labelSelector: {error}")).with_detail("path", "labelSelector")
     })?;
+    if let Some(after) = after.as_deref().and_then(|after| after.strip_prefix(ARCHIVE_TOKEN)) {
+        return list_archived(router, namespace, limit, after, &selector).await;
+    }
     let records = router.directory().list(Some(namespace));
     let mut fitting = records
         .iter()
@@ -129,8 +156,33 @@ pub fn list(router: &Router, namespace: &str, limit: Option<usize>, after: Optio
         items.push(item);
     }
     let more = fitting.next().is_some();
-    let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
-    Ok(SessionList { items, continue_token })
+    if more || !router.directory().has_archive() {
+        let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
+        return Ok(SessionList { items, continue_token });
+    }
+    if items.len() < limit && bytes < PAGE_BYTES_MAX {
+        match list_archived(router, namespace, limit - items.len(), "", &selector).await {
+            Ok(archived) => {
+                items.extend(archived.items);
+                return Ok(SessionList { items, continue_token: archived.continue_token });
+            }
+            Err(error) if items.is_empty() => return Err(error),
+            // Whoever asks for the next page learns why there is none.
+            Err(_) => {}
+        }
+    }
+    Ok(SessionList { items, continue_token: Some(hex::encode(ARCHIVE_TOKEN)) })
+}
+
+/// The same of those that are in the archive, which may hide behind a session that got their name. A page may have fewer than fit, and others follow.
+async fn list_archived(router: &Router, namespace: &str, limit: usize, after: &str, selector: &Selector) -> Result<SessionList, ApiError> {
+    let after = Some(after.to_owned()).filter(|after| !after.is_empty());
+    let key = Key::new(namespace, "");
+    let page = router.directory().archived(namespace, after, limit).await.map_err(|error| of_directory(error, &key))?;
+    let shown =
+        page.sessions.into_iter().filter(|archived| selector.fits(&archived.labels) && router.directory().get(&archived.key).is_none());
+    let items = shown.map(|archived| view_archived(&archived.record())).collect();
+    Ok(SessionList { items, continue_token: page.next.map(|next| hex::encode(format!("{ARCHIVE_TOKEN}{next}"))) })
 }
 
 /// Changes spec or labels of a session by merge patches.

@@ -32,6 +32,12 @@ pub fn view(record: &Record) -> Session {
     }
 }
 
+/// A session in the archive as a client sees it.
+#[must_use]
+pub fn view_archived(record: &Record) -> Session {
+    Session { state: State::Archived, ..view(record) }
+}
+
 /// The session as a client sees it right after its pod answered `report`: status in the directory may still be behind.
 #[must_use]
 pub fn view_with(record: &Record, report: &SessionReport, now: Timestamp) -> Session {

@@ -14,7 +14,7 @@ use dormouse_control::{condition::rfc3339, rotation::Stage};
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
 use dormouse_service::{
     ca::{Ca, CertPem},
-    tls::{Identity, PeerClient, Process, TlsError, TlsFiles},
+    tls::{Identity, Process, TlsError, TlsFiles},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
@@ -278,11 +278,10 @@ impl Authority {
     ///
     /// # Errors
     /// The certificate cannot be made.
-    pub fn operator_client(&self) -> Result<(PeerClient, Timestamp), CaError> {
+    pub fn operator_tls(&self) -> Result<(TlsFiles, Timestamp), CaError> {
         let identity = Identity::new(Process::Operator, &self.system_namespace, OPERATOR);
         let pem = self.issue(&[identity.dns_name()])?;
-        let client = PeerClient::new(TlsFiles::from_pem(&pem)?)?;
-        Ok((client, renew_at(Timestamp::now(), self.lives.certificate())))
+        Ok((TlsFiles::from_pem(&pem)?, renew_at(Timestamp::now(), self.lives.certificate())))
     }
 
     /// Makes sure of the gateways' Secret, and of the one with the certificate that clients see, if it is for any `names`.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use dormouse_control::rotation::{Stage, Step, step};
+use dormouse_service::tls::PeerClient;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -37,14 +38,19 @@ pub(crate) async fn run(context: Arc<Context>, mut own_due: Timestamp, shutdown:
         if own_due > Timestamp::now() && own == now {
             continue;
         }
-        match context.authority.operator_client() {
-            Ok((client, due)) => {
-                *context.peers.write().unwrap_or_else(PoisonError::into_inner) = client;
-                (own, own_due) = (now, due);
-            }
+        match renewed(&context) {
+            Ok(due) => (own, own_due) = (now, due),
             Err(error) => tracing::warn!(%error, "the operator's certificate"),
         }
     }
+}
+
+/// Gives the operator another certificate, with which it asks and answers from now on.
+fn renewed(context: &Context) -> Result<Timestamp, CaError> {
+    let (tls, due) = context.authority.operator_tls()?;
+    *context.peers.write().unwrap_or_else(PoisonError::into_inner) = PeerClient::new(tls.clone())?;
+    context.tls.send_replace(tls);
+    Ok(due)
 }
 
 async fn turn(context: &Context, held: &mut Held) -> Result<(), CaError> {

@@ -1,6 +1,6 @@
 //! Flags of the operator. Each is an environment variable too.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use dormouse_crds::pool::Resources;
 use dormouse_service::AdminArgs;
@@ -88,6 +88,9 @@ pub struct Config {
     /// Seconds between two sweeps of the stores for what is left of sessions that do not exist any more; 0: never.
     #[arg(long, env = "DORMOUSE_ORPHAN_SWEEP_INTERVAL_SECONDS", default_value_t = 3_600)]
     pub orphan_sweep_interval_seconds: u64,
+    /// Address at which gateways ask the operator that leads for sessions that have left etcd. Absent: there is no archive, and none leaves.
+    #[arg(long, env = "DORMOUSE_ARCHIVE_LISTEN")]
+    pub archive_listen: Option<SocketAddr>,
     /// DNS names that clients know the gateways by, with commas between them: a certificate for them is kept in the Secret dormouse-gateway-door. Empty:
     /// none is made.
     #[arg(long, env = "DORMOUSE_DOOR_NAMES", value_delimiter = ',')]

@@ -7,7 +7,10 @@ use std::{
 
 use dormouse_control::pool::{demand::SessionIndex, scale::Size};
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
-use dormouse_service::{Metrics, tls::PeerClient};
+use dormouse_service::{
+    Metrics,
+    tls::{PeerClient, TlsFiles},
+};
 use dormouse_watch::WatchScope;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -18,7 +21,7 @@ use kube::{
     },
 };
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::{
     ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::unread::Unread, storage::Stores,
@@ -37,6 +40,8 @@ pub struct Context {
     pub authority: Authority,
     /// Requests to kernel pods, with the operator's identity; replaced when its certificate is.
     pub peers: RwLock<PeerClient>,
+    /// The operator's certificate, with which it answers gateways.
+    pub tls: watch::Sender<TlsFiles>,
     /// The operator's own access to object stores.
     pub stores: Stores,
     /// What the kernel pods report.
@@ -97,6 +102,10 @@ pub struct OperatorMetrics {
     pub status_writes: IntCounter,
     /// Placements cleared because the process was gone.
     pub placements_cleared: IntCounter,
+    /// Sessions that have left etcd for the archive.
+    pub archived: IntCounter,
+    /// Sessions that have come back.
+    pub returned: IntCounter,
     /// Report streams that are open.
     pub report_streams: IntGauge,
     /// Whether this operator leads.
@@ -122,6 +131,8 @@ impl OperatorMetrics {
             reconcile_errors: metrics.counters("operator_reconcile_errors_total", "Reconciliations that failed.", &["kind"])?,
             status_writes: metrics.counter("operator_session_status_writes_total", "Writes of a session's status.")?,
             placements_cleared: metrics.counter("operator_placements_cleared_total", "Placements cleared: the process was gone.")?,
+            archived: metrics.counter("operator_sessions_archived_total", "Sessions that have left etcd for the archive.")?,
+            returned: metrics.counter("operator_sessions_returned_total", "Sessions that have come back from the archive.")?,
             report_streams: metrics.gauge("operator_report_streams", "Open report streams of kernel pods.")?,
             leader: metrics.gauge("operator_leader", "1 while this operator leads.")?,
             orphan_sweeps: metrics.counters(

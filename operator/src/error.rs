@@ -28,6 +28,9 @@ pub enum ReconcileError {
     /// A deleted session's objects are not gone yet.
     #[error(transparent)]
     Erase(#[from] dormouse_erasure::EraseError),
+    /// The archive.
+    #[error(transparent)]
+    Shelf(#[from] crate::archive::shelf::ShelfError),
     /// A kernel pod did not do as asked.
     #[error("kernel pod: {0}")]
     Pod(String),

@@ -10,6 +10,7 @@
 )]
 
 pub mod apply;
+pub mod archive;
 pub mod broker;
 pub mod ca;
 mod certificates;

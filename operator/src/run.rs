@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, session::KernelSession};
-use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer};
+use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, tls::PeerClient};
 use dormouse_watch::WatchScope;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -20,11 +20,11 @@ use kube::{
         watcher,
     },
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    broker,
+    archive, broker,
     ca::Authority,
     certificates,
     config::Config,
@@ -92,7 +92,8 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         .await
         .context("the certificate authority")?;
     authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
-    let (peers, peers_due) = authority.operator_client().context("the operator's certificate")?;
+    let (tls, tls_due) = authority.operator_tls().context("the operator's certificate")?;
+    let peers = PeerClient::new(tls.clone()).context("the operator's client")?;
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
     let (pool_triggers, pool_queue) = mpsc::channel(TRIGGERS_MAX);
     let sessions: Writer<KernelSession> = Writer::default();
@@ -118,6 +119,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         scope: scope.clone(),
         authority,
         peers: RwLock::new(peers),
+        tls: watch::Sender::new(tls),
         stores: Stores::new(system_namespace),
         hub: Hub::new(session_triggers),
         http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
@@ -172,10 +174,14 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
             stop(),
         ),
         reports,
-        certificates::run(context.clone(), peers_due, stop()),
+        certificates::run(context.clone(), tls_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
-    let swept = futures::future::join(orphans::run(context.clone(), stop()), context.revisions.run(scope.apis(&client), stop()));
+    let swept = futures::future::join3(
+        orphans::run(context.clone(), stop()),
+        context.revisions.run(scope.apis(&client), stop()),
+        archive::server::run(context.clone(), stop()),
+    );
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN_TIMEOUT).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
+use dormouse_crds::{broker::ToolBroker, labels::ARCHIVED_AS, pool::KernelPool, session::KernelSession};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::ObjectMeta;
 
@@ -10,12 +10,18 @@ use crate::pool::DELETION_COST;
 
 /// Objects that a list asks for at once: they are in memory whole until they are trimmed.
 pub const LIST_PAGE_OBJECTS: u32 = 100;
+/// Characters of a uid, which is a UUID.
+const UID_CHARS_MAX: usize = 36;
 /// Characters of a number of 32 bits.
 const COST_CHARS_MAX: usize = 11;
 
 /// A session without the code, the rules and the packages that only its pod reads.
 pub fn session(session: &mut KernelSession) {
+    let archived = session.metadata.annotations.take().and_then(|mut all| all.remove(ARCHIVED_AS));
     metadata(&mut session.metadata);
+    // As much of it as tells that it is no uid.
+    let archived = archived.map(|uid| uid.chars().take(UID_CHARS_MAX).collect());
+    session.metadata.annotations = archived.map(|uid| BTreeMap::from([(ARCHIVED_AS.to_owned(), uid)]));
     session.metadata.labels = None;
     session.spec.bootstrap = None;
     session.spec.egress = None;

@@ -18,6 +18,9 @@ const SETTLED_WRITES_BURST: u32 = 400;
 /// and that sessions are merely busy. So those cost an API server less than five writes a second, however many they are.
 const BUSY_WRITE_EVERY: Duration = Duration::from_millis(250);
 const BUSY_WRITES_BURST: u32 = 20;
+/// Between two sessions that leave etcd, in the long run: each is three writes there, and some in the object store.
+const ARCHIVE_EVERY: Duration = Duration::from_millis(50);
+const ARCHIVE_BURST: u32 = 20;
 /// Limits of what is written of sessions' status.
 #[derive(Debug)]
 pub struct Writes {
@@ -27,6 +30,8 @@ pub struct Writes {
     settled: Rate,
     /// Of sessions that are merely busy, in the whole cluster.
     busy: Rate,
+    /// Sessions that leave etcd, in the whole cluster.
+    archive: Rate,
     /// Since when status says too little of a session that is merely busy, by uid.
     behind_since: Mutex<HashMap<String, Instant>>,
 }
@@ -37,6 +42,7 @@ impl Default for Writes {
             of_namespace: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
             settled: Rate::new(SETTLED_WRITE_EVERY, SETTLED_WRITES_BURST),
             busy: Rate::new(BUSY_WRITE_EVERY, BUSY_WRITES_BURST),
+            archive: Rate::new(ARCHIVE_EVERY, ARCHIVE_BURST),
             behind_since: Mutex::default(),
         }
     }
@@ -64,6 +70,14 @@ impl Writes {
             return Err(interval - waited);
         }
         self.busy.take("", now)
+    }
+
+    /// Whether a session may leave etcd now.
+    ///
+    /// # Errors
+    /// How long to wait before the next try.
+    pub fn archive(&self, now: Instant) -> Result<(), Duration> {
+        self.archive.take("", now)
     }
 
     /// Status says all that there is to say.
@@ -95,6 +109,14 @@ mod tests {
             written += uids.iter().filter(|uid| writes.busy(uid, interval, start + interval * minute).is_ok()).count();
         }
         assert!(written > 0 && written < 5 * 600, "{written} in ten minutes");
+    }
+
+    #[test]
+    fn twenty_sessions_a_second_leave_etcd() {
+        let (writes, start) = (Writes::default(), Instant::now());
+        while writes.archive(start).is_ok() {}
+        let left = (1..=1_000).filter(|ms| writes.archive(start + Duration::from_millis(*ms)).is_ok()).count();
+        assert_eq!(left, 20);
     }
 
     #[test]

@@ -114,6 +114,7 @@ mod tests {
     fn fresh(mode: OperatingMode) -> Record {
         Record {
             key: Key::new("default", "a"),
+            object_uid: "u".into(),
             uid: "u".into(),
             resource_version: "1".into(),
             generation: 1,

@@ -67,7 +67,7 @@ pub async fn put_tombstone(store: &dyn SnapshotStore, key: &SessionKey) -> Resul
     Err(EraseError::Restless)
 }
 
-/// Deletes what brokers keep for the session, where its brokers keep it: its page of calls, its jobs, and what it has spent.
+/// Deletes what brokers keep for the session, where its brokers keep it: its page of calls, its jobs, what it has spent, and that it was archived.
 ///
 /// # Errors
 /// When the store failed.
@@ -76,7 +76,9 @@ pub async fn remove_calls(store: &dyn SnapshotStore, key: &SessionKey) -> Result
     for job in store.list(&dormouse_lifecycle::keys::jobs_of(&key.store_prefix, &key.tenant, &key.uid)).await? {
         store.delete(&job).await?;
     }
-    Ok(store.delete(&key.spent()).await?)
+    store.delete(&key.spent()).await?;
+    let [_, archived] = key.archived();
+    Ok(store.delete(&archived).await?)
 }
 
 /// Deletes every object of the session and what brokers keep for it, the head last.

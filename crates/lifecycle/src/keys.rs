@@ -7,7 +7,8 @@
 //! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`. Messages of a ToolBroker's webhooks are in
 //! `<store prefix>t/<tenant>/jobs/<broker>/<capability>/` names calls that runners may make, which are in `job-<call>` beside the page, and
 //! `<store prefix>t/<tenant>/webhooks/<broker>/open/<id>` until they are delivered, and in `…/done/<order>-<id>` afterwards.
-//! What its sessions used is in `<store prefix>t/<tenant>/usage/<day>/<process>-<number>.json`.
+//! `archived` among a session's objects, and among those that brokers keep for it, says that its uid may be that of no API object; the sessions that are in
+//! the archive are in `<store prefix>archive/<cluster>/<tenant>/<group>`, which no credentials of a tenant reach. What its sessions used is in `<store prefix>t/<tenant>/usage/<day>/<process>-<number>.json`.
 
 use crate::log::Which;
 
@@ -138,6 +139,8 @@ pub const CALLS: &str = "calls";
 pub const SPENT: &str = "spent";
 /// What the last part of the key of a call that runners make begins with.
 const JOB: &str = "job-";
+/// The last part of the keys of [`SessionKey::archived`].
+pub const ARCHIVED: &str = "archived";
 /// All sessions of a tenant, for [`spent`].
 pub const ALL: &str = "all";
 /// The last part of the key of [`clusters`].
@@ -206,6 +209,18 @@ impl SessionKey {
         spent(&self.store_prefix, &self.tenant, &self.uid)
     }
 
+    /// Keys of the objects that say that this session has been archived: among its own, and among those that brokers keep for it.
+    #[must_use]
+    pub fn archived(&self) -> [String; 2] {
+        [format!("{}{ARCHIVED}", self.prefix()), format!("{}{ARCHIVED}", self.of_brokers())]
+    }
+
+    /// Prefix of what brokers keep for this session, with the trailing `/`.
+    #[must_use]
+    pub fn of_brokers(&self) -> String {
+        format!("{}b/{}/", tenant_prefix(&self.store_prefix, &self.tenant), self.uid)
+    }
+
     /// Prefix of every key of this session, with the trailing `/`.
     #[must_use]
     pub fn prefix(&self) -> String {
@@ -245,6 +260,12 @@ impl SessionKey {
 #[must_use]
 pub fn spent(store_prefix: &str, tenant: &str, whom: &str) -> String {
     format!("{}b/{whom}/{SPENT}", tenant_prefix(store_prefix, tenant))
+}
+
+/// Prefix of the groups of the sessions of a tenant that `cluster` has archived, with the trailing `/`. It is beside all tenants' prefixes.
+#[must_use]
+pub fn archive(store_prefix: &str, cluster: &str, tenant: &str) -> String {
+    format!("{store_prefix}archive/{cluster}/{tenant}/")
 }
 
 /// Prefix of every key of a tenant, with the trailing `/`.
@@ -315,7 +336,8 @@ pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<(&'a str, &'a 
     let mut parts = key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/');
     let (tenant, folder, uid, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let ours = parts.next().is_none() && !tenant.is_empty() && !name.is_empty() && is_uid(uid);
-    (ours && (folder == "s" || folder == "b" && ([CALLS, SPENT].contains(&name) || name.starts_with(JOB)))).then_some((tenant, uid))
+    (ours && (folder == "s" || folder == "b" && ([CALLS, SPENT, ARCHIVED].contains(&name) || name.starts_with(JOB))))
+        .then_some((tenant, uid))
 }
 
 fn is_uid(text: &str) -> bool {

@@ -27,6 +27,7 @@
 //! | [`lifetime`] | how long a session lives that nobody uses |
 //! | [`usage`] | what sessions have used, and how it is summed |
 //! | [`sweep`] | what deletion and garbage collection may remove |
+//! | [`archive`] | how sessions are kept whose API object is gone |
 //! | [`orphans`] | what is stored of sessions that do not exist any more |
 //! | [`clusters`] | who stores sessions under a prefix, and who may therefore remove such |
 #![cfg_attr(
@@ -35,6 +36,7 @@
 )]
 
 pub mod acquire;
+pub mod archive;
 pub mod attempts;
 pub mod blobs;
 pub mod calls;

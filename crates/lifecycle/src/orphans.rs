@@ -16,9 +16,14 @@ pub const USAGE_KEPT_DAYS: u32 = 400;
 /// Keys that one sweep remembers of what is no session's; the next one does the rest.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// What a listing has of sessions: by tenant and uid, how many objects.
+/// What a listing has of sessions: by tenant and uid, how many objects. Those that have been archived are not remembered, however many they are: their
+/// uids may be those of no API object, and whoever deletes them erases them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed(BTreeMap<String, BTreeMap<String, u64>>);
+pub struct Listed {
+    sessions: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The folder of the last session that has been archived: a store lists what is in one folder together.
+    archived: Option<String>,
+}
 
 /// A session that nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +45,31 @@ impl Listed {
 
     /// Takes in a further part of the listing.
     pub fn add(&mut self, store_prefix: &str, keys: &[String]) {
-        for (tenant, uid) in keys.iter().filter_map(|key| keys::session_of(store_prefix, key)) {
-            *self.0.entry(tenant.to_owned()).or_default().entry(uid.to_owned()).or_default() += 1;
+        for key in keys {
+            let Some((tenant, uid)) = keys::session_of(store_prefix, key) else { continue };
+            let Some((folder, name)) = key.rsplit_once('/') else { continue };
+            if name == keys::ARCHIVED {
+                self.forget(tenant, uid);
+                self.archived = Some(folder.to_owned());
+            }
+            if self.archived.as_deref() != Some(folder) {
+                *self.sessions.entry(tenant.to_owned()).or_default().entry(uid.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    fn forget(&mut self, tenant: &str, uid: &str) {
+        let Some(sessions) = self.sessions.get_mut(tenant) else { return };
+        sessions.remove(uid);
+        if sessions.is_empty() {
+            self.sessions.remove(tenant);
         }
     }
 
     /// Whether there is nothing of any session.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sessions.is_empty() && self.archived.is_none()
     }
 
     /// Each tenant with those of its sessions that are not among `known`, the uids of all sessions that there were after the listing.
@@ -60,7 +81,7 @@ impl Listed {
             let tenant: &String = tenant;
             (tenant.as_str(), unknown.map(|(uid, objects)| Orphan { uid: uid.clone(), objects: *objects }).collect())
         };
-        self.0.iter().map(of).collect()
+        self.sessions.iter().map(of).collect()
     }
 }
 
@@ -162,5 +183,26 @@ mod tests {
         let known = HashSet::from([LIVE.to_owned()]);
         assert_eq!(listed.unknown(&known), [("other", vec![]), ("team", vec![orphan(GONE, 2), orphan(CALLED, 1)])]);
         assert!(!listed.is_empty() && Listed::of("q/", &["p/x".to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn a_session_that_has_been_archived_is_none_and_takes_no_memory() {
+        let key = |uid: &str| crate::SessionKey {
+            store_prefix: "p/".to_owned(),
+            tenant: "team".to_owned(),
+            uid: uid.to_owned(),
+            name: String::new(),
+        };
+        let (of, gone, [own, calls]) = (key(LIVE), key(GONE), key(LIVE).archived());
+        let mut stored = [of.segment(1, 1, "ab"), own, of.head(), calls, of.calls(), gone.segment(1, 1, "ab"), gone.head()];
+        stored.sort_unstable();
+        let mut listed = Listed::default();
+        for page in stored.chunks(2) {
+            listed.add("p/", page);
+        }
+        let orphan = Orphan { uid: GONE.to_owned(), objects: 2 };
+        assert_eq!(listed.unknown(&HashSet::new()), [("team", vec![orphan])]);
+        let only = Listed::of("p/", &[of.archived()[0].clone(), of.head()]);
+        assert!(only.unknown(&HashSet::new()).is_empty() && !only.is_empty(), "something of a session is there");
     }
 }

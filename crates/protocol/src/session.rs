@@ -22,6 +22,8 @@ pub enum State {
     Waking,
     /// It cannot run; the `Ready` condition says why.
     Failed,
+    /// Asleep, and in the object store only: a request brings its object back.
+    Archived,
 }
 
 impl std::fmt::Display for State {

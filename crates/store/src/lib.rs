@@ -108,6 +108,16 @@ pub trait SnapshotStore: Send + Sync {
         debug_assert!(next.is_none(), "a store that answers in one part names no next one");
         Ok(KeyPage { keys: self.list(prefix).await?, next: None })
     }
+
+    /// The first of the keys that begin with `prefix` and come after `after`, in the order of their bytes: `keys_max` at most, which is at most 1,000.
+    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
+        // A store that is in memory or on this machine.
+        let mut keys = self.list(prefix).await?;
+        keys.retain(|key| key.as_str() > after);
+        keys.sort_unstable();
+        keys.truncate(keys_max.into());
+        Ok(keys)
+    }
 }
 
 /// A part of a listing.

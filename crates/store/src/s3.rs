@@ -253,4 +253,10 @@ impl SnapshotStore for S3 {
         let keys = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect();
         Ok(KeyPage { keys, next: page.next_continuation_token })
     }
+
+    async fn list_after(&self, prefix: &str, after: &str, keys_max: u16) -> Result<Vec<String>, StoreError> {
+        let request = self.client.list_objects_v2().bucket(&self.place.bucket).prefix(prefix).max_keys(keys_max.into());
+        let page = request.start_after(after).send().await.map_err(|error| self.place.classify("list", &error))?;
+        Ok(page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect())
+    }
 }

@@ -113,7 +113,7 @@ impl SessionCache {
     /// Takes `record`, the answer to a request. One that is older than what was known when that was sent is the truth nevertheless: the API server has
     /// gone back. One that is older only than what came meanwhile is not.
     pub fn answered(&self, record: Record, sent: &Sent) -> Arc<Record> {
-        let same = self.read().records.get(&record.key).is_some_and(|have| have.uid == record.uid);
+        let same = self.read().records.get(&record.key).is_some_and(|have| have.object_uid == record.object_uid);
         if same && version(&record.resource_version) < sent.revision {
             tracing::warn!(session = %record.key, "the API server has gone back: everything is read anew");
             let taken = self.take(record, |_, _| false);
@@ -128,7 +128,7 @@ impl SessionCache {
         let key = record.key.clone();
         let mut cache = self.write();
         if let Some(have) = cache.records.get(&key)
-            && (**have == record || (have.uid == record.uid && older(have, &record)))
+            && (**have == record || (have.object_uid == record.object_uid && older(have, &record)))
         {
             return Arc::clone(have);
         }
@@ -163,7 +163,7 @@ impl SessionCache {
     /// An object is gone: the one of this uid, if one is named.
     pub fn forget(&self, key: &Key, uid: Option<&str>) {
         let mut cache = self.write();
-        let same = cache.records.get(key).is_some_and(|have| uid.is_none_or(|uid| have.uid == uid));
+        let same = cache.records.get(key).is_some_and(|have| uid.is_none_or(|uid| have.object_uid == uid));
         if same {
             cache.records.remove(key);
             drop(cache);
@@ -179,7 +179,7 @@ impl SessionCache {
     /// Takes `record` of a full list. One that was known when the list began, and has not changed since, is what the list says, whatever its version: the
     /// list was made after that was seen.
     pub fn list(&self, record: Record, known: &mut BTreeMap<Key, Arc<Record>>) {
-        let before = known.get(&record.key).filter(|before| before.uid == record.uid).cloned();
+        let before = known.get(&record.key).filter(|before| before.object_uid == record.object_uid).cloned();
         if before.is_some() {
             known.remove(&record.key);
         }
@@ -194,7 +194,7 @@ impl SessionCache {
             (cache.synced, cache.went_back) = (true, false);
         }
         for (key, record) in gone {
-            self.forget(&key, Some(&record.uid));
+            self.forget(&key, Some(&record.object_uid));
         }
         self.notify(Change::Pods);
     }

@@ -5,6 +5,7 @@ use super::*;
 fn object(name: &str, uid: &str, version: &str) -> Record {
     Record {
         key: Key::new("a", name),
+        object_uid: uid.to_owned(),
         uid: uid.to_owned(),
         resource_version: version.to_owned(),
         generation: 1,

@@ -269,6 +269,7 @@ impl Directory for FolderDirectory {
         }
         let record = Record {
             key: new.key,
+            object_uid: String::new(),
             uid: uuid::Uuid::new_v4().to_string(),
             resource_version: self.next_version(),
             generation: 1,

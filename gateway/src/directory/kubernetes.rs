@@ -7,30 +7,29 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dormouse_control::{condition::rfc3339, pool::demand::wake_is_to_be_requested};
+use dormouse_control::{archive::PageCall, condition::rfc3339, pool::demand::wake_is_to_be_requested};
 use dormouse_crds::{
-    labels::{COMPONENT, STORAGE_FINALIZER},
+    labels::STORAGE_FINALIZER,
     quota::KernelQuotaSpec,
     session::{KernelSession, KernelSessionStatus, Placement},
 };
-use dormouse_watch::{WatchScope, watch};
-use futures::StreamExt as _;
+use dormouse_watch::WatchScope;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
-    core::error_boundary::DeserializeGuard,
-    runtime::watcher,
+    Api, Client,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use tokio::sync::{broadcast, watch::Receiver};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
-    cached::{REVISION_POLL, Sent, SessionCache, version},
-    pods::{self, PoolPod},
+    ArchivedPage, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, Seen, SessionPatch,
+    archive::ArchiveClient,
+    cached::{Sent, SessionCache},
+    pods::PoolPod,
     quotas::{self, Quotas},
+    watches::{watch_pods, watch_revision, watch_sessions},
 };
 
 /// Field manager of everything that the gateway writes.
@@ -39,14 +38,11 @@ pub const FIELD_MANAGER: &str = "dormouse-gateway";
 /// How long the API server may take to answer a request.
 pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Objects that a list asks for at once: they are in memory whole, however large somebody made them.
-const LIST_PAGE_OBJECTS: u32 = 100;
-
 /// The kernel pods, as a watch tells of them.
 #[derive(Default)]
-struct Pods {
-    pods: BTreeMap<Key, PoolPod>,
-    synced: bool,
+pub(super) struct Pods {
+    pub(super) pods: BTreeMap<Key, PoolPod>,
+    pub(super) synced: bool,
 }
 
 #[derive(Default)]
@@ -59,14 +55,21 @@ pub(super) struct Shared {
 /// Sessions of a cluster's namespaces.
 pub struct KubernetesDirectory {
     client: Client,
-    scope: WatchScope,
-    shared: Arc<Shared>,
+    pub(super) scope: WatchScope,
+    pub(super) shared: Arc<Shared>,
+    pub(super) archive: Option<ArchiveClient>,
 }
 
 impl KubernetesDirectory {
     /// Starts to watch what `scope` names; see [`Directory::pending`] for when the caches are full. Ends with `shutdown`.
     #[must_use]
     pub fn start(client: Client, scope: WatchScope, shutdown: &CancellationToken) -> Arc<Self> {
+        Self::start_with(client, scope, None, shutdown)
+    }
+
+    /// The same where sessions may be in an archive.
+    #[must_use]
+    pub fn start_with(client: Client, scope: WatchScope, archive: Option<ArchiveClient>, shutdown: &CancellationToken) -> Arc<Self> {
         let shared = Arc::<Shared>::default();
         let sessions = watch_sessions(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sessions));
@@ -76,10 +79,10 @@ impl KubernetesDirectory {
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(quotas));
         let revisions = watch_revision(scope.apis(&client), Arc::clone(&shared));
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(revisions));
-        Arc::new(Self { client, scope, shared })
+        Arc::new(Self { client, scope, shared, archive })
     }
 
-    fn api(&self, key: &Key) -> Result<Api<KernelSession>, DirectoryError> {
+    pub(super) fn api(&self, key: &Key) -> Result<Api<KernelSession>, DirectoryError> {
         if self.scope.contains(&key.namespace) {
             return Ok(Api::namespaced(self.client.clone(), &key.namespace));
         }
@@ -88,14 +91,21 @@ impl KubernetesDirectory {
     }
 
     /// Takes what the API server answered to a request into the cache.
-    fn noted(&self, object: KernelSession, sent: &Sent) -> Result<Arc<Record>, DirectoryError> {
+    pub(super) fn noted(&self, object: KernelSession, sent: &Sent) -> Result<Arc<Record>, DirectoryError> {
         let record =
             record(object).ok_or_else(|| DirectoryError::unavailable("the API server answered with an object without a name or uid"))?;
         Ok(self.shared.sessions.answered(record, sent))
     }
 
+    /// The session's object, as it is now.
+    async fn live(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
+        let (api, sent) = (self.api(key)?, self.shared.sessions.sending(key));
+        let object = self.answer(key, api.get(&key.name)).await?;
+        self.noted(object, &sent)
+    }
+
     /// Waits for an answer about `key`; an object that is gone leaves the cache.
-    async fn answer<T>(&self, key: &Key, request: impl Future<Output = kube::Result<T>> + Send) -> Result<T, DirectoryError> {
+    pub(super) async fn answer<T>(&self, key: &Key, request: impl Future<Output = kube::Result<T>> + Send) -> Result<T, DirectoryError> {
         let answered = tokio::time::timeout(API_TIMEOUT, request).await.map_err(DirectoryError::unavailable)?;
         let answer = answered.map_err(failure);
         if matches!(answer, Err(DirectoryError::NotFound)) {
@@ -110,128 +120,27 @@ impl Shared {
         self.pods.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change_pods(&self, change: impl FnOnce(&mut Pods)) {
+    pub(super) fn change_pods(&self, change: impl FnOnce(&mut Pods)) {
         change(&mut self.pods.write().unwrap_or_else(PoisonError::into_inner));
         self.sessions.notify(Change::Pods);
     }
 }
 
-/// Ends when the API server has gone back: its watches hear nothing more.
-pub(super) async fn went_back(rollbacks: &mut Receiver<u64>) {
-    if rollbacks.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-async fn watch_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared: Arc<Shared>) {
-    let mut rollbacks = shared.sessions.rollbacks();
-    loop {
-        tokio::select! {
-            () = follow_sessions(apis.clone(), &shared) => return,
-            () = went_back(&mut rollbacks) => {}
-        }
-    }
-}
-
-async fn follow_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared: &Shared) {
-    let mut events = std::pin::pin!(watch(apis, watcher::Config::default().page_size(LIST_PAGE_OBJECTS)));
-    let mut unlisted = BTreeMap::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Init) => unlisted = shared.sessions.known(),
-            Ok(watcher::Event::InitApply(object)) => {
-                if let Some(record) = readable(object) {
-                    shared.sessions.list(record, &mut unlisted);
-                }
-            }
-            Ok(watcher::Event::InitDone) => shared.sessions.listed(std::mem::take(&mut unlisted)),
-            Ok(watcher::Event::Apply(object)) => drop(readable(object).map(|record| shared.sessions.note(record))),
-            Ok(watcher::Event::Delete(object)) => {
-                let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
-                shared.sessions.forget(&key, object.uid().as_deref());
-            }
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of sessions failed; it goes on"),
-        }
-    }
-}
-
-async fn watch_pods(apis: Vec<Api<Pod>>, shared: Arc<Shared>) {
-    let mut rollbacks = shared.sessions.rollbacks();
-    loop {
-        tokio::select! {
-            () = follow_pods(apis.clone(), &shared) => return,
-            () = went_back(&mut rollbacks) => {}
-        }
-    }
-}
-
-async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
-    let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
-    let mut events = std::pin::pin!(watch(apis, config));
-    let mut listed: BTreeMap<Key, PoolPod> = BTreeMap::new();
-    let key = |pod: &Pod| Key::new(pod.namespace().unwrap_or_default(), pod.name_any());
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Init) => listed.clear(),
-            Ok(watcher::Event::InitApply(pod)) => listed.extend(pods::read(&pod).map(|read| (key(&pod), read))),
-            Ok(watcher::Event::InitDone) => {
-                let listed = std::mem::take(&mut listed);
-                shared.change_pods(|cache| (cache.pods, cache.synced) = (listed, true));
-            }
-            Ok(watcher::Event::Apply(pod)) => shared.change_pods(|cache| match pods::read(&pod) {
-                Some(read) => drop(cache.pods.insert(key(&pod), read)),
-                None => drop(cache.pods.remove(&key(&pod))),
-            }),
-            Ok(watcher::Event::Delete(pod)) => shared.change_pods(|cache| drop(cache.pods.remove(&key(&pod)))),
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of kernel pods failed; it goes on"),
-        }
-    }
-}
-
-/// A list of one object tells the revision, as etcd has it now.
-async fn watch_revision(apis: Vec<Api<KernelSession>>, shared: Arc<Shared>) {
-    let Some(api) = apis.into_iter().next() else { return };
-    let params = ListParams::default().limit(1);
-    loop {
-        tokio::time::sleep(REVISION_POLL).await;
-        let seen = shared.sessions.revision();
-        match tokio::time::timeout(API_TIMEOUT, api.list_metadata(&params)).await {
-            Ok(Ok(list)) => {
-                let found = list.metadata.resource_version.as_deref().map_or(u128::MAX, version);
-                if found != u128::MAX {
-                    shared.sessions.compare_revision(seen, found);
-                }
-            }
-            Ok(Err(error)) => tracing::debug!(%error, "the revision of the API server is not known"),
-            Err(_) => tracing::debug!("the API server does not tell its revision in time"),
-        }
-    }
-}
-
-/// One object that cannot be read must not hide the others.
-fn readable(object: DeserializeGuard<KernelSession>) -> Option<Record> {
-    match object.0 {
-        Ok(object) => record(object),
-        Err(error) => {
-            let key = Key::new(error.metadata.namespace.unwrap_or_default(), error.metadata.name.unwrap_or_default());
-            tracing::error!(session = %key, error = %error.error, "a KernelSession cannot be read; it is left out");
-            None
-        }
-    }
-}
-
-fn record(object: KernelSession) -> Option<Record> {
+pub(super) fn record(object: KernelSession) -> Option<Record> {
+    // Until the operator says which session it is, it is none that may be placed.
+    let (uid, is_returning) = (object.stored_uid(), object.returning().is_some());
     let meta = object.metadata;
     Some(Record {
         key: Key::new(meta.namespace?, meta.name?),
-        uid: meta.uid?,
+        object_uid: meta.uid?,
+        uid,
         resource_version: meta.resource_version.unwrap_or_default(),
         generation: meta.generation.unwrap_or(1),
         labels: meta.labels.unwrap_or_default(),
         created_at: meta.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default(),
         spec: object.spec,
         status: object.status.unwrap_or_default(),
-        finalizer: meta.finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == STORAGE_FINALIZER)),
+        finalizer: !is_returning && meta.finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == STORAGE_FINALIZER)),
         deleting: meta.deletion_timestamp.is_some(),
     })
 }
@@ -271,9 +180,35 @@ impl Directory for KubernetesDirectory {
     }
 
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError> {
-        let (api, sent) = (self.api(key)?, self.shared.sessions.sending(key));
-        let object = self.answer(key, api.get(&key.name)).await?;
-        self.noted(object, &sent)
+        let seen = self.live(key).await;
+        if !matches!(seen, Err(DirectoryError::NotFound)) {
+            return seen;
+        }
+        match self.find_archived(key).await? {
+            Some(archived) => self.bring_back(archived).await,
+            None => seen,
+        }
+    }
+
+    async fn look(&self, key: &Key) -> Result<Seen, DirectoryError> {
+        let seen = self.live(key).await;
+        if matches!(seen, Err(DirectoryError::NotFound))
+            && let Some(archived) = self.find_archived(key).await?
+        {
+            return Ok(Seen { record: Arc::new(archived.record()), archived: true });
+        }
+        Ok(Seen { record: seen?, archived: false })
+    }
+
+    async fn archived(&self, namespace: &str, after: Option<String>, limit: usize) -> Result<ArchivedPage, DirectoryError> {
+        match self.archive.as_ref().filter(|_| self.scope.contains(namespace)) {
+            Some(archive) => archive.page(&PageCall { namespace: namespace.to_owned(), after, limit }).await,
+            None => Ok(ArchivedPage::default()),
+        }
+    }
+
+    fn has_archive(&self) -> bool {
+        self.archive.is_some()
     }
 
     fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>> {
@@ -281,6 +216,10 @@ impl Directory for KubernetesDirectory {
     }
 
     async fn create(&self, new: NewSession) -> Result<Arc<Record>, DirectoryError> {
+        // An operator that does not answer keeps nobody from making sessions: one that is in the archive under this name is hidden then.
+        if matches!(self.find_archived(&new.key).await, Ok(Some(_))) {
+            return Err(DirectoryError::AlreadyExists);
+        }
         let mut object = KernelSession::new(&new.key.name, new.spec);
         object.metadata = ObjectMeta {
             namespace: Some(new.key.namespace.clone()),
@@ -306,14 +245,23 @@ impl Directory for KubernetesDirectory {
         let params = PatchParams { field_validation: Some(kube::api::ValidationDirective::Strict), ..PatchParams::default() };
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..params };
         let (api, sent) = (self.api(key)?, self.shared.sessions.sending(key));
-        let object = self.answer(key, api.patch(&key.name, &params, &patch)).await?;
-        self.noted(object, &sent)
+        let mut answer = self.answer(key, api.patch(&key.name, &params, &patch)).await;
+        if matches!(answer, Err(DirectoryError::NotFound)) && self.archive.is_some() {
+            self.read(key).await?;
+            answer = self.answer(key, api.patch(&key.name, &params, &patch)).await;
+        }
+        self.noted(answer?, &sent)
     }
 
     async fn delete(&self, key: &Key) -> Result<(), DirectoryError> {
         let (api, params, sent) = (self.api(key)?, DeleteParams::default(), self.shared.sessions.sending(key));
-        let gone = self.answer(key, api.delete(&key.name, &params)).await?;
-        match gone.left() {
+        let mut gone = self.answer(key, api.delete(&key.name, &params)).await;
+        if matches!(gone, Err(DirectoryError::NotFound)) && self.archive.is_some() {
+            // Back it goes the way of every session: what it has stored is erased before its object is gone.
+            self.read(key).await?;
+            gone = self.answer(key, api.delete(&key.name, &params)).await;
+        }
+        match gone?.left() {
             Some(object) => self.noted(object, &sent).map(drop),
             None => {
                 self.shared.sessions.forget(key, None);
@@ -326,7 +274,7 @@ impl Directory for KubernetesDirectory {
         let status =
             KernelSessionStatus { last_epoch: Some(placement.epoch), placement: Some(placement), ..KernelSessionStatus::default() };
         let mut patch = serde_json::json!({
-            "metadata": { "resourceVersion": seen.resource_version, "uid": seen.uid },
+            "metadata": { "resourceVersion": seen.resource_version, "uid": seen.object_uid },
             "status": status,
         });
         // Who has a place waits for none; kept, it would have its pool make a pod each time the status changes.
@@ -335,8 +283,11 @@ impl Directory for KubernetesDirectory {
         }
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let (api, patch, sent) = (self.api(&seen.key)?, Patch::Merge(patch), self.shared.sessions.sending(&seen.key));
-        let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;
-        self.noted(object, &sent)
+        match self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await {
+            // It may have left for the archive: whoever looks again brings it back.
+            Err(DirectoryError::NotFound) if self.archive.is_some() => Err(DirectoryError::Conflict),
+            answer => self.noted(answer?, &sent),
+        }
     }
 
     async fn request_wake(&self, seen: &Record) -> Result<(), DirectoryError> {
@@ -345,7 +296,7 @@ impl Directory for KubernetesDirectory {
             return Ok(());
         }
         let status = KernelSessionStatus { wake_requested_time: Some(rfc3339(now)), ..KernelSessionStatus::default() };
-        let patch = Patch::Merge(serde_json::json!({ "metadata": { "uid": seen.uid }, "status": status }));
+        let patch = Patch::Merge(serde_json::json!({ "metadata": { "uid": seen.object_uid }, "status": status }));
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let (api, sent) = (self.api(&seen.key)?, self.shared.sessions.sending(&seen.key));
         let object = self.answer(&seen.key, api.patch_status(&seen.key.name, &params, &patch)).await?;

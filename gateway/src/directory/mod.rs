@@ -11,7 +11,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-pub use dormouse_control::session::{Key, Record};
+pub use dormouse_control::{
+    archive::ArchivedPage,
+    session::{Key, Record},
+};
 use dormouse_crds::{
     quota::KernelQuotaSpec,
     session::{KernelSessionSpec, Placement},
@@ -20,6 +23,8 @@ use tokio::sync::broadcast;
 
 pub use selector::{Selector, SelectorError};
 
+#[cfg(feature = "kubernetes")]
+pub mod archive;
 pub mod cached;
 pub mod folder;
 mod follow;
@@ -29,8 +34,12 @@ pub mod kubernetes;
 mod pods;
 #[cfg(feature = "kubernetes")]
 mod quotas;
+#[cfg(feature = "kubernetes")]
+mod returning;
 mod selector;
 mod settle;
+#[cfg(feature = "kubernetes")]
+mod watches;
 
 /// Changes that a slow reader may be behind before it is told to look at everything again.
 pub const CHANGES_BACKLOG_MAX: usize = 4096;
@@ -70,6 +79,15 @@ pub struct KernelPod {
     pub ready: bool,
 }
 
+/// A session, wherever it is written down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    /// The session.
+    pub record: Arc<Record>,
+    /// Whether it is in the archive: nobody may place it before it is back.
+    pub archived: bool,
+}
+
 /// What changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -106,6 +124,9 @@ pub enum DirectoryError {
     /// This process itself lacks the right.
     #[error("{0}")]
     Unprivileged(String),
+    /// Whether the session is in the archive is not known: the operator, who has it, does not answer.
+    #[error("the archive of sessions does not answer: {0}")]
+    Archive(String),
     /// It cannot be reached, or failed.
     #[error("the directory of sessions failed: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -124,8 +145,23 @@ pub trait Directory: Send + Sync + 'static {
     /// The session as last seen. May be behind the truth; never costs a request.
     fn get(&self, key: &Key) -> Option<Arc<Record>>;
 
-    /// The session as it is now.
+    /// The session as it is now. One that is in the archive is brought back.
     async fn read(&self, key: &Key) -> Result<Arc<Record>, DirectoryError>;
+
+    /// The same, and what is in the archive stays there.
+    async fn look(&self, key: &Key) -> Result<Seen, DirectoryError> {
+        Ok(Seen { record: self.read(key).await?, archived: false })
+    }
+
+    /// A page of the sessions of `namespace` that are in the archive.
+    async fn archived(&self, _namespace: &str, _after: Option<String>, _limit: usize) -> Result<ArchivedPage, DirectoryError> {
+        Ok(ArchivedPage::default())
+    }
+
+    /// Whether there is an archive.
+    fn has_archive(&self) -> bool {
+        false
+    }
 
     /// The sessions of `namespace`, or all, as last seen, in order of namespace and name.
     fn list(&self, namespace: Option<&str>) -> Vec<Arc<Record>>;

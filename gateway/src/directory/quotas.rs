@@ -20,7 +20,8 @@ use kube::{
 
 use super::{
     DirectoryError, Key,
-    kubernetes::{API_TIMEOUT, FIELD_MANAGER, Shared, failure, went_back},
+    kubernetes::{API_TIMEOUT, FIELD_MANAGER, Shared, failure},
+    watches::went_back,
 };
 
 /// How long a status counts as new: gateways take turns in writing it.

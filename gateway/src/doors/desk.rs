@@ -108,7 +108,7 @@ impl Desk {
         check_name(&self.namespace, "namespace")?;
         self.app.allow(&self.caller, Verb::List, &self.namespace, None, Part::Session).await.map_err(|problem| problem.0)?;
         let own = self.caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
-        service::list(&self.app.router, &self.namespace, limit, after, &[own, selector].join(","))
+        service::list(&self.app.router, &self.namespace, limit, after, &[own, selector].join(",")).await
     }
 
     /// Begins to delete a session.

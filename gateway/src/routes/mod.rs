@@ -101,7 +101,10 @@ impl App {
 
     /// The same of the ToolBroker that a session has: a fork has it, too.
     pub(crate) async fn allow_broker_of(&self, caller: &Caller, key: &Key) -> Result<(), Problem> {
-        let record = self.router.directory().get(key);
+        let record = match self.router.directory().get(key) {
+            Some(record) => Some(record),
+            None => self.router.directory().look(key).await.ok().map(|seen| seen.record),
+        };
         let broker = record.as_ref().and_then(|record| record.spec.tool_broker_ref.as_ref()).map(|broker| broker.name.as_str());
         self.allow_broker(caller, &key.namespace, broker).await
     }

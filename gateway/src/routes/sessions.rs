@@ -66,7 +66,10 @@ pub(crate) async fn create(
     app.allow_broker(&caller, &namespace, body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str())).await?;
     if let Some(source) = &body.spec.source {
         // A fork holds what its parent's cells made.
-        app.allow_eval(&caller, Verb::Create, &Key::new(&namespace, &source.session)).await?;
+        let source = Key::new(&namespace, &source.session);
+        app.allow_eval(&caller, Verb::Create, &source).await?;
+        // One that is in the archive comes back for it; one that is not there is told of when the fork starts.
+        let _ = app.router.find(&source).await;
     }
     let refuse = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
     let existing = if refuse { Existing::Refuse } else { Existing::Return };
@@ -100,7 +103,7 @@ pub(crate) async fn list(
     let own = caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
     // A key sees what its selector fits, whatever else is asked for.
     let selector = [own, params.label_selector.as_deref().unwrap_or_default()].join(",");
-    Ok(Reported(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector)?))
+    Ok(Reported(service::list(&app.router, &namespace, params.limit, params.continue_token.as_deref(), &selector).await?))
 }
 
 /// Reads a session.

@@ -27,6 +27,7 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     apply::apply_status,
+    archive,
     ca::{Leaf, wait_until},
     context::Context,
     controller::Outcome,
@@ -158,12 +159,16 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
     let (generation, uid) = (pool.metadata.generation, pool.uid().unwrap_or_default());
     let update =
         ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
+    let place = match stored_in(pool, context, health, storage) {
+        None if old.stored_in.is_some() && archive::holds(pool, context).await => old.stored_in.clone(),
+        place => place,
+    };
     let mut new = KernelPoolStatus {
         observed_generation: generation,
         conditions: vec![condition(update, generation, &old.conditions, Timestamp::now())],
         pods: Some(health.pods),
         sessions: old.sessions,
-        stored_in: stored_in(pool, context, health, storage),
+        stored_in: place,
     };
     let live = Some(context.hub.live(&pool.namespace().unwrap_or_default(), &pool.name_any()));
     if new == old {

@@ -17,7 +17,7 @@ use kube::{
 use serde_json::json;
 
 use super::{Health, write_status};
-use crate::{context::Context, controller::Outcome, error::ReconcileError, storage::StorageError};
+use crate::{archive, context::Context, controller::Outcome, error::ReconcileError, storage::StorageError};
 
 /// How soon a pool that is to go is looked at again while sessions are stored there.
 const REMAINING_AGAIN: Duration = Duration::from_secs(5);
@@ -54,6 +54,12 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
         let message =
             format!("It is being deleted, and stays until the {sessions} sessions are gone that are stored where it says: delete them.");
         let health = Health { ready: false, reason: PoolReason::SessionsRemain, message, pods: 0 };
+        write_status(pool, context, &health, None).await?;
+        return Ok(Action::requeue(REMAINING_AGAIN));
+    }
+    if archive::remains(pool, context).await? {
+        let message = "It is being deleted, and stays until the archived sessions are gone that are stored where it says: list them over HTTP, and delete them.";
+        let health = Health { ready: false, reason: PoolReason::SessionsRemain, message: message.to_owned(), pods: 0 };
         write_status(pool, context, &health, None).await?;
         return Ok(Action::requeue(REMAINING_AGAIN));
     }

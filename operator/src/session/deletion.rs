@@ -30,6 +30,7 @@ use reqwest::Method;
 
 use crate::{
     apply::apply_status,
+    archive,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
@@ -54,7 +55,7 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
         return Ok(Action::await_change());
     }
     let namespace = session.namespace().unwrap_or_default();
-    let uid = session.uid().unwrap_or_default();
+    let uid = session.stored_uid();
     // What was seen may be from before this process took the finalizer away: a tombstone that is put now would be left behind.
     let sessions: Api<KernelSession> = Api::namespaced(context.client.clone(), &namespace);
     let Some(now) = sessions.get_opt(&session.name_any()).await? else { return Ok(Action::await_change()) };
@@ -119,7 +120,7 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
         Err(StorageError::Refused(refusal)) => return Ok(Err(Blocked::new(SessionReason::Pool(refusal.reason), &refusal.message))),
         Err(error) => return Err(error.into()),
     };
-    let uid = session.uid().unwrap_or_default();
+    let uid = session.stored_uid();
     let key = SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace, uid, name: session.name_any() };
     let erased = async {
         if pool.is_none() && !never_stored(session) && opened.store.get(&key.head()).await.map_err(EraseError::Store)?.is_none() {
@@ -128,6 +129,7 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
             return Ok(Err(Blocked::new(SessionReason::PoolNotFound, &why)));
         }
         clean(session, &*opened.store, &key, context).await?;
+        archive::forget(session, context).await?;
         clean_calls(session, spec.as_ref(), &key, context).await
     };
     match erased.await {
@@ -196,7 +198,7 @@ async fn clean_calls(
 }
 
 /// Has the pod that may run the session drop it without a commit.
-async fn forget(session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
+pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
     let Some(placement) = session.status.as_ref().and_then(|status| status.placement.clone()) else { return Ok(()) };
     let namespace = session.namespace().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
@@ -225,7 +227,7 @@ fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
     Assignment {
         namespace: session.namespace().unwrap_or_default(),
         name: session.name_any(),
-        uid: session.uid().unwrap_or_default(),
+        uid: session.stored_uid(),
         epoch: placement.epoch,
         boot: placement.boot,
         generation: session.metadata.generation.unwrap_or_default(),

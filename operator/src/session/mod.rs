@@ -36,6 +36,7 @@ use serde_json::json;
 
 use crate::{
     apply::apply_status,
+    archive,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
@@ -54,7 +55,11 @@ const SILENT_AGAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// The API server, the store or a kernel pod failed; it will be tried again.
 pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Outcome {
-    let uid = session.uid().unwrap_or_default();
+    if let Some(uid) = session.returning() {
+        // Before anything else: it has another identity then.
+        return archive::adopt(&session, uid, &context).await;
+    }
+    let uid = session.stored_uid();
     if session.metadata.deletion_timestamp.is_some() {
         context.unread.forget(&uid);
         return deletion::reconcile(&session, &context).await;
@@ -131,7 +136,12 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
             }
         }
     }
-    let again = again.min(context.unread.due_in(&uid, Instant::now()).unwrap_or(again));
+    let unread = context.unread.due_in(&uid, Instant::now());
+    let again = again.min(unread.unwrap_or(again));
+    if unread.is_none() && !unknown && !news {
+        let again = archive::consider(&session, &context).await?.map_or(again, |archive| archive.min(again));
+        return Ok(Action::requeue(again));
+    }
     let again = if unknown { again.min(SILENT_AGAIN) } else { again };
     Ok(Action::requeue(again))
 }
@@ -144,11 +154,11 @@ fn last_word(
     context: &Context,
 ) -> Option<Option<Box<SessionReport>>> {
     let placement = placement.filter(|_| *liveness == Liveness::Gone)?;
-    let word = context.hub.last_word(placement, &session.uid().unwrap_or_default())?;
+    let word = context.hub.last_word(placement, &session.stored_uid())?;
     word.as_ref().is_none_or(|report| report.state == State::Hibernated).then_some(word.map(Box::new))
 }
 
-fn pool_key(session: &KernelSession) -> (String, String) {
+pub(crate) fn pool_key(session: &KernelSession) -> (String, String) {
     (session.namespace().unwrap_or_default(), session.spec.pool.clone())
 }
 
@@ -165,7 +175,7 @@ fn has_finalizer(session: &KernelSession) -> bool {
     session.finalizers().iter().any(|name| name == STORAGE_FINALIZER)
 }
 
-async fn add_finalizer(client: &Client, session: &KernelSession) -> Result<(), ReconcileError> {
+pub(crate) async fn add_finalizer(client: &Client, session: &KernelSession) -> Result<(), ReconcileError> {
     let mut finalizers = session.finalizers().to_vec();
     finalizers.push(STORAGE_FINALIZER.to_owned());
     patch_finalizers(client, session, finalizers).await
@@ -232,7 +242,7 @@ async fn liveness(session: &KernelSession, placement: Option<&Placement>, contex
         let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
         return Ok(if lives { Liveness::Unknown(None) } else { Liveness::Gone });
     };
-    let Some(told) = context.hub.report_of(&placement.pod_uid, &session.uid().unwrap_or_default()) else {
+    let Some(told) = context.hub.report_of(&placement.pod_uid, &session.stored_uid()) else {
         return Ok(Liveness::Unknown(None));
     };
     if told.boot != placement.boot {
@@ -251,7 +261,7 @@ fn lives(pod: &Pod, placement: &Placement) -> bool {
 }
 
 /// Clears the placement that was read. A gateway that placed the session anew meanwhile wins: the write then conflicts.
-async fn clear_placement(context: &Context, session: &KernelSession) -> Result<(), ReconcileError> {
+pub(crate) async fn clear_placement(context: &Context, session: &KernelSession) -> Result<(), ReconcileError> {
     let api: Api<KernelSession> = Api::namespaced(context.client.clone(), &session.namespace().unwrap_or_default());
     let body = json!({
         "metadata": { "resourceVersion": session.resource_version(), "uid": session.uid() },
@@ -277,7 +287,7 @@ async fn write(
     last: bool,
     context: &Context,
 ) -> Result<Duration, ReconcileError> {
-    let (uid, now, writes) = (session.uid().unwrap_or_default(), Instant::now(), &context.writes);
+    let (uid, now, writes) = (session.stored_uid(), Instant::now(), &context.writes);
     let turn = match urgency(old, new, session.metadata.generation) {
         Urgency::None => {
             writes.caught_up(&uid);
@@ -324,14 +334,20 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
             None
         }
         watcher::Event::Delete(session) => {
+            index.forget(&session.stored_uid());
             index.forget(&session.uid().unwrap_or_default());
             Some(session)
         }
         watcher::Event::InitApply(session) | watcher::Event::Apply(session) => {
-            let to_start = has_to_start(&session.spec, session.status.as_ref(), session.metadata.deletion_timestamp.is_some());
-            let (namespace, uid) = (session.namespace().unwrap_or_default(), session.uid().unwrap_or_default());
+            let gone = session.metadata.deletion_timestamp.is_some() || session.returning().is_some();
+            let to_start = has_to_start(&session.spec, session.status.as_ref(), gone);
+            let (namespace, uid) = (session.namespace().unwrap_or_default(), session.stored_uid());
             if let Some(left) = session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())) {
                 context.hub.waits(&namespace, &session.spec.pool, &uid, left.unsigned_abs());
+            }
+            if session.uid().is_some_and(|of_object| of_object != uid) {
+                // By which it was known until the archive said which session it is.
+                index.forget(&session.uid().unwrap_or_default());
             }
             index.note(&namespace, &session.spec.pool, &uid, to_start).then_some(session)
         }

@@ -70,7 +70,7 @@ fn call(session: &KernelSession) -> Option<StoredCall> {
     Some(StoredCall {
         namespace: session.namespace()?,
         name: session.name_any(),
-        uid: session.uid()?,
+        uid: session.stored_uid(),
         anchor: Some(Anchor::from(snapshot)),
     })
 }

@@ -110,6 +110,7 @@ impl Status {
         truth.made += 1;
         let record = Record {
             key: new.key.clone(),
+            object_uid: format!("00000000-0000-4000-8000-{:012}", truth.made),
             uid: format!("00000000-0000-4000-8000-{:012}", truth.made),
             resource_version: truth.version.to_string(),
             generation: 1,
@@ -233,7 +234,7 @@ impl Seen {
     fn apply(&self, news: News) {
         match news {
             News::Record(record) => drop(self.sessions.note(Record::clone(&record))),
-            News::Gone(record) => self.sessions.forget(&record.key, Some(&record.uid)),
+            News::Gone(record) => self.sessions.forget(&record.key, Some(&record.object_uid)),
             News::Pods(pods) => {
                 *self.pods.write().unwrap_or_else(PoisonError::into_inner) = pods;
                 self.sessions.notify(Change::Pods);

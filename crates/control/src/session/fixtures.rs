@@ -4,12 +4,12 @@ use dormouse_crds::session::SnapshotStatus;
 use dormouse_protocol::{kernel::SessionReport, session::State};
 
 /// A stored state of this sequence.
-pub(super) fn snapshot(sequence: u64) -> SnapshotStatus {
+pub(crate) fn snapshot(sequence: u64) -> SnapshotStatus {
     SnapshotStatus { epoch: 1, encrypted: false, sequence, bytes: 10, engine_digest: "e".to_owned(), time: "t".to_owned() }
 }
 
 /// What a pod says of a session that it has.
-pub(super) fn report(state: State) -> SessionReport {
+pub(crate) fn report(state: State) -> SessionReport {
     SessionReport {
         namespace: "team".to_owned(),
         name: "a".to_owned(),

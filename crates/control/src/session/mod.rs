@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod status;
 mod urgency;
 
@@ -44,7 +44,10 @@ pub struct Record {
     /// Namespace and name.
     #[serde(flatten)]
     pub key: Key,
-    /// Object uid: the key in storage.
+    /// Uid of the object; empty where it is no object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object_uid: String,
+    /// Its identity, the key in storage: the uid of its object, or of its first one if it has been archived since.
     pub uid: String,
     /// Changes with every write; what a compare-and-swap compares.
     pub resource_version: String,

@@ -173,6 +173,7 @@ fn sentence(state: State) -> &'static str {
         State::Hibernated => "Asleep; a request wakes it.",
         State::Waking => "The session is on its way back.",
         State::Failed => "The session cannot run.",
+        State::Archived => "In the archive; a request brings it back.",
     }
 }
 

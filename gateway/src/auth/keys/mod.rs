@@ -112,7 +112,8 @@ impl Keys {
         let key = Key::new(&access.namespace, name);
         let record = match self.directory.get(&key) {
             Some(record) => Some(record),
-            None => self.directory.read(&key).await.ok(),
+            // Whoever may not ask for it does not bring it back.
+            None => self.directory.look(&key).await.ok().map(|seen| seen.record),
         };
         record.is_some_and(|record| selects(&grant.selector, &record.labels))
     }

@@ -69,7 +69,7 @@ fn kernel(desk: &Desk, session: &Session) -> Value {
         SessionState::Running | SessionState::WaitingForTool | SessionState::WaitingForApproval => "busy",
         SessionState::Waking => "starting",
         SessionState::Failed => "dead",
-        SessionState::Idle | SessionState::Hibernated => "idle",
+        SessionState::Idle | SessionState::Hibernated | SessionState::Archived => "idle",
     };
     let active = session.status.last_active_time.as_ref().and_then(|time| time.parse().ok());
     // Jupyter's servers read microseconds, all six digits, and nothing else.

@@ -264,7 +264,7 @@ pub(crate) async fn stream(
 
 /// Whether a cell that nobody has accepted as a run cannot be under way.
 fn is_at_rest(state: State) -> bool {
-    matches!(state, State::Idle | State::Hibernated | State::Failed)
+    matches!(state, State::Idle | State::Hibernated | State::Archived | State::Failed)
 }
 
 #[cfg(test)]
