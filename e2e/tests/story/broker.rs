@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use dormouse_protocol::session::State;
 use serde_json::{Value, json};
 
 use super::world::{NAMESPACE, TOKEN, WAIT_SECONDS, World};
@@ -41,8 +42,8 @@ pub async fn kubectl_decides(world: &World) -> Result<()> {
             let name = format!("{CAREFUL}.a-{number}");
             waits(world, &name).await?;
             world.wait("condition=Hibernated", CAREFUL).await?;
-            let row = world.row(CAREFUL).await?;
-            ensure!(row["STATE"] == "WaitingForApproval", "{row:?}");
+            let session = world.api.session(CAREFUL).await?;
+            ensure!(session.state == State::WaitingForApproval, "{session:?}");
             let object = world.kube.get(&format!("toolapproval {name}")).await?;
             ensure!(object["spec"]["toolName"] == "readCarefully" && object["spec"]["args"] == json!({ "id": "w7" }), "{object}");
             ensure!(world.widget_calls().await?.0 == served + number - 1, "it was called before anybody agreed");
