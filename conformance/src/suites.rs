@@ -6,17 +6,25 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use tokio::task::JoinSet;
 
 use crate::{node, session};
+
+mod web;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites");
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected.toml");
 /// How a program tells of one subtest.
 const RESULT: &str = "RESULT ";
+/// Cells that run beside each other.
+const AT_ONCE: usize = 2;
+/// How long a program's cell may run; its like in Node has as much.
+const PROGRAM_TIME_MAX: Duration = Duration::from_secs(60);
 /// Areas of Node's own tests that are about what a session has.
 const NODE_AREAS: &[&str] = &[
     "abortcontroller",
@@ -50,22 +58,6 @@ const NODE_AREAS: &[&str] = &[
     "whatwg",
     "zlib",
 ];
-/// Folders of web-platform-tests that are about what a session has.
-const WPT_AREAS: &[&str] = &[
-    "FileAPI",
-    "WebCryptoAPI",
-    "compression",
-    "console",
-    "dom/abort",
-    "dom/events",
-    "encoding",
-    "fetch/api",
-    "hr-time",
-    "streams",
-    "url",
-    "user-timing",
-];
-
 /// One of the suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
@@ -91,6 +83,8 @@ pub struct Scored {
     pub areas: BTreeMap<String, Score>,
     /// What is wrong, a text for each.
     pub failures: Vec<String>,
+    /// Files of which Node passes nothing, so that they say nothing.
+    pub silent: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,7 +128,7 @@ pub async fn score(suite: Suite, copy: &Path, only: &str) -> anyhow::Result<Scor
 async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -> anyhow::Result<Scored> {
     let mut programs = match suite {
         Suite::Node => node_programs(copy)?,
-        Suite::Wpt => wpt_programs(copy)?,
+        Suite::Wpt => web::programs(copy)?,
     };
     programs.retain(|program| program.name.contains(only));
     let folder = std::env::temp_dir().join(format!("dormouse-suite-{}-{suite:?}", std::process::id()));
@@ -144,8 +138,14 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
     let theirs = theirs?;
     let mut scored = Scored::default();
     let mut met = BTreeSet::new();
+    let speaks = |theirs: &Results| theirs.values().any(|(ok, _)| *ok);
+    let asked = programs.iter().zip(&theirs).filter(|(_, theirs)| speaks(theirs)).map(|(program, _)| program);
+    let mut cells = in_cells(asked.map(|program| (program.name.clone(), program.source.clone()))).await?;
     for (program, theirs) in programs.iter().zip(theirs) {
-        let ours = in_cell(&program.source).await;
+        let Some(ours) = cells.remove(&program.name) else {
+            scored.silent.push(program.name.clone());
+            continue;
+        };
         for name in theirs.iter().filter(|(_, (ok, _))| *ok).map(|(name, _)| name) {
             let whole = if name.is_empty() { program.name.clone() } else { format!("{}#{name}", program.name) };
             let (ok, why) = ours.get(name).or_else(|| ours.get("")).cloned().unwrap_or((false, "it was never told".to_owned()));
@@ -159,7 +159,7 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
             }
             match (ok, listed) {
                 (false, None) => scored.failures.push(format!("{whole}: {why}")),
-                (true, Some(listed)) if !listed.ends_with('*') => {
+                (true, Some(listed)) if !listed.contains('*') => {
                     scored.failures.push(format!("{whole} passes now: take it out of expected.toml"))
                 }
                 _ => {}
@@ -167,9 +167,12 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
         }
     }
     if only.is_empty() {
-        let ours = |name: &str| programs.iter().any(|program| name.starts_with(&program.name));
+        let ours = |name: &str| {
+            let begin = name.split('*').next().unwrap_or_default();
+            programs.iter().any(|program| begin.starts_with(&program.name) || program.name.starts_with(begin))
+        };
         let gone =
-            list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.ends_with('*') && ours(name) && !met.contains(*name));
+            list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.contains('*') && ours(name) && !met.contains(*name));
         scored.failures.extend(gone.map(|name| format!("{name}: nothing of it fails any more: take it out of expected.toml")));
     }
     scored
@@ -178,8 +181,16 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
     Ok(scored)
 }
 
+/// Whether `name` is what is listed; `*` stands for any text.
 fn matches(listed: &str, name: &str) -> bool {
-    listed.strip_suffix('*').map_or(listed == name, |begin| name.starts_with(begin))
+    let mut parts = listed.split('*');
+    let Some(mut rest) = parts.next().and_then(|begin| name.strip_prefix(begin)) else { return false };
+    let Some(end) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(end)
 }
 
 fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
@@ -211,35 +222,6 @@ fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
     Ok(found)
 }
 
-fn wpt_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
-    let read = |name: &str| fs::read_to_string(Path::new(FOLDER).join(name));
-    let (begin, end) = (read("wpt.js")?, read("wpt-end.js")?);
-    let harness = fs::read_to_string(copy.join("resources/testharness.js"))?;
-    let mut found = Vec::new();
-    for area in WPT_AREAS {
-        for path in files(&copy.join(area)).unwrap_or_default() {
-            if !path.to_string_lossy().ends_with(".any.js") {
-                continue;
-            }
-            let text = fs::read_to_string(&path)?;
-            let mut parts = vec![begin.clone(), harness.clone(), end.clone()];
-            for script in text.lines().filter_map(|line| line.strip_prefix("// META: script=")) {
-                let script = script.trim();
-                let at = script.strip_prefix('/').map_or_else(|| path.with_file_name(script), |rooted| copy.join(rooted));
-                parts.push(fs::read_to_string(&at).unwrap_or_default());
-            }
-            parts.push(text);
-            // One script after the other, in the global scope.
-            let source = parts
-                .iter()
-                .map(|part| Ok(format!("(0, eval)({});\n", serde_json::to_string(part)?)))
-                .collect::<anyhow::Result<String>>()?;
-            found.push(Program { name: node::name_of(copy, &path), area: (*area).to_owned(), source });
-        }
-    }
-    Ok(found)
-}
-
 /// All files below `folder`, in order.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -256,7 +238,11 @@ type Results = BTreeMap<String, (bool, String)>;
 
 fn results(stdout: &str, error: Option<String>) -> Results {
     let told = stdout.lines().filter_map(|line| line.strip_prefix(RESULT)).filter_map(|line| serde_json::from_str::<Told>(line).ok());
-    let mut results: Results = told.map(|told| (told.name, (told.ok, told.why))).collect();
+    let mut results = Results::new();
+    for Told { name, ok, why } in told {
+        // Of two with one name both must pass.
+        results.entry(name).and_modify(|known| *known = if known.0 { (ok, why.clone()) } else { known.clone() }).or_insert((ok, why));
+    }
     if let Some(error) = error {
         results.insert(String::new(), (false, error));
     }
@@ -274,6 +260,23 @@ fn in_node(folder: &Path, programs: &[Program]) -> anyhow::Result<Vec<Results>> 
     paths.iter().map(|path| ran.remove(path).map(|ran| results(&ran.stdout, ran.error)).context("a program was lost")).collect()
 }
 
+/// What cells say of the sources, by their names; some at once.
+async fn in_cells(sources: impl Iterator<Item = (String, String)>) -> anyhow::Result<BTreeMap<String, Results>> {
+    session::engine()?;
+    let mut waiting = sources;
+    let (mut results, mut running) = (BTreeMap::new(), JoinSet::new());
+    loop {
+        while running.len() < AT_ONCE
+            && let Some((name, source)) = waiting.next()
+        {
+            running.spawn(async move { (name, in_cell(&source).await) });
+        }
+        let Some(done) = running.join_next().await else { return Ok(results) };
+        let (name, told) = done?;
+        results.insert(name, told);
+    }
+}
+
 async fn in_cell(source: &str) -> Results {
     match both_cells(source).await {
         Ok((stdout, error)) => results(&stdout, error),
@@ -283,6 +286,7 @@ async fn in_cell(source: &str) -> Results {
 
 async fn both_cells(source: &str) -> anyhow::Result<(String, Option<String>)> {
     let mut session = session::Session::new(session::settings())?;
+    session.budget.wall = PROGRAM_TIME_MAX;
     let ran = session.run(source).await?;
     let error = ran.end.and_then(|end| end.error).map(|error| format!("{}: {}", error.name, error.message));
     let late = ran.stderr.lines().find(|line| line.starts_with("Uncaught")).map(str::to_owned);
@@ -292,7 +296,7 @@ async fn both_cells(source: &str) -> anyhow::Result<(String, Option<String>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Expected, Score, Suite, score_against};
+    use super::{Entry, Expected, Score, Suite, matches, results, score_against};
 
     /// A suite of three tests in a folder of its own.
     fn suite() -> std::path::PathBuf {
@@ -304,6 +308,27 @@ mod tests {
             .unwrap();
         std::fs::write(folder.join("test-util-fails-in-both.js"), "const common = require('../common'); common.mustCall();").unwrap();
         folder
+    }
+
+    #[test]
+    fn a_star_in_a_listed_name_is_any_text() {
+        for (listed, name, expected) in [
+            ("a#b", "a#b", true),
+            ("a#b", "a#bc", false),
+            ("a#*", "a#", true),
+            ("a#*Ed448*", "a#wrap Ed448 by", true),
+            ("a*bc*c", "abc", false),
+        ] {
+            assert_eq!(matches(listed, name), expected, "{listed} {name}");
+        }
+    }
+
+    #[test]
+    fn of_two_subtests_with_one_name_both_must_pass() {
+        let line = |ok: bool| format!("RESULT {{\"name\":\"a\",\"ok\":{ok},\"why\":\"{ok}\"}}\n");
+        for (first, second) in [(true, false), (false, true)] {
+            assert_eq!(results(&(line(first) + &line(second)), None)["a"], (false, "false".to_owned()));
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

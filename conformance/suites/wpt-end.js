@@ -1,3 +1,3 @@
-// Behind testharness.js: every subtest is a line.
+// Behind testharness.js: every subtest is a line, as soon as it ends.
 globalThis.__report = () => {};
-add_completion_callback((tests) => { for (const test of tests) console.log(`RESULT ${JSON.stringify({ name: test.name, ok: test.status === 0, why: test.message ?? '' })}`); });
+add_result_callback((test) => { console.log(`RESULT ${JSON.stringify({ name: test.name, ok: test.status === 0, why: test.message ?? '' })}`); });

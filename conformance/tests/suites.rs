@@ -14,6 +14,7 @@ async fn run(suite: Suite, variable: &str) {
     for (area, score) in &scored.areas {
         eprintln!("{area:24} {:6} of {:6}", score.both, score.node);
     }
+    eprintln!("{} files of which Node passes nothing: {}", scored.silent.len(), scored.silent.join(" "));
     assert!(scored.failures.is_empty(), "{} failures:\n{}", scored.failures.len(), scored.failures.join("\n"));
 }
 

@@ -12,6 +12,7 @@ mod fuzz;
 mod generate;
 mod images;
 mod soak;
+mod suites;
 mod test;
 mod tools;
 mod workspace;
@@ -36,6 +37,8 @@ enum Task {
     Engine(engine::Args),
     /// Runs every test, the whole-cluster story included.
     Test(test::Args),
+    /// Runs Node's own tests and web-platform-tests beside the machine's Node.
+    Suites(suites::Args),
     /// Runs the tests of durability with their whole counts, for up to some hours.
     Soak(soak::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> Result<()> {
         Task::Images => images::run(),
         Task::Engine(args) => engine::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Suites(args) => suites::run(&args),
         Task::Soak(args) => soak::run(&args),
     }
 }

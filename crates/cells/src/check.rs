@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use oxc::{
     ast::ast::{
-        AccessorProperty, ArrowFunctionExpression, AwaitExpression, ForOfStatement, Function, Program, ReturnStatement, Statement,
-        VariableDeclaration, VariableDeclarationKind,
+        AccessorProperty, ArrowFunctionExpression, AwaitExpression, Decorator, ForOfStatement, Function, MethodDefinition, Program,
+        PropertyDefinition, PropertyKey, ReturnStatement, Statement, TSTypeName, TSTypeReference, VariableDeclaration,
+        VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
     span::{GetSpan, Span},
@@ -64,6 +65,11 @@ fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
     }
 }
 
+/// Where only a decorator of the TC39 proposal may stand, which the transformer does not have: as one of TypeScript's it would do something else.
+const DECORATOR: &str = "decorators of the TC39 proposal are not supported: a cell has TypeScript's experimentalDecorators, which are called \
+                         with (target, key, descriptor), for classes and for members that are neither private nor an accessor; write the \
+                         decorator so, or call it as a function";
+
 #[derive(Default)]
 struct Visitor {
     functions: usize,
@@ -73,6 +79,13 @@ struct Visitor {
 impl Visitor {
     fn refuse(&mut self, span: Span, message: &'static str) {
         self.findings.refused.get_or_insert((span, message));
+    }
+
+    /// Of a member that is private or an accessor.
+    fn refuse_decorators(&mut self, decorators: &[Decorator<'_>]) {
+        if let Some(first) = decorators.first() {
+            self.refuse(first.span, DECORATOR);
+        }
     }
 }
 
@@ -114,6 +127,32 @@ impl<'a> Visit<'a> for Visitor {
 
     fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
         self.findings.accessor.get_or_insert(it.span);
+        self.refuse_decorators(&it.decorators);
         walk::walk_accessor_property(self, it);
+    }
+
+    fn visit_method_definition(&mut self, it: &MethodDefinition<'a>) {
+        if matches!(it.key, PropertyKey::PrivateIdentifier(_)) {
+            self.refuse_decorators(&it.decorators);
+        }
+        walk::walk_method_definition(self, it);
+    }
+
+    fn visit_property_definition(&mut self, it: &PropertyDefinition<'a>) {
+        if matches!(it.key, PropertyKey::PrivateIdentifier(_)) {
+            self.refuse_decorators(&it.decorators);
+        }
+        walk::walk_property_definition(self, it);
+    }
+
+    /// `ClassMethodDecoratorContext` and its like are what TypeScript calls the second argument of such a decorator.
+    fn visit_ts_type_reference(&mut self, it: &TSTypeReference<'a>) {
+        if let TSTypeName::IdentifierReference(name) = &it.type_name
+            && name.name.starts_with("Class")
+            && name.name.ends_with("DecoratorContext")
+        {
+            self.refuse(it.span, DECORATOR);
+        }
+        walk::walk_ts_type_reference(self, it);
     }
 }

@@ -1,1 +1,1 @@
-include_bytes!("790b3998425273fa.wasm")
+include_bytes!("9e8cb65a3103cfab.wasm")

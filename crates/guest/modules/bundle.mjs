@@ -136,7 +136,11 @@ const links = (own) => ({
     // All of lodash is there once.
     if (own === 'npm/lodash/fp') builder.onResolve({ filter: /^\.\/lodash\.min$/ }, () => ({ path: 'npm/lodash', external: true }));
     // The package looks for a better class of the same name, and would find its own.
-    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'const Global = { DOMException }, unused =').replace('constructor(type, eventInitDict) {', 'constructor(type, eventInitDict) { if (arguments.length === 0) throw Object.assign(new TypeError(\'The "type" argument must be specified\'), { code: \'ERR_MISSING_ARGS\' });') }));
+    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'export const TRUSTED = {};\nexport const adopt = (target) => internalDataMap$$2.set(target, createListenerListMap());\nconst Global = { DOMException }, unused =').replace('value: false,', 'value: eventInitDict === TRUSTED,').replace('signal: (_a = options.signal)', 'signal: (_a = signalOf(options.signal))').replace('function normalizeAddOptions', `function signalOf(signal) {
+      if (signal !== undefined && (typeof signal !== 'object' || signal === null || !('aborted' in signal))) throw Object.assign(new TypeError('The "options.signal" property must be an instance of AbortSignal.'), { code: 'ERR_INVALID_ARG_TYPE' });
+      return signal;
+    }
+    function normalizeAddOptions`).replace('constructor(type, eventInitDict) {', 'constructor(type, eventInitDict) { if (arguments.length === 0) throw Object.assign(new TypeError(\'The "type" argument must be specified\'), { code: \'ERR_MISSING_ARGS\' });') }));
     // Node itself says nothing about `url.parse`; nor should a console that shows to a user.
     builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'let urlParseWarned = false', 'let urlParseWarned = true') }));
     // What Node says of a zone and of a currency that are none.

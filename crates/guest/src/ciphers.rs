@@ -1,15 +1,14 @@
 //! AES in the modes that the web and Node know, and scrypt. Everything is RustCrypto's.
 
 use aes::{Aes128, Aes192, Aes256};
-use aes_gcm::{
-    aead::{consts, Aead, Payload},
-    AesGcm, KeyInit, Nonce,
-};
 use cbc::cipher::{
     block_padding::{NoPadding, Pkcs7},
-    BlockDecryptMut, BlockEncryptMut, KeyIvInit, StreamCipher,
+    consts, BlockCipher, BlockDecryptMut, BlockEncrypt, BlockEncryptMut, BlockSizeUser, KeyInit, KeyIvInit, StreamCipher,
 };
+use ghash::{universal_hash::UniversalHash, GHash};
 use rquickjs::{function::Func, ArrayBuffer, Ctx, Exception, Object, Result};
+
+use subtle::ConstantTimeEq;
 
 use crate::crypto::bytes;
 
@@ -66,7 +65,7 @@ fn streamed(cipher: Option<impl StreamCipher>, data: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// The text with its tag behind it, or what such a text holds. Nothing when the tag does not fit, or the lengths: an iv has 12 or 16 bytes, a tag 12 to 16.
+/// The text with its tag behind it, or what such a text holds. Nothing when the tag does not fit, or the lengths: an iv has a byte, a tag 4 to 16.
 fn aes_gcm<'js>(
     ctx: Ctx<'js>,
     seal: bool,
@@ -76,25 +75,68 @@ fn aes_gcm<'js>(
     aad: ArrayBuffer<'js>,
     data: ArrayBuffer<'js>,
 ) -> Result<Option<ArrayBuffer<'js>>> {
-    let (key, iv) = (bytes(&ctx, &key)?, bytes(&ctx, &iv)?);
-    let payload = Payload { msg: bytes(&ctx, &data)?, aad: bytes(&ctx, &aad)? };
-    macro_rules! run {
-        ($A:ident, $N:ident, $T:ident) => {{
-            let cipher = AesGcm::<$A, consts::$N, consts::$T>::new_from_slice(key).ok();
-            let nonce = Nonce::<consts::$N>::from_slice(iv);
-            cipher.and_then(|it| if seal { it.encrypt(nonce, payload).ok() } else { it.decrypt(nonce, payload).ok() })
-        }};
+    let (key, iv, aad, data) = (bytes(&ctx, &key)?, bytes(&ctx, &iv)?, bytes(&ctx, &aad)?, bytes(&ctx, &data)?);
+    if iv.is_empty() || !(4..=16).contains(&tag) {
+        return Ok(None);
     }
-    let done = with_aes!(key, A => match (iv.len(), tag) {
-        (12, 12) => run!(A, U12, U12),
-        (12, 13) => run!(A, U12, U13),
-        (12, 14) => run!(A, U12, U14),
-        (12, 15) => run!(A, U12, U15),
-        (12, 16) => run!(A, U12, U16),
-        (16, 16) => run!(A, U16, U16),
-        _ => None,
-    });
+    let done = with_aes!(key, A => gcm::<A>(seal, tag as usize, key, iv, aad, data));
     done.map(|made| ArrayBuffer::new_copy(ctx, made)).transpose()
+}
+
+/// AES-GCM as section 7 of NIST SP 800-38D puts it together, for an iv and a tag of any length: `aes-gcm` wants both when it is compiled, and
+/// makes a cipher of each pair. AES, the counter and GHASH are RustCrypto's.
+fn gcm<A>(seal: bool, tag: usize, key: &[u8], iv: &[u8], aad: &[u8], data: &[u8]) -> Option<Vec<u8>>
+where
+    A: BlockCipher + BlockEncryptMut + BlockEncrypt + KeyInit + BlockSizeUser<BlockSize = consts::U16>,
+{
+    let mut hash_key = ghash::Key::default();
+    <A as KeyInit>::new_from_slice(key).ok()?.encrypt_block(&mut hash_key);
+    let hash = GHash::new(&hash_key);
+    let mut stream = ctr::Ctr32BE::<A>::new_from_slices(key, &first_counter(hash.clone(), iv)).ok()?;
+    let mut mask = [0; 16];
+    stream.try_apply_keystream(&mut mask).ok()?;
+    let (text, given) = if seal { (data, None) } else { data.split_at_checked(data.len().checked_sub(tag)?).map(|(text, tag)| (text, Some(tag)))? };
+    let mut made = text.to_vec();
+    let Some(given) = given else {
+        stream.try_apply_keystream(&mut made).ok()?;
+        let whole = sum(hash, &mask, aad, &made);
+        made.extend_from_slice(&whole[..tag]);
+        return Some(made);
+    };
+    if !bool::from(sum(hash, &mask, aad, text)[..tag].ct_eq(given)) {
+        return None;
+    }
+    stream.try_apply_keystream(&mut made).ok()?;
+    Some(made)
+}
+
+/// Two lengths in bits, as GHASH takes them.
+fn lengths(first: usize, second: usize) -> ghash::Block {
+    let mut block = ghash::Block::default();
+    block[..8].copy_from_slice(&(first as u64 * 8).to_be_bytes());
+    block[8..].copy_from_slice(&(second as u64 * 8).to_be_bytes());
+    block
+}
+
+fn first_counter(mut hash: GHash, iv: &[u8]) -> ghash::Block {
+    let mut block = ghash::Block::default();
+    if iv.len() == 12 {
+        block[..12].copy_from_slice(iv);
+        block[15] = 1;
+        return block;
+    }
+    hash.update_padded(iv);
+    hash.update(&[lengths(0, iv.len())]);
+    hash.finalize()
+}
+
+fn sum(mut hash: GHash, mask: &[u8; 16], aad: &[u8], text: &[u8]) -> ghash::Block {
+    hash.update_padded(aad);
+    hash.update_padded(text);
+    hash.update(&[lengths(aad.len(), text.len())]);
+    let mut made = hash.finalize();
+    made.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    made
 }
 
 /// Nothing for parameters that scrypt does not take.

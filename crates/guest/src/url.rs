@@ -17,7 +17,7 @@ pub fn add_to(natives: &Object<'_>) -> Result<()> {
 fn parts(url: &Url) -> Vec<String> {
     vec![
         quirks::href(url).to_owned(),
-        quirks::origin(url),
+        origin(url),
         quirks::protocol(url).to_owned(),
         quirks::username(url).to_owned(),
         quirks::password(url).to_owned(),
@@ -28,6 +28,15 @@ fn parts(url: &Url) -> Vec<String> {
         quirks::search(url).to_owned(),
         quirks::hash(url).to_owned(),
     ]
+}
+
+/// A blob's is that of what it names, if that comes from the web.
+fn origin(url: &Url) -> String {
+    if url.scheme() != "blob" {
+        return quirks::origin(url);
+    }
+    let named = Url::parse(url.path()).ok().filter(|named| matches!(named.scheme(), "http" | "https"));
+    named.map_or_else(|| "null".to_owned(), |named| quirks::origin(&named))
 }
 
 fn parse(input: String, base: Option<String>) -> Option<Vec<String>> {

@@ -1,5 +1,5 @@
 // AbortController and AbortSignal of the DOM standard.
-import { Event, EventTarget, getEventAttributeValue, setEventAttributeValue } from 'web/events';
+import { Event, EventTarget, TRUSTED, getEventAttributeValue, setEventAttributeValue } from 'web/events';
 
 const MADE = Symbol('made here');
 class AbortSignal extends EventTarget {
@@ -27,7 +27,7 @@ class AbortSignal extends EventTarget {
       for (const dependent of one.#dependents) if (!dependent.#aborted && !tree.includes(dependent)) tree.push(dependent);
       one.#dependents = [];
     }
-    for (const one of tree) one.dispatchEvent(new Event('abort'));
+    for (const one of tree) one.dispatchEvent(new Event('abort', TRUSTED));
   }
   static abort(reason = new DOMException('This operation was aborted', 'AbortError')) {
     const signal = new AbortSignal(MADE);

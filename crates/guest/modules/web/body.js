@@ -74,9 +74,10 @@ class Body {
   }
   async formData() {
     const type = this.headers.get('content-type') ?? '';
-    if (!/^application\/x-www-form-urlencoded\b/i.test(type)) throw new DOMException('only application/x-www-form-urlencoded bodies can be read as a form', 'NotSupportedError');
+    if (/^multipart\/form-data\b/i.test(type)) return require('web/multipart').readForm(await this.#take(), type);
+    if (!/^application\/x-www-form-urlencoded\b/i.test(type)) throw new TypeError('Content-Type was not one of "multipart/form-data" or "application/x-www-form-urlencoded".');
     const form = new FormData();
-    for (const [name, value] of new URLSearchParams(withoutMark(await this.#take()))) form.append(name, value);
+    for (const [name, value] of new URLSearchParams(new TextDecoder('utf-8', { ignoreBOM: true }).decode(await this.#take()))) form.append(name, value);
     return form;
   }
   // Another body instead of the one that it was made with.

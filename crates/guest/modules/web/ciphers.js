@@ -50,7 +50,7 @@ class Coder extends LazyTransform {
     const [, bits, mode] = name.split('-');
     [this.#mode, this.#seal, this.#key, this.#iv] = [mode, seal, key, iv];
     if (key.byteLength !== bits / 8) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
-    if (mode === 'gcm' ? ![12, 16].includes(iv.byteLength) : iv.byteLength !== BLOCK) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
+    if (mode === 'gcm' ? iv.byteLength === 0 : iv.byteLength !== BLOCK) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
     const tagBytes = options?.authTagLength;
     if (tagBytes !== undefined && (typeof tagBytes !== 'number' || tagBytes < 0 || !Number.isInteger(tagBytes))) throw new codes.ERR_INVALID_ARG_VALUE('options.authTagLength', tagBytes);
     if (mode === 'gcm' && tagBytes !== undefined && !TAG_SIZES.includes(tagBytes)) throw coded(TypeError, 'ERR_CRYPTO_INVALID_AUTH_TAG', `Invalid authentication tag length: ${tagBytes}`);

@@ -40,7 +40,10 @@ const cloner = (seen) => {
         return copy;
       }
       case 'object': case 'arguments': {
-        if (natives.isLoaded('web/blob') && value instanceof require('web/blob').Blob) return remember(value);
+        if (natives.isLoaded('web/blob') && value instanceof require('web/blob').Blob) {
+          const { File } = require('web/blob');
+          return remember(value instanceof File ? new File([value], value.name, { type: value.type, lastModified: value.lastModified }) : value.slice(0, value.size, value.type));
+        }
         // One frame a level: what is nested deeply is cloned before the stack ends.
         const copy = remember({});
         for (const key of Object.keys(value)) define(copy, key, clone(value[key]));

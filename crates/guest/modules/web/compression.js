@@ -17,16 +17,18 @@ const formatOf = (format, name) => {
   if (!Object.hasOwn(FORMATS, text)) throw Object.assign(new TypeError(`Failed to construct '${name}': the format must be one of ${Object.keys(FORMATS).join(', ')}; received ${text}`), { code: 'ERR_INVALID_ARG_VALUE' });
   return FORMATS[text];
 };
+// One that nobody reads to its end gives its place back when it is collected.
+const forgotten = new FinalizationRegistry((place) => { if (place.stream >= 0) closeStream(place.stream); });
 // What a chunk comes to; `packs` says which way.
 const through = (format, packs) => {
-  let stream = -1;
+  const place = { stream: -1 };
   let ended = false;
   const work = (chunk, flush, controller) => {
-    if (stream < 0) stream = openStream(packs ? 'deflate' : 'inflate', format, LEVEL, WINDOW_BITS, 0, NOTHING);
+    if (place.stream < 0) place.stream = openStream(packs ? 'deflate' : 'inflate', format, LEVEL, WINDOW_BITS, 0, NOTHING);
     let at = 0;
     for (;;) {
       const room = new Uint8Array(CHUNK_BYTES);
-      const [used, made, code, wrong] = stepStream(stream, flush, chunk.buffer, room.buffer, [chunk.byteOffset + at, chunk.length - at, 0, CHUNK_BYTES]);
+      const [used, made, code, wrong] = stepStream(place.stream, flush, chunk.buffer, room.buffer, [chunk.byteOffset + at, chunk.length - at, 0, CHUNK_BYTES]);
       at += used;
       if (wrong !== '') throw new TypeError(`The compressed data was not valid: ${wrong}`);
       if (made > 0) controller.enqueue(room.slice(0, made));
@@ -36,8 +38,8 @@ const through = (format, packs) => {
     if (at < chunk.length) throw new TypeError('Junk found after the end of the compressed data');
   };
   const close = () => {
-    if (stream >= 0) closeStream(stream);
-    stream = -1;
+    if (place.stream >= 0) closeStream(place.stream);
+    place.stream = -1;
   };
   const guarded = (chunk, flush, controller) => {
     try {
@@ -47,7 +49,7 @@ const through = (format, packs) => {
       throw error;
     }
   };
-  return new TransformStream({
+  const transform = new TransformStream({
     transform(given, controller) {
       const chunk = viewOf(given);
       if (ended && chunk.length > 0) throw new TypeError('Junk found after the end of the compressed data');
@@ -60,6 +62,8 @@ const through = (format, packs) => {
     },
     cancel: close,
   });
+  forgotten.register(transform, place);
+  return transform;
 };
 
 class CompressionStream {

@@ -9,7 +9,8 @@ const MADE = Symbol('made here');
 const contents = new WeakMap();
 
 class CryptoKey {
-  constructor(made, fields) {
+  constructor(...args) {
+    const [made, fields] = args;
     if (made !== MADE) throw new TypeError('Illegal constructor');
     contents.set(this, fields);
   }
@@ -202,8 +203,8 @@ const needs = (given, count, name) => {
 };
 
 class SubtleCrypto {
-  constructor(made) {
-    if (made !== MADE) throw Object.assign(new TypeError('Illegal constructor'), { code: 'ERR_ILLEGAL_CONSTRUCTOR' });
+  constructor(...args) {
+    if (args[0] !== MADE) throw Object.assign(new TypeError('Illegal constructor'), { code: 'ERR_ILLEGAL_CONSTRUCTOR' });
   }
   async digest(algorithm, value) {
     needs(arguments.length, 2, 'digest');
@@ -302,6 +303,9 @@ class SubtleCrypto {
 named(SubtleCrypto, 'SubtleCrypto');
 for (const name of Object.getOwnPropertyNames(SubtleCrypto.prototype)) if (name !== 'constructor') Object.defineProperty(SubtleCrypto.prototype, name, { enumerable: true });
 
-module.exports = { subtle: new SubtleCrypto(MADE), SubtleCrypto, CryptoKey };
+const Crypto = function Crypto() { throw Object.assign(new TypeError('Illegal constructor'), { code: 'ERR_ILLEGAL_CONSTRUCTOR' }); };
+Object.defineProperty(Crypto, 'prototype', { value: Object.getPrototypeOf(natives.webcrypto), writable: false });
+Object.defineProperty(Crypto.prototype, 'constructor', { value: Crypto, writable: true, configurable: true });
+module.exports = { subtle: new SubtleCrypto(MADE), Crypto, SubtleCrypto, CryptoKey };
 // For Node's own forms of keys.
 Object.defineProperty(module.exports, 'inner', { value: { contents, makeKey, importAny, normalize }, enumerable: false });

@@ -1,4 +1,4 @@
-import { Event, EventTarget, getEventAttributeValue, setErrorHandler, setEventAttributeValue, setWarningHandler } from 'event-target-shim';
+import { Event, EventTarget, TRUSTED, adopt, getEventAttributeValue, setErrorHandler, setEventAttributeValue, setWarningHandler } from 'event-target-shim';
 
 // What a listener throws is nobody's answer: the session reports it as uncaught.
 setErrorHandler(({ error }) => queueMicrotask(() => { throw error; }));
@@ -16,4 +16,4 @@ for (const made of [Event, EventTarget, CustomEvent]) {
   Object.defineProperty(made.prototype, Symbol.toStringTag, { value: made.name, configurable: true });
 }
 
-export { Event, EventTarget, CustomEvent, getEventAttributeValue, setEventAttributeValue };
+export { Event, EventTarget, CustomEvent, TRUSTED, adopt, getEventAttributeValue, setEventAttributeValue };

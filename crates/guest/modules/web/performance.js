@@ -1,13 +1,17 @@
 // The timeline of `performance`: marks, measures, and who observes them.
 const MADE = Symbol('made here');
-const performance = globalThis.performance;
+const { performance } = natives;
+const { EventTarget, adopt } = require('web/events');
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
 const entries = [];
 const observers = new Set();
+const SUPPORTED = Object.freeze(['mark', 'measure']);
+const needs = (given, ...names) => { if (given.length < names.length) throw coded(TypeError, 'ERR_MISSING_ARGS', `The "${names[given.length]}" argument must be specified`); };
 
 class PerformanceEntry {
   #name; #type; #start; #duration;
-  constructor(made, name, type, start, duration) {
+  constructor(...args) {
+    const [made, name, type, start, duration] = args;
     if (made !== MADE) throw coded(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor');
     [this.#name, this.#type, this.#start, this.#duration] = [name, type, start, duration];
   }
@@ -21,7 +25,7 @@ const detailOf = (options) => (options?.detail === undefined || options.detail =
 class PerformanceMark extends PerformanceEntry {
   #detail;
   constructor(name, options = {}) {
-    if (arguments.length === 0) throw coded(TypeError, 'ERR_MISSING_ARGS', 'The "name" argument must be specified');
+    needs(arguments, 'name');
     if (typeof options !== 'object') throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "options" argument must be of type object.');
     const start = options?.startTime === undefined ? performance.now() : Number(options.startTime);
     if (!Number.isFinite(start)) throw new TypeError('startTime must be finite');
@@ -34,7 +38,8 @@ class PerformanceMark extends PerformanceEntry {
 }
 class PerformanceMeasure extends PerformanceEntry {
   #detail;
-  constructor(made, name, start, duration, detail) {
+  constructor(...args) {
+    const [made, name, start, duration, detail] = args;
     super(made, name, 'measure', start, duration);
     this.#detail = detail;
   }
@@ -58,12 +63,10 @@ const timeOf = (mark) => {
   if (found === undefined) throw new DOMException(`The "${mark}" performance mark has not been set`, 'SyntaxError');
   return found.startTime;
 };
-const measure = (...args) => {
-  if (args.length === 0) throw coded(TypeError, 'ERR_MISSING_ARGS', 'The "name" argument must be specified');
-  const [name, given, until] = args;
-  const options = typeof given === 'object' && given !== null ? given : { start: given };
+const measure = (name, given, until) => {
+  const options = typeof given === 'object' && given !== null ? given : { start: given ?? undefined };
   const end = until ?? options.end;
-  if (options === given && Object.keys(given).length > 0) {
+  if (options === given && ['start', 'end', 'duration', 'detail'].some((key) => given[key] !== undefined)) {
     if (until !== undefined) throw new TypeError('endMark must not be specified');
     if (given.start === undefined && given.end === undefined) throw new TypeError('One of options.start and options.end is required');
     if (given.start !== undefined && given.end !== undefined && given.duration !== undefined) throw new TypeError('Must not have options.start, options.end, and options.duration specified');
@@ -79,17 +82,24 @@ const clear = (type) => (name) => {
 
 class PerformanceObserverEntryList {
   #list;
-  constructor(made, list) {
+  constructor(...args) {
+    const [made, list] = args;
     if (made !== MADE) throw coded(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor');
     this.#list = list;
   }
   getEntries() { return inOrder(this.#list); }
-  getEntriesByName(name, type) { return byName(this.#list, name, type); }
-  getEntriesByType(type) { return byType(this.#list, type); }
+  getEntriesByName(name, type = undefined) {
+    needs(arguments, 'name');
+    return byName(this.#list, name, type);
+  }
+  getEntriesByType(type) {
+    needs(arguments, 'type');
+    return byType(this.#list, type);
+  }
 }
 class PerformanceObserver {
-  #callback; #types = new Set(); #waiting = []; #asked = false;
-  static get supportedEntryTypes() { return ['mark', 'measure']; }
+  #callback; #types = new Set(); #waiting = []; #asked = false; #single;
+  static get supportedEntryTypes() { return SUPPORTED; }
   constructor(callback) {
     if (typeof callback !== 'function') throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "callback" argument must be of type function.');
     this.#callback = callback;
@@ -98,6 +108,9 @@ class PerformanceObserver {
     const { entryTypes, type, buffered } = options;
     if (entryTypes === undefined && type === undefined) throw coded(TypeError, 'ERR_MISSING_ARGS', 'The "options.entryTypes" or "options.type" argument must be specified');
     if (entryTypes !== undefined && type !== undefined) throw coded(TypeError, 'ERR_INVALID_ARG_VALUE', 'options.entryTypes can not set with options.type together');
+    if (entryTypes !== undefined && !Array.isArray(entryTypes)) throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "options.entryTypes" property must be an instance of Array.');
+    this.#single ??= type !== undefined;
+    if (this.#single !== (type !== undefined)) throw new DOMException(`PerformanceObserver can not change to ${this.#single ? 'multiple observations' : 'single observation'}`, 'InvalidModificationError');
     if (entryTypes !== undefined) this.#types = new Set(entryTypes);
     else this.#types.add(type);
     observers.add(this);
@@ -105,6 +118,7 @@ class PerformanceObserver {
   }
   disconnect() {
     observers.delete(this);
+    this.#single = undefined;
     this.#types.clear();
     this.#waiting = [];
   }
@@ -120,22 +134,34 @@ class PerformanceObserver {
     });
   }
 }
-class Performance {
-  constructor() { throw coded(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor'); }
-  static [Symbol.hasInstance](value) { return value === performance; }
+const Performance = function Performance() { throw coded(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor'); };
+Object.defineProperty(Performance, 'prototype', { value: Object.getPrototypeOf(performance), writable: false });
+const define = (name, value, enumerable) => Object.defineProperty(Performance.prototype, name, { value, writable: true, configurable: true, enumerable });
+define('constructor', Performance, false);
+Object.setPrototypeOf(Performance, EventTarget);
+Object.setPrototypeOf(Performance.prototype, EventTarget.prototype);
+adopt(performance);
+for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent']) delete Performance.prototype[name];
+// What the timeline of `performance` does, and what each needs at least.
+const operations = {
+  mark: [(...args) => keep(new PerformanceMark(...args)), 'name'], measure: [measure, 'name'], clearMarks: [clear('mark')], clearMeasures: [clear('measure')],
+  getEntries: [() => inOrder(entries)], getEntriesByName: [(name, type) => byName(entries, name, type), 'name'], getEntriesByType: [(type) => byType(entries, type), 'type'],
+  timerify: [(work) => work], eventLoopUtilization: [() => ({ idle: 0, active: 0, utilization: 0 })],
+};
+for (const [name, [work, ...required]] of Object.entries(operations)) {
+  const made = { [name](...args) {
+    if (this !== performance) throw coded(TypeError, 'ERR_INVALID_THIS', 'Value of "this" must be of type Performance');
+    needs(args, ...required);
+    return work(...args);
+  } }[name];
+  define(name, Object.defineProperty(made, 'length', { value: required.length }), true);
 }
-for (const [Kind, names] of [[PerformanceEntry, ['name', 'entryType', 'startTime', 'duration', 'toJSON']], [PerformanceMark, ['detail']], [PerformanceMeasure, ['detail']]]) {
+for (const [Kind, names] of [
+  [PerformanceEntry, ['name', 'entryType', 'startTime', 'duration', 'toJSON']], [PerformanceMark, ['detail']], [PerformanceMeasure, ['detail']],
+  [PerformanceObserver, ['observe', 'disconnect', 'takeRecords']], [PerformanceObserverEntryList, ['getEntries', 'getEntriesByType', 'getEntriesByName']],
+]) {
   for (const name of names) Object.defineProperty(Kind.prototype, name, { enumerable: true });
   Object.defineProperty(Kind.prototype, Symbol.toStringTag, { value: Kind.name, configurable: true });
 }
 
-module.exports = {
-  Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList, measure,
-  mark: (...args) => keep(new PerformanceMark(...args)),
-  clearMarks: clear('mark'), clearMeasures: clear('measure'),
-  getEntries: () => inOrder(entries),
-  getEntriesByName: (name, type) => byName(entries, name, type),
-  getEntriesByType: (type) => byType(entries, type),
-  timerify: (work) => work,
-  eventLoopUtilization: () => ({ idle: 0, active: 0, utilization: 0 }),
-};
+module.exports = { Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList };

@@ -1,20 +1,23 @@
 import * as streams from 'web-streams-polyfill/dist/ponyfill.mjs';
 
 // Text and bytes on either side of a transform.
-const pair = (name, make) => {
+const pair = (name, about, make) => {
   const made = class {
     #coder;
     #transform;
     constructor(...args) { [this.#coder, this.#transform] = make(...args); }
-    get encoding() { return this.#coder.encoding; }
     get readable() { return this.#transform.readable; }
     get writable() { return this.#transform.writable; }
-    get [Symbol.toStringTag]() { return name; }
+    static {
+      for (const key of ['encoding', ...about]) Object.defineProperty(this.prototype, key, Object.getOwnPropertyDescriptor({ get [key]() { return this.#coder[key]; } }, key));
+      for (const key of ['readable', 'writable']) Object.defineProperty(this.prototype, key, { enumerable: true });
+      Object.defineProperty(this.prototype, Symbol.toStringTag, { value: name, configurable: true });
+    }
   };
   Object.defineProperty(made, 'name', { value: name });
   return made;
 };
-const TextEncoderStream = pair('TextEncoderStream', () => {
+const TextEncoderStream = pair('TextEncoderStream', [], () => {
   const encoder = new TextEncoder();
   let high = '';
   return [encoder, new streams.TransformStream({
@@ -27,7 +30,7 @@ const TextEncoderStream = pair('TextEncoderStream', () => {
     flush(controller) { if (high !== '') controller.enqueue(encoder.encode(high)); },
   })];
 });
-const TextDecoderStream = pair('TextDecoderStream', (label, options) => {
+const TextDecoderStream = pair('TextDecoderStream', ['fatal', 'ignoreBOM'], (label, options) => {
   const decoder = new TextDecoder(label, options);
   return [decoder, new streams.TransformStream({
     transform(chunk, controller) {
@@ -40,6 +43,11 @@ const TextDecoderStream = pair('TextDecoderStream', (label, options) => {
     },
   })];
 });
+
+// A stream's iterator is one of the language's.
+const iterator = Object.getPrototypeOf(new streams.ReadableStream().values());
+delete iterator[Symbol.asyncIterator];
+Object.setPrototypeOf(iterator, Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}).prototype));
 
 // Node's streams ask these of one of the web, by symbols: when it is closed, and how to make it fail.
 const settled = (stream) => {

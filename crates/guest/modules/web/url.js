@@ -193,8 +193,8 @@ class URL {
     this.#parts = changed;
     if (part === 'href' || part === 'search') this.#follow();
   }
-  toString() { return this.href; }
-  toJSON() { return this.href; }
+  toString() { return URL.#partsOf(this)[0]; }
+  toJSON() { return URL.#partsOf(this)[0]; }
   [INSPECT](depth) {
     if (depth < 0) return '[URL]';
     const shown = PARTS.map((part) => `  ${part}: ${natives.inspect(this[part])},\n`);

@@ -9,18 +9,24 @@ const { Z_OK, Z_STREAM_END, Z_FINISH, Z_BUF_ERROR, BROTLI_OPERATION_FINISH } = c
 const names = Object.fromEntries(['Z_NEED_DICT', 'Z_DATA_ERROR', 'Z_BUF_ERROR'].map((name) => [constants[name], name]));
 // By the mode of a handle: what its stream is.
 const KINDS = { 1: ['deflate', 'zlib'], 2: ['inflate', 'zlib'], 3: ['deflate', 'gzip'], 4: ['inflate', 'gzip'], 5: ['deflate', 'raw'], 6: ['inflate', 'raw'], 7: ['inflate', 'either'], 8: ['brotli', 'unpack'], 9: ['brotli', 'pack'] };
+// One that nobody closed gives its place back when it is collected.
+const forgotten = new FinalizationRegistry((place) => { if (place.stream >= 0) closeStream(place.stream); });
 const exact = (view) => view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
 
 class Handle {
-  #kind; #stream = -1; #level = DEFAULT_LEVEL; #window = 15; #brotliMode = 0; #dictionary = NOTHING; #state; #done; #closed = false; #working = false;
-  constructor(mode) { this.#kind = KINDS[mode]; }
+  #kind; #place = { stream: -1 }; #level = DEFAULT_LEVEL; #window = 15; #brotliMode = 0; #dictionary = NOTHING; #state; #done; #closed = false; #working = false;
+  constructor(mode) {
+    this.#kind = KINDS[mode];
+    forgotten.register(this, this.#place);
+  }
   static begin(handle, given) {
     [handle.#level, handle.#window, handle.#brotliMode, handle.#state, handle.#done] = given;
     if (given.length > 5 && given[5] !== undefined) handle.#dictionary = ArrayBuffer.isView(given[5]) ? exact(given[5]) : given[5].slice(0);
   }
   #open() {
-    if (this.#stream < 0) this.#stream = openStream(...this.#kind, this.#level, this.#window, this.#brotliMode, this.#dictionary);
-    return this.#stream;
+    const place = this.#place;
+    if (place.stream < 0) place.stream = openStream(...this.#kind, this.#level, this.#window, this.#brotliMode, this.#dictionary);
+    return place.stream;
   }
   // One step; what went wrong, if anything did.
   #step(flush, input, from, length, output, to, room) {
@@ -56,12 +62,12 @@ class Handle {
   }
   params(level) {
     this.#level = level < 0 ? DEFAULT_LEVEL : level;
-    if (this.#stream >= 0) levelStream(this.#stream, this.#level);
+    if (this.#place.stream >= 0) levelStream(this.#place.stream, this.#level);
   }
   reset() { this.#release(); }
   #release() {
-    if (this.#stream >= 0) closeStream(this.#stream);
-    this.#stream = -1;
+    if (this.#place.stream >= 0) closeStream(this.#place.stream);
+    this.#place.stream = -1;
   }
   close() {
     this.#closed = true;

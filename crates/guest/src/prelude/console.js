@@ -110,18 +110,18 @@ const consoleMethods = {
   warn(...args) { writeLine('warn', formatLine(args)); },
   error(...args) { writeLine('error', formatLine(args)); },
   debug(...args) { writeLine('debug', formatLine(args)); },
-  dir(value, options) { writeLine('log', inspect(value, { __proto__: null, customInspect: false, ...options })); },
+  dir(value = undefined, options = undefined) { writeLine('log', inspect(value, { __proto__: null, customInspect: false, ...options })); },
   dirxml(...args) { writeLine('log', formatLine(args)); },
   trace(...args) {
     const text = args.length === 0 ? '' : formatLine(args);
     const frames = framesOf(new ErrorCtor());
     writeLine('error', `Trace${text === '' ? '' : `: ${text}`}${frames === '' ? '' : `\n${frames}`}`);
   },
-  table(data, columns) {
+  table(data = undefined, columns = undefined) {
     if (columns !== undefined && !isArray(columns)) throw new TypeErrorCtor('the columns of console.table must be an array');
     writeLine('log', typeof data === 'object' && data !== null ? tableText(data, columns) : shownText(data));
   },
-  assert(condition, ...args) {
+  assert(condition = false, ...args) {
     if (condition) return;
     args[0] = `Assertion failed${args.length === 0 ? '' : `: ${typeof args[0] === 'string' ? args[0] : inspect(args[0])}`}`;
     writeLine('error', formatLine(args));
@@ -154,7 +154,7 @@ const consoleMethods = {
     mapDelete(timers, label);
   },
 };
-const consoleObject = {};
+const consoleObject = create({});
 const member = (name, value) => defineProperty(consoleObject, name, { __proto__: null, value, writable: true, configurable: true, enumerable: true });
 for (const name in consoleMethods) member(name, consoleMethods[name]);
 member('groupCollapsed', consoleMethods.group);

@@ -25,6 +25,7 @@ inside.evaluate = (id) => {
 };
 inside.isLoaded = (id) => mapHas(modules, id);
 inside.webcrypto = cryptoObject;
+inside.performance = performanceObject;
 inside.utf8Encode = native.utf8Encode;
 inside.utf8Decode = native.utf8Decode;
 inside.told = told;
@@ -183,7 +184,7 @@ const GLOBALS = {
   'web/helpers': ['babelHelpers'],
   'web/intl': ['Intl'],
   'web/fetch': ['Request', 'Response', 'fetch'],
-  'web/crypto': ['CryptoKey', 'SubtleCrypto'],
+  'web/crypto': ['Crypto', 'CryptoKey', 'SubtleCrypto'],
   'web/references': ['refs'],
   'web/knowledge': ['knowledge'],
   'web/mcp': ['mcp'],
@@ -194,7 +195,6 @@ const GLOBALS = {
   ],
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
-later(cryptoObject, 'subtle', 'web/crypto');
 later(consoleObject, 'Console', 'node/console');
 expose('global', global);
 // What the language says in a locale comes with the module that knows locales: a function each that has no more than its name.
@@ -208,6 +208,13 @@ inLocale(NumberCtor.prototype, ['toLocaleString']);
 inLocale(BigInt.prototype, ['toLocaleString']);
 inLocale(DateCtor.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']);
 inLocale(StringCtor.prototype, ['localeCompare', 'toLocaleLowerCase', 'toLocaleUpperCase']);
-const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization'];
-for (let i = 0; i < TIMELINE.length; i++) later(performanceObject, TIMELINE[i], 'web/performance');
+const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization', 'addEventListener', 'removeEventListener', 'dispatchEvent'];
+// The module puts its own functions in the place of these.
+for (let i = 0; i < TIMELINE.length; i++) {
+  const name = TIMELINE[i];
+  method(performancePrototype, name, { [name](...given) {
+    loadModule('web/performance');
+    return apply(performancePrototype[name], this, given);
+  } }[name]);
+}
 later(hostObject, 'subLM', 'web/models');

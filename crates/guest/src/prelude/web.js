@@ -1,22 +1,36 @@
 // The small part of the web platform that needs no host operation.
+const notOfKind = (kind) => {
+  const error = new TypeErrorCtor(`Value of "this" must be of type ${kind}`);
+  error.code = 'ERR_INVALID_THIS';
+  return error;
+};
+// What a kind of the web's shows: its name, and these of its prototype's members.
+const showKind = (prototype, kind, names) => {
+  defineProperty(prototype, SymbolCtor.toStringTag, { __proto__: null, value: kind, configurable: true });
+  for (let i = 0; i < names.length; i++) defineProperty(prototype, names[i], { __proto__: null, enumerable: true });
+};
 let timeOrigin = 0;
-const performanceObject = {};
-method(performanceObject, 'now', () => native.now() - timeOrigin);
-method(performanceObject, 'toJSON', () => ({ timeOrigin }));
-defineProperty(performanceObject, 'timeOrigin', { __proto__: null, get: () => timeOrigin, configurable: true, enumerable: true });
+const performancePrototype = {
+  now() { ofPerformance(this); return native.now() - timeOrigin; },
+  toJSON() { ofPerformance(this); return { timeOrigin }; },
+  get timeOrigin() { ofPerformance(this); return timeOrigin; },
+};
+showKind(performancePrototype, 'Performance', []);
+const performanceObject = create(performancePrototype);
+const ofPerformance = (self) => { if (self !== performanceObject) throw notOfKind('Performance'); };
 expose('performance', performanceObject);
 method(Math, 'random', native.random);
 
 const RANDOM_BYTES_MAX = 65536;
 const hexByte = (byte) => padStart(toRadix(byte, 16), 2, '0');
-const cryptoObject = {};
+const cryptoPrototype = { get subtle() { ofCrypto(this); return loadModule('web/crypto').subtle; } };
+showKind(cryptoPrototype, 'Crypto', []);
+const cryptoObject = create(cryptoPrototype);
+const ofCrypto = (self) => { if (self !== cryptoObject) throw notOfKind('Crypto'); };
 const DOMExceptionCtor = global.DOMException;
-method(cryptoObject, 'getRandomValues', function getRandomValues(array) {
-  if (this !== cryptoObject) {
-    const error = new TypeErrorCtor('Value of "this" must be of type Crypto');
-    error.code = 'ERR_INVALID_THIS';
-    throw error;
-  }
+method(cryptoPrototype, 'getRandomValues', function getRandomValues(array) {
+  ofCrypto(this);
+  if (arguments.length === 0) throw new TypeErrorCtor('The "typedArray" argument must be specified');
   if (typeof array !== 'object' || array === null || kindOf(array) !== 'typed' || indexOf(typedTag(array), 'Float') === 0) {
     throw new DOMExceptionCtor('getRandomValues needs a typed array of integers', 'TypeMismatchError');
   }
@@ -25,7 +39,8 @@ method(cryptoObject, 'getRandomValues', function getRandomValues(array) {
   typedSet(new Uint8ArrayCtor(typedBuffer(array), typedByteOffset(array), bytes), new Uint8ArrayCtor(native.entropy(bytes)));
   return array;
 });
-method(cryptoObject, 'randomUUID', () => {
+method(cryptoPrototype, 'randomUUID', function randomUUID() {
+  ofCrypto(this);
   const bytes = new Uint8ArrayCtor(native.entropy(16));
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
   bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -33,11 +48,15 @@ method(cryptoObject, 'randomUUID', () => {
   for (let i = 0; i < 16; i++) text += (i === 4 || i === 6 || i === 8 || i === 10 ? '-' : '') + hexByte(bytes[i]);
   return text;
 });
+showKind(cryptoPrototype, 'Crypto', ['getRandomValues', 'randomUUID']);
 expose('crypto', cryptoObject);
 
 class TextEncoder {
-  get encoding() { return 'utf-8'; }
+  #made = true;
+  static #own(value) { if (typeof value !== 'object' || value === null || !(#made in value)) throw notOfKind('TextEncoder'); }
+  get encoding() { TextEncoder.#own(this); return 'utf-8'; }
   encodeInto(source, destination) {
+    TextEncoder.#own(this);
     const text = wellFormed(`${source}`);
     const room = typedByteLength(destination);
     let read = 0;
@@ -52,7 +71,7 @@ class TextEncoder {
     typedSet(destination, new Uint8ArrayCtor(native.utf8Encode(slice(text, 0, read))));
     return { read, written };
   }
-  encode(text = '') { return new Uint8ArrayCtor(native.utf8Encode(wellFormed(`${text}`))); }
+  encode(text = '') { TextEncoder.#own(this); return new Uint8ArrayCtor(native.utf8Encode(wellFormed(`${text}`))); }
 }
 const UTF8_LABELS = { __proto__: null, 'utf-8': true, utf8: true, 'unicode-1-1-utf-8': true, unicode11utf8: true, unicode20utf8: true, 'x-unicode20utf8': true };
 const byteRange = (input) => {
@@ -97,7 +116,7 @@ class TextDecoder {
   get encoding() { return this.#encoding; }
   get fatal() { return this.#fatal; }
   get ignoreBOM() { return this.#keepMark; }
-  decode(input, options) {
+  decode(input = undefined, options = undefined) {
     const more = !!options?.stream;
     let range = input === undefined ? { buffer: new ArrayBufferCtor(0), offset: 0, length: 0 } : byteRange(input);
     if (this.#other !== undefined) {
@@ -129,6 +148,8 @@ class TextDecoder {
     return !begun && !this.#keepMark && charCodeAt(text, 0) === 0xfeff ? slice(text, 1) : text;
   }
 }
+showKind(TextEncoder.prototype, 'TextEncoder', ['encoding', 'encode', 'encodeInto']);
+showKind(TextDecoder.prototype, 'TextDecoder', ['encoding', 'fatal', 'ignoreBOM', 'decode']);
 expose('TextEncoder', TextEncoder);
 expose('TextDecoder', TextDecoder);
 
