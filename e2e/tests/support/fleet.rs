@@ -50,6 +50,14 @@ impl Shared {
         self.process.restart().unwrap();
     }
 
+    /// SIGTERM, until it has ended.
+    pub async fn end(&mut self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let name = self.name;
+        eventually(&format!("the {name} ends"), async || !self.process.is_alive()).await;
+    }
+
     /// Until it serves.
     pub async fn ready(&self) {
         let url = format!("http://{}/readyz", self.admin);
@@ -110,6 +118,8 @@ impl Fleet {
         let mut operator = Command::new(binary("dormouse-operator"));
         operator.env("KUBECONFIG", account(&server, at, "dormouse-operator"));
         operator.args(["--pod=operator", "--kernel-image=k", "--broker-image=b", "--orphan-sweep-interval-seconds=0"]);
+        let archive = loopback();
+        operator.arg("--archive-listen").arg(archive.to_string());
         let operator = shared("operator", storage(operator, &minio, at), at);
         let ca = authority(&server, &operator).await;
         for (role, namespace, name) in
@@ -124,7 +134,7 @@ impl Fleet {
         server.kubectl(&["create", "secret", "generic", SECRET, "-n", TENANT, &format!("--from-literal=token={canary}")]).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
         let kernel = start_kernel(&server, broker_address, &minio, at).await;
-        let (gateway, url) = start_gateway(&server, broker_address, at).await;
+        let (gateway, url) = start_gateway(&server, broker_address, archive, at).await;
         server.kubectl(&["create", "serviceaccount", "user", "-n", TENANT]).unwrap();
         let user = format!("--serviceaccount={TENANT}:user");
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
@@ -254,11 +264,11 @@ async fn start_kernel(server: &ApiServer, broker: SocketAddr, minio: &Minio, fol
     kernel
 }
 
-async fn start_gateway(server: &ApiServer, broker: SocketAddr, folder: &Path) -> (Shared, String) {
+async fn start_gateway(server: &ApiServer, broker: SocketAddr, archive: SocketAddr, folder: &Path) -> (Shared, String) {
     let (mut command, listen) = (Command::new(binary("dormouse-gateway")), loopback());
     command.env("KUBECONFIG", account(server, folder, "dormouse-gateway"));
     command.args(["--listen", &listen.to_string(), "--broker-address", &broker.to_string()]);
-    command.arg("--tls-dir").arg(folder.join("gateway"));
+    command.args(["--operator-address", &archive.to_string()]).arg("--tls-dir").arg(folder.join("gateway"));
     let gateway = shared("gateway", command, folder);
     gateway.ready().await;
     (gateway, format!("http://{listen}"))

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use clap::Parser as _;
-use dormouse_service::Metrics;
+use dormouse_service::{Metrics, tls::PeerClient};
 use kube::{
     Client,
     runtime::{events::Recorder, reflector::store::Writer},
@@ -79,10 +79,12 @@ async fn context(server: Arc<Server>) -> Context {
     let flags = ["dormouse-operator", "--pod=op", "--kernel-image=k", "--broker-image=b", &endpoint, "--s3-bucket=sessions"];
     let config = Config::parse_from(flags);
     let authority = Authority::load(client.clone(), "dormouse-system", Default::default(), config.certificates).await.unwrap();
+    let (tls, _) = authority.operator_tls().unwrap();
     Context {
         config,
         scope: Default::default(),
-        peers: RwLock::new(authority.operator_client().unwrap().0),
+        peers: RwLock::new(PeerClient::new(tls.clone()).unwrap()),
+        tls: tokio::sync::watch::Sender::new(tls),
         authority,
         stores: Stores::default(),
         hub: Hub::new(tokio::sync::mpsc::channel(1).0),
