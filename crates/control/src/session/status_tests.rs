@@ -163,6 +163,7 @@ fn record() -> Record {
     let placement = Placement { pod: "p".to_owned(), pod_uid: "pu".to_owned(), boot: "b".to_owned(), epoch: 1 };
     Record {
         key: Key::new("team", "a"),
+        object_uid: "u".to_owned(),
         uid: "u".to_owned(),
         resource_version: "1".to_owned(),
         generation: 4,
