@@ -98,7 +98,7 @@ def kernel(url):
             cls.kc.stop_channels()
             run_sync(cls.km.shutdown_kernel)()
 
-    result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Door))
+    result = unittest.TextTestRunner(stream=sys.stdout).run(unittest.defaultTestLoader.loadTestsFromTestCase(Door))
     skipped = sorted(test.id().split(".")[-1] for test, _ in result.skipped)
     assert result.wasSuccessful() and skipped == ["test_clear_output", "test_pager"], skipped
 

@@ -153,7 +153,7 @@ async fn loosening_the_policy_never_releases_what_already_waits() {
     let args = json!({ "to": "a" });
     let calls: Vec<ToolCall> = (1..=3).map(|number| call(number, "pay", args.clone())).collect();
     for one in &calls {
-        assert!(waiting(&*first.call(one.clone()).await.unwrap()), "{one:?}");
+        assert!(waiting(&first.call(one.clone()).await.unwrap()), "{one:?}");
     }
     let request =
         json!({ "method": "POST", "url": format!("{url}/pay"), "headers": [["content-type", "application/json"]], "body": "e30=" });
@@ -167,7 +167,7 @@ async fn loosening_the_policy_never_releases_what_already_waits() {
         for (epoch, waits) in [(1, Waits::Decision), (2, Waits::No), (3, Waits::Decision)] {
             for one in &calls {
                 let again = ToolCall { epoch, waits, repeated: true, ..one.clone() };
-                assert!(waiting(&*at.call(again).await.unwrap()), "{waits:?} {one:?}");
+                assert!(waiting(&at.call(again).await.unwrap()), "{waits:?} {one:?}");
             }
             let again = FetchCall { call: ToolCall { epoch, waits, repeated: true, ..request.call.clone() }, ..request.clone() };
             assert!(waiting(&fetched(at, again).await), "{waits:?} fetch");
@@ -185,9 +185,9 @@ async fn loosening_the_policy_never_releases_what_already_waits() {
     let ask = |one: &ToolCall, waits: Waits| ToolCall { epoch: 3, waits, repeated: true, ..one.clone() };
     for waits in [Waits::No, Waits::Decision] {
         assert_eq!(*next.call(ask(&calls[0], waits)).await.unwrap(), ToolAnswer::Ok { value: json!({ "paid": 2 }) }, "once");
-        assert_eq!(code(&*next.call(ask(&calls[1], waits)).await.unwrap()), ErrorCode::ApprovalDenied);
+        assert_eq!(code(&next.call(ask(&calls[1], waits)).await.unwrap()), ErrorCode::ApprovalDenied);
     }
-    assert_eq!(code(&*next.call(ask(&calls[2], Waits::Over)).await.unwrap()), ErrorCode::ApprovalExpired);
+    assert_eq!(code(&next.call(ask(&calls[2], Waits::Over)).await.unwrap()), ErrorCode::ApprovalExpired);
     assert_eq!(done.load(Ordering::SeqCst), 2);
 
     // Who did what, as the bucket tells it.

@@ -47,7 +47,8 @@ impl Drop for Ended {
 async fn guarded(State(server): State<String>, headers: HeaderMap) -> Response {
     let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let token = shown.trim_start_matches("Bearer ").to_owned();
-    let asked = reqwest::Client::new()
+    let client = reqwest::Client::builder().timeout(std::time::Duration::from_secs(30)).build().unwrap();
+    let asked = client
         .post(format!("{server}/token/introspection"))
         .header(header::AUTHORIZATION, "Basic cmVzb3VyY2U6YXNrcw==")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")

@@ -59,6 +59,8 @@ const FIELD_MANAGER: &str = "dormouse-archive";
 const SOON: Duration = Duration::from_millis(200);
 /// When to look again at a session that may leave by its own object, but not by something else.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// When to look again at a session whose pool was not seen yet.
+const UNSEEN_AGAIN: Duration = Duration::from_secs(5);
 /// Bytes of a head at most, and some.
 const HEAD_BYTES_MAX: u64 = (MANIFEST_BYTES_MAX + INLINE_BYTES_MAX + 4096) as u64;
 /// When to look again at a session that says it was archived, where the operator has no store to look into.
@@ -77,6 +79,11 @@ pub async fn consider(session: &KernelSession, context: &Context) -> Result<Opti
         Due::Never => return Ok(None),
         Due::At(at) => return Ok(Some(Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default())),
         Due::Now => {}
+    }
+    let namespace = session.namespace().unwrap_or_default();
+    if context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&namespace)).is_none() {
+        // It may not have been seen yet.
+        return Ok(Some(UNSEEN_AGAIN));
     }
     if !may_leave(session, context) {
         return Ok(Some(LOOK_AGAIN));
