@@ -1,5 +1,5 @@
 //! Step 6: a broker that waits and reaches. A call waits for a person while its session sleeps, `kubectl` lists and decides it; a session's calls have
-//! credentials of their own, and a value that changes in their Secret is in use without a restart.
+//! credentials of their own, and a value that changes in their Secret is in use soon.
 
 use std::time::{Duration, Instant};
 
@@ -68,26 +68,25 @@ async fn waits(world: &World, name: &str) -> Result<()> {
     world.kube.wait("create", &format!("toolapproval/{name}"), WAIT_SECONDS).await
 }
 
-/// The service refuses what the session's Secret holds; another value is in use with a later call, in the same pod.
+/// The service refuses what the session's Secret holds; another value is in use with a later call. Every call is answered meanwhile, though the broker's
+/// pods are replaced.
 pub async fn rotates(world: &World) -> Result<()> {
-    let pods = world.pods_of(NAMESPACE, "broker").await?;
     let (_, refused) = world.widget_calls().await?;
     let code = "await callTool(\"readWidget\", { id: \"w8\" }).then((widget) => widget.name, (error) => error.name)";
-    ensure!(world.api.value(ANN, code).await? == "ToolFailed");
+    ensure!(world.api.value(ANN, code).await? == "ToolDenied");
     ensure!(world.widget_calls().await?.1 > refused, "it was called with the broker's own Secret");
     let patch = json!({ "stringData": { "token": TOKEN } }).to_string();
     world.kube.kubectl_args(&["patch", "secret", ANN, "-p", &patch]).await?;
-    // A kubelet brings it within its period of synchronization.
+    // A kubelet brings it within its period of synchronization, or the operator a new pod.
     let deadline = Instant::now() + Duration::from_secs(CALL_SECONDS);
     loop {
         let said = world.api.value(ANN, code).await?;
         if said == "Widget w8" {
             break;
         }
-        ensure!(said == "ToolFailed" && Instant::now() < deadline, "{said}");
+        ensure!(said == "ToolDenied" && Instant::now() < deadline, "{said}");
         tokio::time::sleep(POLL).await;
     }
-    ensure!(world.pods_of(NAMESPACE, "broker").await? == pods, "a pod was made for it");
     Ok(())
 }
 
