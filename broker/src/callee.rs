@@ -13,13 +13,14 @@ use crate::{
     Secrets,
     answer::{Above, Answer},
     approval::Approval,
-    catalog::{Service, Tool},
+    catalog::Tool,
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
     jobs::RunnerTool,
     knowledge::{Bases, Verb},
     limits::Permit,
     models::{Asking, Model, SUB_LM, Spending},
+    service::Service,
     sources::mcp,
 };
 

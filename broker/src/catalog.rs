@@ -1,47 +1,35 @@
 //! A ToolBroker's spec, checked and compiled.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
-    broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
-    service::{BODY_BYTES_MAX, Limits as LimitsSpec, Service as ServiceSpec},
+    broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
+    service::{BODY_BYTES_MAX, Limits as LimitsSpec},
     sources::{McpServer as McpServerSpec, OpenApi},
 };
 use dormouse_protocol::broker::{FETCH, ToolDescription};
-use dormouse_service::url;
-use dormouse_service::wire::Http;
 use jsonschema::{PatternOptions, Validator};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    ConfigError, Problem, ProblemKind, SecretError, Secrets,
+    ConfigError, Problem, ProblemKind, Secrets,
     approval::Approval,
-    breaker::Breaker,
-    callee::{Callee, DECLARATIONS, Direct, LIST, McpAsk, McpServer, McpTool, SERVICE},
-    credential::Authentication,
-    egress::{self, BrokerRules, Names, Reach},
+    callee::{Callee, DECLARATIONS, LIST, McpAsk, McpServer, McpTool, SERVICE},
+    egress::{BrokerRules, Names},
     jobs::RunnerTool,
     knowledge::{Bases, Verb},
     limits::Limiter,
     models::{self, Model, SUB_LM},
     modules::Source,
-    path::{Pattern, Spelled, Template},
+    path::{Pattern, Template},
+    service::{self, Service, limit, method},
     sources::{
         Found, mcp,
         openapi::{self, Operation, Shape},
     },
-    tls_client::TlsClient,
     webhooks::Hook,
 };
-
-/// Methods that tools may use.
-const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 /// What may be called.
 #[derive(Debug)]
@@ -79,59 +67,6 @@ pub(crate) struct Tool {
     description: ToolDescription,
 }
 
-/// A service.
-#[derive(Debug)]
-pub(crate) struct Service {
-    pub(crate) name: String,
-    /// Without a slash at the end.
-    pub(crate) base_url: String,
-    pub(crate) authentication: Authentication,
-    /// Its own client, where its TLS has certificates of its own.
-    tls: Option<TlsClient>,
-    methods: BTreeSet<String>,
-    paths: Vec<Pattern>,
-    pub(crate) request_bytes_max: usize,
-    pub(crate) response_bytes_max: usize,
-    /// Whether it makes two requests of one idempotency key once.
-    pub(crate) honours_idempotency_key: bool,
-    pub(crate) direct: Option<Direct>,
-    pub(crate) limits: Limiter,
-    pub(crate) breaker: Breaker,
-    retries: usize,
-}
-
-/// The first wait before a call is repeated; each further one is twice as long.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// The longest.
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
-
-impl Service {
-    /// What reaches it.
-    pub(crate) fn http(&self, shared: &Http, secrets: &Secrets) -> Result<Http, SecretError> {
-        self.tls.as_ref().map_or_else(|| Ok(shared.clone()), |tls| tls.http(secrets))
-    }
-
-    /// The method of this name, if cells may use it.
-    pub(crate) fn allowed_method(&self, name: &str) -> Option<Method> {
-        METHODS.iter().find(|method| method.as_str() == name && self.methods.contains(name)).cloned()
-    }
-
-    /// The waits between the attempts of one call, each up to twice as long as its turn, so that callers do not come together.
-    pub(crate) fn waits(&self) -> impl Iterator<Item = Duration> + use<> {
-        ExponentialBuilder::default()
-            .with_min_delay(RETRY_FIRST)
-            .with_max_delay(RETRY_WAIT_MAX)
-            .with_max_times(self.retries)
-            .with_jitter()
-            .build()
-    }
-
-    pub(crate) fn allows_path(&self, path: &str) -> bool {
-        let path = Spelled::of(path);
-        self.paths.iter().any(|pattern| pattern.matches(&path))
-    }
-}
-
 impl Catalog {
     /// Checks everything and tells every problem at once.
     pub(crate) fn compile(spec: &ToolBrokerSpec, (secrets, names): (&Secrets, &Names), found: &Found) -> Result<Self, ConfigError> {
@@ -140,7 +75,7 @@ impl Catalog {
         for (index, service) in spec.services.iter().enumerate() {
             let path = format!("services[{index}]");
             name(&service.name, &path, services.contains_key(&service.name), &mut problems);
-            let compiled = compile_service(service, &path, (secrets, names), &mut problems);
+            let compiled = service::compile(service, &path, (secrets, names), &mut problems);
             services.insert(service.name.clone(), Arc::new(compiled));
         }
         let mut tools = BTreeMap::new();
@@ -158,7 +93,7 @@ impl Catalog {
             }
             let tool = match tool.of_webhook() {
                 Some((service, tool)) => {
-                    let compiled = compile_service(&service, &format!("{path}.webhook"), (secrets, names), &mut problems);
+                    let compiled = service::compile(&service, &format!("{path}.webhook"), (secrets, names), &mut problems);
                     services.insert(service.name, Arc::new(compiled));
                     tool
                 }
@@ -225,7 +160,7 @@ impl Catalog {
         for (index, model) in spec.models.iter().enumerate() {
             let path = format!("models[{index}]");
             name(&model.name, &path, models.contains_key(&model.name), &mut problems);
-            let service = compile_service(&model.service(), &path, (secrets, names), &mut problems);
+            let service = service::compile(&model.service(), &path, (secrets, names), &mut problems);
             models.insert(model.name.clone(), Arc::new(models::compile(model, service, &path, &mut problems)));
         }
         let hooks = spec.webhooks.iter().enumerate();
@@ -291,77 +226,6 @@ fn name(name: &str, path: &str, taken: bool, problems: &mut Vec<Problem>) {
     problems.push(Problem { path: format!("{path}.name"), kind });
 }
 
-fn limit(value: u64, max: u64, path: String, problems: &mut Vec<Problem>) -> u64 {
-    if value == 0 || value > max {
-        problems.push(Problem { path, kind: ProblemKind::Limit(max) });
-    }
-    value.min(max)
-}
-
-fn method(text: &str, path: String, problems: &mut Vec<Problem>) -> Option<Method> {
-    let found = METHODS.iter().find(|method| method.as_str() == text).cloned();
-    if found.is_none() {
-        problems.push(Problem { path, kind: ProblemKind::Method(text.to_owned()) });
-    }
-    found
-}
-
-pub(crate) fn compile_service(
-    spec: &ServiceSpec,
-    path: &str,
-    (secrets, names): (&Secrets, &Names),
-    problems: &mut Vec<Problem>,
-) -> Service {
-    if url::plain(&spec.base_url).is_none() {
-        problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::BaseUrl });
-    }
-    let host = url::plain(&spec.base_url).and_then(|url| url.host_str().and_then(egress::literal));
-    if host.is_some_and(|address| !Reach::Named.holds(address)) {
-        const METADATA: &str = "must not name an address where clouds keep their metadata";
-        problems.push(Problem { path: format!("{path}.baseUrl"), kind: ProblemKind::Path(METADATA) });
-    }
-    let authentication = Authentication::check(&spec.name, &spec.auth, &spec.secret_headers, path, secrets, problems);
-    // Nothing is served with a problem; one that is wrong stays known, so that its tools are not wrong for it.
-    let authentication = authentication.unwrap_or_default().for_sessions(&spec.session_secrets, path, problems);
-    let tls = spec.tls.as_ref().and_then(|tls| TlsClient::check(tls, &format!("{path}.tls"), (secrets, names), problems));
-    let direct = spec.direct.as_ref().map(|direct| {
-        let path = format!("{path}.direct");
-        let timeout =
-            limit(direct.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS_DEFAULT), TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
-        Direct { approval: Approval::compile(&direct.approval, &path, problems), timeout: Duration::from_millis(timeout) }
-    });
-    let mut methods = BTreeSet::new();
-    for (index, text) in spec.allowed_methods.iter().enumerate() {
-        methods.extend(method(text, format!("{path}.allowedMethods[{index}]"), problems).map(|method| method.to_string()));
-    }
-    let mut paths = Vec::new();
-    for (index, text) in spec.allowed_paths.iter().enumerate() {
-        match Pattern::parse(text) {
-            Ok(pattern) => paths.push(pattern),
-            Err(message) => {
-                problems.push(Problem { path: format!("{path}.allowedPaths[{index}]"), kind: ProblemKind::Path(message) });
-            }
-        }
-    }
-    let request = limit(spec.request_bytes_max, BODY_BYTES_MAX, format!("{path}.requestBytesMax"), problems);
-    let response = limit(spec.response_bytes_max, BODY_BYTES_MAX, format!("{path}.responseBytesMax"), problems);
-    Service {
-        name: spec.name.clone(),
-        base_url: spec.base_url.trim_end_matches('/').to_owned(),
-        authentication,
-        tls,
-        methods,
-        paths,
-        request_bytes_max: usize::try_from(request).unwrap_or(usize::MAX),
-        response_bytes_max: usize::try_from(response).unwrap_or(usize::MAX),
-        honours_idempotency_key: spec.honours_idempotency_key,
-        direct,
-        limits: Limiter::new(&spec.limits),
-        breaker: Breaker::new(spec.breaker),
-        retries: usize::try_from(spec.retries).unwrap_or(usize::MAX),
-    }
-}
-
 fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Service>>, problems: &mut Vec<Problem>) -> Option<Tool> {
     let before = problems.len();
     let mut problem = |field: &str, kind| problems.push(Problem { path: format!("{path}.{field}"), kind });
@@ -386,7 +250,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
     let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok().map(Some);
     let method = method(&spec.method, format!("{path}.method"), problems);
     if let (Some(service), Some(method)) = (service, &method)
-        && !service.methods.contains(method.as_str())
+        && !service.allows_method(method.as_str())
     {
         let kind = ProblemKind::MethodNotAllowed { service: service.name.clone(), method: method.to_string() };
         problems.push(Problem { path: format!("{path}.method"), kind });
@@ -421,7 +285,7 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
 /// A server of MCP, whose tools are another matter.
 pub(crate) fn compile_mcp_server(spec: &McpServerSpec, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> McpServer {
     let mut wrong = Vec::new();
-    let service = compile_service(&spec.service(), path, from, &mut wrong);
+    let service = service::compile(&spec.service(), path, from, &mut wrong);
     // What a service has as its base is the server's URL.
     problems.extend(wrong.into_iter().map(|problem| Problem { path: problem.path.replace(".baseUrl", ".url"), ..problem }));
     let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
@@ -457,7 +321,7 @@ fn compile_document(
     for operation in operations {
         let Operation { name, description, method, path: template, input, output, shape } = operation;
         let fixed = !template.contains('{');
-        if !service.methods.contains(&method) || (fixed && !service.allows_path(&template)) {
+        if !service.allows_method(&method) || (fixed && !service.allows_path(&template)) {
             continue;
         }
         let (service, approval) = (source.service.clone(), source.approval.clone());

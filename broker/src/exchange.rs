@@ -22,9 +22,10 @@ use tokio::time::Instant;
 use crate::{
     Secrets,
     answer::{Above, Answer, MESSAGE_BYTES_MAX, cut, lost, receive, unreachable},
-    catalog::{Service, Tool},
+    catalog::Tool,
     credential::{Caller, Credential, CredentialError, Outgoing},
     egress::{Names, Resolver},
+    service::Service,
     sources::{
         mcp::Posted,
         openapi::{BODY, Shape},

@@ -41,6 +41,7 @@ mod room;
 mod scheme;
 mod secrets;
 mod serve;
+mod service;
 mod sources;
 mod sse;
 mod tls_client;

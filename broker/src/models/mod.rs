@@ -22,9 +22,9 @@ use self::{
 };
 use crate::{
     Secrets,
-    catalog::Service,
     config::{Problem, ProblemKind},
     exchange::{self, Exchange, Form, Request},
+    service::Service,
 };
 
 /// The call that asks a model.

@@ -26,7 +26,12 @@ pub(crate) use queue::Queue;
 pub(crate) use serve::{notices, orders};
 
 use self::message::{Message, Order};
-use crate::{Broker, Problem, Secrets, catalog::Service, documents::DocumentError, egress::Names};
+use crate::{
+    Broker, Problem, Secrets,
+    documents::DocumentError,
+    egress::Names,
+    service::{self, Service},
+};
 
 /// Hex digits of a message's id.
 const ID_DIGITS: usize = 32;
@@ -57,7 +62,7 @@ impl Hook {
     /// What a spec says, checked.
     pub(crate) fn compile(spec: &EventHook, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> Option<Self> {
         let (service, _) = spec.target().service("events")?;
-        let service = Arc::new(crate::catalog::compile_service(&service, path, from, problems));
+        let service = Arc::new(service::compile(&service, path, from, problems));
         Some(Self { service, url: spec.url.clone(), events: spec.events.clone(), secret: spec.secret_ref.clone() })
     }
 }

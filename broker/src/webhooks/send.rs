@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::message::{Message, Sent, Verdict, time};
 use crate::{
     Broker,
-    catalog::{Service, compile_service},
     credential::Caller,
+    service::{self, Service},
 };
 
 /// How long an attempt may take.
@@ -81,7 +81,7 @@ impl Broker {
         let place = Webhook { url: message.view.url.clone(), secret_ref: message.secret.clone() };
         let mut problems = Vec::new();
         let service =
-            place.service("eval").map(|(service, _)| compile_service(&service, "webhook", (self.secrets(), self.names()), &mut problems));
+            place.service("eval").map(|(service, _)| service::compile(&service, "webhook", (self.secrets(), self.names()), &mut problems));
         match service.filter(|_| problems.is_empty()) {
             Some(service) => Ok(Target { service: Arc::new(service), url, http }),
             None => Err((problems.first().map_or_else(|| "the URL is none".to_owned(), ToString::to_string), Verdict::Refused)),
