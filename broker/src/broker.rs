@@ -357,7 +357,6 @@ impl Broker {
             (Some(callee), Ok(prepared)) => self.run(callee, prepared, call).await,
         };
         meters.in_flight.dec();
-        meters.took(callee.as_ref(), started.elapsed());
         if let Some(callee) = &callee {
             tracing::info!(
                 tool = call.tool,
@@ -379,9 +378,15 @@ impl Broker {
             },
             Err(error) => ToolAnswer::Err { error },
         };
-        meters.outcome(callee.as_ref(), &answer);
-        self.note(&Line::call("call", call, &answer, started.elapsed()));
+        self.made(callee.as_ref(), call, &answer, started.elapsed());
         answer
+    }
+
+    /// Counts a call that was made, and has it in the audit.
+    pub(crate) fn made(&self, callee: Option<&Callee>, call: &ToolCall, answer: &ToolAnswer, took: Duration) {
+        self.inner.meters.took(callee, took);
+        self.inner.meters.outcome(callee, answer);
+        self.note(&Line::call("call", call, answer, took));
     }
 
     async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<Answer, ApiError> {

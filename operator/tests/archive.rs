@@ -242,7 +242,7 @@ async fn wherever_an_operator_is_cut_off_the_session_is_there_once() {
             world.cluster.bucket.put(&marker, Bytes::new(), Condition::Absent).await.unwrap();
         }
         if name != "marked" {
-            world.shelf.put(&entry(name, &of[name])).await.unwrap().unwrap();
+            world.shelf.put(&entry(name, &of[name])).await.unwrap();
         }
     }
     for name in ["marked", "kept", "freed"] {

@@ -20,7 +20,7 @@ use super::{Model, SUB_LM, spend::Reserved, spoken, used_by};
 use crate::{
     Broker,
     answer::{Above, Answer},
-    audit::Line,
+    callee::Callee,
     egress::Reader,
     exchange::{self, Exchange, Form},
     limits::Permit,
@@ -52,7 +52,13 @@ impl Broker {
     /// Asks a model and keeps its answer open.
     pub(crate) async fn stream_model(&self, call: &ToolCall, request: &FetchRequest) -> ToolAnswer {
         let began = Instant::now();
-        let opened = self.open_model(call, request).await;
+        let question = question_in(request);
+        let model = question.as_ref().ok().and_then(|args| self.catalog().model(args));
+        let callee = model.clone().map(Callee::Model);
+        let opened = match question {
+            Ok(args) => self.open_model(model, &args, call, request).await,
+            Err(error) => Err(error),
+        };
         let value = opened.and_then(|response| {
             serde_json::to_value(FetchOutcome::Response(response))
                 .map_err(|error| ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
@@ -62,15 +68,20 @@ impl Broker {
             Err(error) => ToolAnswer::Err { error },
         };
         let asked = ToolCall { tool: SUB_LM.to_owned(), ..call.clone() };
-        self.note(&Line::call("call", &asked, &answer, began.elapsed()));
+        self.made(callee.as_ref(), &asked, &answer, began.elapsed());
         answer
     }
 
-    async fn open_model(&self, call: &ToolCall, request: &FetchRequest) -> Result<FetchResponse, ApiError> {
-        let args = question_in(request)?;
+    async fn open_model(
+        &self,
+        model: Option<Arc<Model>>,
+        args: &Value,
+        call: &ToolCall,
+        request: &FetchRequest,
+    ) -> Result<FetchResponse, ApiError> {
         let missing = || ApiError::new(ErrorCode::ToolNotFound, "the ToolBroker has no such model: its spec.models name those there are");
-        let model = self.catalog().model(&args).ok_or_else(missing)?;
-        let asking = model.prepare(&args)?;
+        let model = model.ok_or_else(missing)?;
+        let asking = model.prepare(args)?;
         let place = tokio::time::timeout(model.timeout, model.service.limits.enter(&call.session_uid)).await.map_err(|_| {
             let message = "there were more calls than the limits of the model allow: ask again later";
             ApiError::new(ErrorCode::RateLimited, message)

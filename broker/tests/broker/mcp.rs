@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::{Arc, Mutex},
 };
 
@@ -15,7 +15,10 @@ use axum::{
 };
 use dormouse_broker::{Broker, Secrets};
 use dormouse_protocol::ErrorCode;
-use dormouse_testkit::{process::free_port, wait::eventually};
+use dormouse_testkit::{
+    process::{Process, free_port},
+    wait::eventually,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -185,21 +188,8 @@ async fn one_that_cannot_be_asked_is_named_and_the_rest_is_served() {
     assert_eq!(names(&broker), ["here"]);
 }
 
-/// A process that is ended with the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The SDK of the newest revision.
-const SERVER: &str = "
-import sys
-from mcp.server.mcpserver import MCPServer
-server = MCPServer('sums')
+/// What servers of both SDKs offer.
+const TOOLS: &str = "
 @server.tool()
 def add(a: int, b: int) -> int:
     '''Adds'''
@@ -210,34 +200,26 @@ def fail() -> str:
 @server.resource('sums://seven')
 def seven() -> str:
     return '7'
-server.run(transport='streamable-http', host='127.0.0.1', port=int(sys.argv[1]))
-";
-
-/// The one before.
-const EARLIER: &str = "
-import sys
-from mcp.server.fastmcp import FastMCP
-server = FastMCP('sums', host='127.0.0.1', port=int(sys.argv[1]))
-@server.tool()
-def add(a: int, b: int) -> int:
-    '''Adds'''
-    return a + b
-@server.tool()
-def fail() -> str:
-    raise ValueError('not today')
-@server.resource('sums://seven')
-def seven() -> str:
-    return '7'
-server.run(transport='streamable-http')
 ";
 
 #[tokio::test]
 async fn servers_of_the_python_sdks_of_both_eras_are_used() {
-    for (package, text) in [("mcp==1.25.0", EARLIER), ("mcp==2.3.0", SERVER)] {
+    let here = "host='127.0.0.1', port=int(sys.argv[1])";
+    let earlier = (
+        format!("from mcp.server.fastmcp import FastMCP\nserver = FastMCP('sums', {here})"),
+        "server.run(transport='streamable-http')".into(),
+    );
+    let newest = (
+        "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('sums')".into(),
+        format!("server.run(transport='streamable-http', {here})"),
+    );
+    for (package, (begin, run)) in [("mcp==1.25.0", earlier), ("mcp==2.3.0", newest)] {
         let Some(bin) = packages::python("mcp", &[package]) else { continue };
         let port = free_port().unwrap();
-        let server = Command::new(bin.join("python")).args(["-c", text, &port.to_string()]).stdout(Stdio::null()).spawn().unwrap();
-        let _server = Ended(server);
+        let mut command = Command::new(bin.join("python"));
+        command.args(["-c", &format!("import sys\n{begin}{TOOLS}{run}"), &port.to_string()]);
+        let logs = tempfile::tempdir().unwrap();
+        let _server = Process::start(command, &logs.path().join("server.log")).unwrap();
         let url = format!("http://127.0.0.1:{port}/mcp");
         let spec = serde_json::from_value(json!({ "mcpServers": [{ "name": "sums", "url": url, "resources": true }] })).unwrap();
         let broker = Broker::new(spec, Secrets::memory(BTreeMap::new())).unwrap();

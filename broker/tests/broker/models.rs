@@ -135,8 +135,8 @@ async fn spent(store: &Memory) -> Value {
 #[tokio::test]
 async fn an_answer_is_read_as_it_comes_and_costs_what_it_used() {
     let models = Models::default();
-    let store = Arc::new(Memory::default());
-    let broker = broker(spec(&models.start().await, json!({ "tokensPerSession": 1_000 })), Some(&store)).unwrap();
+    let (store, metrics) = (Arc::new(Memory::default()), Metrics::new());
+    let broker = counted(spec(&models.start().await, json!({ "tokensPerSession": 1_000 })), Some(&store), &metrics).unwrap();
     for (number, model, text, used) in
         [(1, "chat", "chät", (30, 10)), (2, "response", "response", (3, 4)), (3, "message", "message", (5, 6))]
     {
@@ -164,6 +164,15 @@ async fn an_answer_is_read_as_it_comes_and_costs_what_it_used() {
     ] {
         assert_eq!(lines(&broker, number, model, question).await, Err(code), "{number}");
     }
+    // They count as questions whose answer comes whole do.
+    let counted = metrics.render().unwrap();
+    for line in [
+        r#"dormouse_broker_calls_total{outcome="ok",tool="host.subLM"} 4"#,
+        r#"dormouse_broker_calls_total{outcome="ToolNotFound",tool="other"} 2"#,
+        r#"dormouse_broker_call_seconds_count{tool="host.subLM"} 7"#,
+    ] {
+        assert!(counted.contains(line), "{line}: {counted}");
+    }
 }
 
 fn spec(base_url: &str, budget: Value) -> Value {
@@ -183,6 +192,10 @@ fn secrets() -> Secrets {
 }
 
 fn broker(spec: Value, store: Option<&Arc<Memory>>) -> Result<Broker, ConfigError> {
+    counted(spec, store, &Metrics::new())
+}
+
+fn counted(spec: Value, store: Option<&Arc<Memory>>, metrics: &Metrics) -> Result<Broker, ConfigError> {
     let place = store.map(|store| JournalStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: String::new(),
@@ -190,7 +203,7 @@ fn broker(spec: Value, store: Option<&Arc<Memory>>) -> Result<Broker, ConfigErro
         broker: "tools".to_owned(),
         seal: Arc::new(Seal::none()),
     });
-    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), place)
+    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), metrics, place)
 }
 
 #[tokio::test]

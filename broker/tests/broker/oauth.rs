@@ -1,6 +1,6 @@
 //! Client credentials of an OAuth server that others wrote: `oidc-provider`, which is certified, and a service that asks it about each token.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use axum::{
     Json, Router,
@@ -11,7 +11,10 @@ use axum::{
 };
 use dormouse_broker::{Broker, Secrets};
 use dormouse_protocol::ErrorCode;
-use dormouse_testkit::{process::free_port, wait::eventually};
+use dormouse_testkit::{
+    process::{Process, free_port},
+    wait::eventually,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,15 +36,6 @@ const features = {
 };
 new Provider(`http://127.0.0.1:${port}`, { clients, scopes: ['read', 'write'], features }).listen(port, '127.0.0.1');
 ";
-
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A service that takes what the server at this URL calls a good token.
 async fn guarded(State(server): State<String>, headers: HeaderMap) -> Response {
@@ -78,7 +72,8 @@ async fn a_certified_server_gives_a_token_that_its_services_take() {
     let (port, modules) = (free_port().unwrap(), folder.join("node_modules"));
     let mut command = Command::new(modules.join("node/bin/node"));
     command.args(["--input-type=module", "-e", SERVER, &port.to_string()]).current_dir(&folder);
-    let _server = Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let logs = tempfile::tempdir().unwrap();
+    let _server = Process::start(command, &logs.path().join("server.log")).unwrap();
     let server = format!("http://127.0.0.1:{port}");
     let known = format!("{server}/.well-known/openid-configuration");
     eventually("it serves", async || reqwest::get(&known).await.is_ok_and(|answer| answer.status().is_success())).await;

@@ -20,6 +20,7 @@ use dormouse_service::{
 use dormouse_testkit::{process::free_port, wait::eventually};
 use reqwest::Method;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 fn issue(ca: &Ca, name: String) -> CertPem {
@@ -34,6 +35,15 @@ fn own() -> Identity {
     Identity::new(Process::Broker, "team-a", "tools")
 }
 
+/// Where a broker is served, with a certificate of this authority.
+async fn door() -> (Ca, TcpListener, SocketAddr, TlsFiles) {
+    let ca = Ca::generate().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    (ca, listener, address, tls)
+}
+
 async fn post(client: &PeerClient, address: SocketAddr, call: &dormouse_protocol::broker::ToolCall) -> reqwest::Response {
     client.request(Method::POST, &own(), &address.to_string(), "/v1/call").json(call).send().await.unwrap()
 }
@@ -43,10 +53,7 @@ static USED: AtomicU64 = AtomicU64::new(0);
 #[tokio::test]
 async fn a_broker_whose_memory_is_in_use_makes_no_call_and_says_so() {
     let (world, broker) = broker().await;
-    let ca = Ca::generate().unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    let (ca, listener, address, tls) = door().await;
     let memory = Memory::with_reading(100 << 20, || Some(USED.load(Ordering::SeqCst)));
     tokio::spawn(broker.serve_within(memory.clone(), listener, tls, CancellationToken::new()));
     let kernel = client(&ca, Process::Kernel, "team-a");
@@ -62,11 +69,8 @@ async fn a_broker_whose_memory_is_in_use_makes_no_call_and_says_so() {
 #[tokio::test]
 async fn only_kernel_pods_of_the_namespace_are_served() {
     let (world, broker) = broker().await;
-    let ca = Ca::generate().unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let (ca, listener, address, tls) = door().await;
     let shutdown = CancellationToken::new();
-    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
     let server = tokio::spawn(broker.serve(listener, tls, shutdown.clone()));
 
     let kernel = client(&ca, Process::Kernel, "team-a");
@@ -119,10 +123,7 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
 #[tokio::test]
 async fn only_gateways_give_orders_and_for_sessions_of_the_namespace_only() {
     let (world, broker) = broker().await;
-    let ca = Ca::generate().unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let tls = TlsFiles::from_pem(&issue(&ca, own().dns_name())).unwrap();
+    let (ca, listener, address, tls) = door().await;
     tokio::spawn(broker.serve(listener, tls, CancellationToken::new()));
     let of_job = json!({ "namespace": "team-a", "sessionUid": "u-1", "call": 1, "lease": "l" });
     let with = |more: serde_json::Value| {

@@ -19,10 +19,20 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_anything_and_each_character_is_used_once() {
-        for (pattern, text) in [("*", ""), ("a", "a"), ("a*", "a"), ("*a", "ba"), ("a*c*e", "abcde"), ("**", "x"), ("a*b", "aab")] {
+        for (pattern, text) in [
+            ("*", ""),
+            ("a", "a"),
+            ("a*", "a"),
+            ("*a", "ba"),
+            ("a*c*e", "abcde"),
+            ("**", "x"),
+            ("a*b", "aab"),
+            ("a#*", "a#"),
+            ("a#*b*", "a#wrap b by"),
+        ] {
             assert!(covers(pattern, text), "{pattern} {text}");
         }
-        for (pattern, text) in [("", "a"), ("a", "ab"), ("ab*b", "ab"), ("a*c*e", "aed"), ("*a", "ab"), ("a*a", "a")] {
+        for (pattern, text) in [("", "a"), ("a", "ab"), ("ab*b", "ab"), ("a*c*e", "aed"), ("*a", "ab"), ("a*a", "a"), ("a*bc*c", "abc")] {
             assert!(!covers(pattern, text), "{pattern} {text}");
         }
     }

@@ -81,11 +81,11 @@ pub async fn consider(session: &KernelSession, context: &Context) -> Result<Opti
         Due::Now => {}
     }
     let namespace = session.namespace().unwrap_or_default();
-    if context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&namespace)).is_none() {
+    let Some(pool) = context.caches.pools.get(&ObjectRef::new(&session.spec.pool).within(&namespace)) else {
         // It may not have been seen yet.
         return Ok(Some(UNSEEN_AGAIN));
-    }
-    if !may_leave(session, context) {
+    };
+    if !may_leave(session, &pool, context) {
         return Ok(Some(LOOK_AGAIN));
     }
     if let Err(wait) = context.writes.archive(Instant::now()) {
@@ -105,15 +105,16 @@ pub async fn consider(session: &KernelSession, context: &Context) -> Result<Opti
 }
 
 /// Whether sessions of its pool and its ToolBroker may leave etcd.
-fn may_leave(session: &KernelSession, context: &Context) -> bool {
-    let namespace = session.namespace().unwrap_or_default();
-    let pool = |name: &str| context.caches.pools.get(&ObjectRef::new(name).within(&namespace));
-    let Some(own) = pool(&session.spec.pool).filter(|pool| keeps_here(pool, context)) else { return false };
+fn may_leave(session: &KernelSession, pool: &KernelPool, context: &Context) -> bool {
+    if !keeps_here(pool, context) {
+        return false;
+    }
     let Some(reference) = &session.spec.tool_broker_ref else { return true };
     // What its broker keeps for it must lie where the session does, to be marked there.
+    let namespace = session.namespace().unwrap_or_default();
     let broker = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&namespace));
-    let journal = broker.and_then(|broker| pool(&broker.spec.journal.pool));
-    journal.is_some_and(|journal| journal.name_any() == own.name_any() || keeps_here(&journal, context))
+    let journal = broker.and_then(|broker| context.caches.pools.get(&ObjectRef::new(&broker.spec.journal.pool).within(&namespace)));
+    journal.is_some_and(|journal| keeps_here(&journal, context))
 }
 
 /// Whether its namespace has a quota of what is stored: what is archived is not counted.
@@ -158,9 +159,12 @@ async fn leave(session: &KernelSession, context: &Context) -> Result<Option<Dura
         }
     }
     mark(&shelf, &key).await?;
-    if let Err(refused) = shelf.put(&archived(&whole, status, now)).await? {
-        tracing::warn!(namespace, name, %refused, "a session stays in etcd");
-        return Ok(Some(LOOK_AGAIN));
+    match shelf.put(&archived(&whole, status, now)).await {
+        Err(shelf::ShelfError::Refused(refused)) => {
+            tracing::warn!(namespace, name, %refused, "a session stays in etcd");
+            return Ok(Some(LOOK_AGAIN));
+        }
+        put => put?,
     }
     let body = json!({ "metadata": { "uid": whole.uid(), "resourceVersion": whole.resource_version(), "finalizers": null } });
     let freed = match api.patch(&name, &PatchParams::default(), &Patch::Merge(&body)).await {

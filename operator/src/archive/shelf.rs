@@ -25,7 +25,7 @@ const GROUPS_READ_MAX: u16 = 64;
 /// Groups that a page reads at the same time.
 const GROUPS_IN_FLIGHT_MAX: usize = 4;
 
-/// Why the archive does not do what it is asked. Try again.
+/// Why the archive does not do what it is asked. Try again, but for what it refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum ShelfError {
     /// The store failed.
@@ -44,11 +44,22 @@ pub enum ShelfError {
         /// Why.
         error: GroupError,
     },
+    /// A group cannot be written: nothing has changed.
+    #[error("the object {key} of the archive cannot be written: {error}")]
+    Unwritten {
+        /// Its key.
+        key: String,
+        /// Why.
+        error: GroupError,
+    },
+    /// A session is not taken: it stays what it is.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// A group changes all the time.
     #[error("a group of the archive has changed {ATTEMPTS_MAX} times while it was to be changed")]
     Restless,
-    /// A record cannot be written.
-    #[error("a session cannot be written to the archive: {0}")]
+    /// A record cannot be written or read.
+    #[error("a session cannot be written to the archive, or read from it: {0}")]
     Record(#[from] serde_json::Error),
 }
 
@@ -96,7 +107,7 @@ impl Shelf {
 
     /// Puts it if it is still as it was read. `false`: it is not, or nobody knows.
     async fn write(&self, key: &str, group: &Group, condition: Condition) -> Result<bool, ShelfError> {
-        let bytes = group.encode().map_err(|error| ShelfError::Group { key: key.to_owned(), error })?;
+        let bytes = group.encode().map_err(|error| ShelfError::Unwritten { key: key.to_owned(), error })?;
         match self.store.put(key, bytes, condition).await {
             Ok(_) => Ok(true),
             Err(PutError::Refused | PutError::Conflicted | PutError::Unknown(_)) => Ok(false),
@@ -104,20 +115,18 @@ impl Shelf {
         }
     }
 
-    /// Puts a session there, in place of what is kept of the same one. The inner error: it stays what it is.
+    /// Puts a session there, in place of what is kept of the same one.
     ///
     /// # Errors
     /// See [`ShelfError`].
-    pub async fn put(&self, session: &Archived) -> Result<Result<(), Refused>, ShelfError> {
+    pub async fn put(&self, session: &Archived) -> Result<(), ShelfError> {
         let (name, key) = (&session.key.name, self.key(&group_of(&session.key.name)));
         let kept = Kept { uid: session.uid.clone(), record: dormouse_lifecycle::Json::of(session)? };
         for _ in 0..ATTEMPTS_MAX {
             let (mut group, condition) = self.read(&key).await?;
-            if let Err(refused) = group.put(name, kept.clone()) {
-                return Ok(Err(refused));
-            }
+            group.put(name, kept.clone())?;
             if self.write(&key, &group, condition).await? {
-                return Ok(Ok(()));
+                return Ok(());
             }
         }
         Err(ShelfError::Restless)

@@ -95,7 +95,6 @@ impl Failure {
 }
 
 /// Whose tools and resources there are.
-#[derive(Clone)]
 enum Scope {
     /// Those of the server, and those of the sessions of the desk's namespace under their sessions' names.
     Server,

@@ -30,7 +30,6 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const QUEUED_MAX: usize = 16;
 
 /// Who is told, and under which token.
-#[derive(Clone)]
 pub(super) struct Told {
     token: Value,
     out: mpsc::Sender<Value>,
