@@ -1,16 +1,16 @@
 //! What a pod reads of sessions without running them: also while another pod runs them.
 
+use dormouse_lifecycle::SessionKey;
 use dormouse_lifecycle::usage::Sheet;
-use dormouse_lifecycle::{Head, SessionKey};
 use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::history::{CheckpointList, Difference, JournalPage};
 use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, McpTools, StoredCall, StoredStatus, StoredUsage, UsageCall};
 use dormouse_protocol::{ApiError, ErrorCode};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::Pod;
-use crate::record::{ParkedCall, Pending, SessionState};
+use crate::record::{ParkedCall, SessionState};
 use crate::stored::{self, Stored};
 use crate::usage::{self, StoredSheets};
 
@@ -90,7 +90,7 @@ impl Pod {
         // Whoever ran it last may not have come to tell what it used.
         self.host().meter.found(&self.shared.host.storage, &head.uid, &head.name, &record.usage, usize::MAX);
         Ok(StoredStatus {
-            next_wake_time: next_wake_time(&record, &head),
+            next_wake_time: record.needed_at(&head.time).map(|time| time.to_string()),
             snapshot: Some(stored::snapshot(&head)),
             last_active_time: record.last_active,
             damage: None,
@@ -152,15 +152,4 @@ impl Pod {
         }
         Err(ApiError::new(ErrorCode::Forbidden, format!("this pod reads sessions of namespace {own} only")))
     }
-}
-
-/// When a process is needed: when the first timer is due, or since the commit, when anything else is under way.
-fn next_wake_time(record: &SessionState, head: &Head) -> Option<String> {
-    if record.runs.open().next().is_some()
-        || record.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. } | Pending::Parked(_)))
-    {
-        return Some(head.time.clone());
-    }
-    let due = Timestamp::from_millisecond(record.next_timer_ms()?).ok()?;
-    Some(due.to_string())
 }

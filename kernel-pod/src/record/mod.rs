@@ -416,13 +416,18 @@ impl SessionState {
         waiting.min().unwrap_or_else(|| self.calls.saturating_add(1))
     }
 
-    /// Since when a process is needed for what was accepted and has not ended.
-    pub(crate) fn run_due(&self) -> Option<jiff::Timestamp> {
-        self.runs.open().find_map(|run| run.created_at.parse().ok())
+    /// When a process is needed, whoever has the session: since it was stored for a call or a part of a body that is under way, since a run was accepted that
+    /// has not ended, or when the first timer is due.
+    pub(crate) fn needed_at(&self, stored_at: &str) -> Option<jiff::Timestamp> {
+        let under_way = self.pending.values().any(|pending| !matches!(pending, Pending::Timer { .. } | Pending::Parked(_)));
+        let since_stored = under_way.then(|| stored_at.parse().ok()).flatten();
+        let run = self.runs.open().find_map(|run| run.created_at.parse().ok());
+        let timer = self.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        [since_stored, run, timer].into_iter().flatten().min()
     }
 
-    /// When the first timer is due, or something else that a process is needed for, in milliseconds since the Unix epoch.
-    pub(crate) fn next_timer_ms(&self) -> Option<i64> {
+    /// When the first timer is due, or somebody is to be asked or told again, in milliseconds since the Unix epoch.
+    fn next_timer_ms(&self) -> Option<i64> {
         self.pending
             .values()
             .filter_map(|pending| match pending {

@@ -125,8 +125,8 @@ impl Actor {
     }
 
     fn live_report(&self, live: &Live) -> SessionReport {
-        let timer = live.state.next_timer_ms().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        let next_wake = timer.into_iter().chain(live.state.run_due()).min();
+        let stored_at = live.owned.head.as_deref().map_or("", |head| &head.time);
+        let next_wake = live.state.needed_at(stored_at);
         let waiting = |whom| {
             let waits = live.state.parked().filter(|parked| parked.waits_for == whom);
             u32::try_from(waits.count()).unwrap_or(u32::MAX)

@@ -52,7 +52,7 @@ impl Answer {
 pub struct Client {
     world: World,
     wire: Arc<dyn Wire>,
-    /// What was uploaded, by its first word, and given up: it may still arrive, whatever was sent since.
+    /// What was uploaded, by its first word, and given up by this client or by a gateway: it may still arrive, whatever was sent or seen since.
     given_up: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -81,13 +81,13 @@ impl Client {
         });
         let answer = answered.await.unwrap_or_else(|_| panic!("every request is answered: {method} {path} was not within {budget:?}"));
         let answer = answer.unwrap_or(Answer { status: 0, body: Vec::new(), json: Value::Null });
-        self.given_up.lock().unwrap().extend(uploaded.filter(|_| answer.status == 0));
+        self.given_up.lock().unwrap().extend(uploaded.filter(|_| answer.status == 0 || answer.code() == "OutcomeUnknown"));
         let said = if answer.status < 300 { String::new() } else { format!("{} {}", answer.code(), answer.json["error"]["message"]) };
         self.world.chaos.note(format!("client: {method} {path} -> {} {said} {}", answer.status, answer.json["preview"]));
         answer
     }
 
-    /// Whether an upload that begins so was given up once.
+    /// Whether an upload that begins so was given up once, here or at a gateway.
     pub fn may_still_arrive(&self, word: &str) -> bool {
         self.given_up.lock().unwrap().contains(word)
     }
@@ -144,6 +144,9 @@ impl Client {
 fn first_word(content: &[u8]) -> String {
     String::from_utf8_lossy(content.split(|byte| *byte == b' ').next().unwrap_or_default()).into_owned()
 }
+
+/// Makes `spin()`, which never ends, and what stops it takes its instance with it: the jobs that it sets going are of this cell, which has ended by then.
+pub const SPINS: &str = "globalThis.spin = (() => { let go; new Promise((resolve) => { go = resolve }).then(function f() { queueMicrotask(f); queueMicrotask(f) }); return go })(); 0";
 
 /// Bytes of a body that arrive together.
 const PART_BYTES: usize = 300_000;

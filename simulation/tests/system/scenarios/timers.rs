@@ -43,6 +43,38 @@ fn a_timer_fires_although_its_pod_dies_later() {
     });
 }
 
+/// No cell awaits what the callback began, so no client comes back for it.
+#[test]
+fn what_a_timer_did_goes_on_although_its_session_was_put_to_sleep_under_way() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        let code = "setTimeout(async () => { await callTool('look', {id: 'slow'}); await callTool('charge', {id: 'timer'}) }, 5000); 1";
+        client.value(&gateway, "s", "k1", code).await;
+        world.chaos.rule(|act| (act.verb == "CALL" && act.name == "slow").then_some(Fate::Arrives { before: 4_000, after: 0 }));
+        seconds(6).await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        world.chaos.forget_rules();
+        seconds(120).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}
+
+/// The broker goes on with a call whose session was put to sleep, and tells what came of it when it is asked again.
+#[test]
+fn a_call_under_way_keeps_its_answer_although_its_session_was_put_to_sleep() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        let code = "setTimeout(async () => { globalThis.paid = (await callTool('charge', {id: 'slow'})).times }, 5000); 1";
+        client.value(&gateway, "s", "k1", code).await;
+        world.chaos.rule(|act| (act.verb == "CALL" && act.name == "slow").then_some(Fate::Arrives { before: 2_000, after: 2_000 }));
+        seconds(6).await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(120).await;
+        assert_eq!(client.value(&gateway, "s", "k2", "paid").await, 1);
+        assert_eq!(world.service.times("slow"), 1);
+    });
+}
+
 /// The commit behind the timer is stored long after the instance that made it is gone, and holds a call that has not left.
 #[test]
 fn what_a_timer_did_goes_on_although_its_commit_was_in_doubt() {
