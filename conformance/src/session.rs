@@ -171,7 +171,7 @@ impl Session {
                 OpKind::Timer { delay_ms } => {
                     self.timers.insert((self.now_us.saturating_add((delay_ms * 1000.0) as u64), op.id), ());
                 }
-                OpKind::CancelTimer { id } => self.timers.retain(|(_, timer), ()| timer != id),
+                OpKind::Cancel { id } => self.timers.retain(|(_, timer), ()| timer != id),
                 // Nothing answers: a program that calls a tool never ends.
                 _ => {}
             }

@@ -13,6 +13,8 @@ TOOLS=${TOOLS:-$HOME/.cache/dormouse-engine-toolchain}; DEBS=${DEBS:-$TOOLS/debs
 mkdir -p "$OUT"; OUT=$(cd "$OUT" && pwd)
 ROOT=$TOOLS/root; SRCDIR=$TOOLS/src; TARGET=$TOOLS/target
 mkdir -p "$DEBS" "$ROOT"
+# Two checkouts share these folders: one build at a time.
+exec 9>"$TOOLS/.lock"; flock 9
 PINS='
 rustc-web            1.96.0+dfsg1-1~deb12u2  8fefe1d6377fe4082f5a9d2a47e095e2d20319eaab9754bd2f0275155c9adf90
 cargo-web            1.96.0+dfsg1-1~deb12u2  daa5189c56b7e0895f9c89335aae3fc909272f5df332c101c80405695014b149

@@ -78,7 +78,7 @@ fn module() -> Vec<u8> {
         imports.import(from, name, EntityType::Function(ty));
     }
     let mut functions = FunctionSection::new();
-    functions.function(4).function(5).function(2);
+    functions.function(4).function(5).function(1);
     let mut memories = MemorySection::new();
     memories.memory(MemoryType { minimum: PAGES, maximum: None, memory64: false, shared: false, page_size_log2: None });
     let mut globals = GlobalSection::new();

@@ -139,7 +139,7 @@ fn judge(turn: &Turn, faults: &mut Vec<String>) -> String {
     if output > OUTPUT_BYTES_MAX + 1024 {
         faults.push(format!("{output} bytes of output"));
     }
-    let issued = turn.ops.iter().filter(|op| !matches!(op.kind, dormouse_engine::OpKind::CancelTimer { .. })).count();
+    let issued = turn.ops.iter().filter(|op| !matches!(op.kind, dormouse_engine::OpKind::Cancel { .. })).count();
     let cancelled = turn.ops.len() - issued;
     if issued > (PENDING_OPERATIONS_MAX * (TIMERS_FOR_ONE + 1)) as usize + cancelled + 1 {
         faults.push(format!("{issued} operations at once"));

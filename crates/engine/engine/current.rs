@@ -1,1 +1,1 @@
-include_bytes!("9e8cb65a3103cfab.wasm")
+include_bytes!("d47d19a0294b0092.wasm")

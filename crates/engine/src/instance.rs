@@ -48,7 +48,7 @@ pub struct Instance {
     writes: Writes,
     eval: Eval,
     deliver: Deliver,
-    abandon: TypedFunc<(), u32>,
+    abandon: TypedFunc<(i32, u32, i32), u32>,
     parts: Parts,
     poisoned: bool,
 }
@@ -140,13 +140,14 @@ impl Instance {
         self.end(used)
     }
 
-    /// Ends the pending cell, if there is one, with `code`. Its promise may still settle; nothing reports it.
+    /// Ends the pending cell, if there is one, with `code`. Nothing of it goes on, its timers are gone, and [`OpKind::Cancel`](crate::OpKind::Cancel) says
+    /// what else it does not wait for any more.
     ///
     /// # Errors
     /// Any error poisons the instance: discard it.
     pub async fn abandon(&mut self, code: EngineErrorCode, budget: &Budget) -> Result<Turn, EngineError> {
-        self.begin(budget, Vec::new())?;
-        let used = self.abandon.call_async(&mut self.store, ()).await;
+        let (reseed, heap, pending) = self.begin(budget, Vec::new())?;
+        let used = self.abandon.call_async(&mut self.store, (reseed, heap, pending)).await;
         let mut turn = self.end(used)?;
         if let Some(cell) = &mut turn.cell {
             message::stopped(cell, code);

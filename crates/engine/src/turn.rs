@@ -107,11 +107,6 @@ pub enum OpKind {
         /// The request, as the guest's `fetch` forms it.
         request: Value,
     },
-    /// The fetch of this id is not awaited any more. Needs no answer.
-    CancelFetch {
-        /// Id of the fetch's operation.
-        id: u64,
-    },
     /// Deliver the next part of a response's body.
     Body {
         /// The body, by the number that came with the response.
@@ -124,9 +119,9 @@ pub enum OpKind {
         /// The body.
         stream: u64,
     },
-    /// The timer of this id is not awaited any more. Needs no answer.
-    CancelTimer {
-        /// Id of the timer's operation.
+    /// The operation of this id is not awaited any more. Needs no answer.
+    Cancel {
+        /// Of the operation.
         id: u64,
     },
     /// A function of the session is an MCP tool of this name now, or none any more. Needs no answer.

@@ -83,8 +83,9 @@ pub extern "C" fn deliver(op: f64, status: i32, bytes: usize, reseed: i32, heap_
 
 /// Ends the pending cell with the host's reason. Answers the bytes in use in the heap.
 #[no_mangle]
-pub extern "C" fn abandon() -> usize {
+pub extern "C" fn abandon(reseed: i32, heap_bytes: usize, pending: i32) -> usize {
     if let Some(session) = SESSION.get() {
+        session.enter(reseed != 0, heap_bytes, pending);
         session.abandon();
     }
     heap::used()

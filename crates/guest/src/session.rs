@@ -49,8 +49,13 @@ pub struct Session {
     finish: Persistent<Function<'static>>,
     fail: Persistent<Function<'static>>,
     deliver: Persistent<Function<'static>>,
+    give_up_stopped: Persistent<Function<'static>>,
     unhandled: Persistent<Function<'static>>,
     cell: Option<Kept>,
+    /// The last cell's, until that is stopped.
+    owner: Option<Kept>,
+    /// Whether the host is still to be told what a stopped cell waited for.
+    owes_cancels: bool,
     booted: bool,
 }
 
@@ -76,9 +81,11 @@ impl Session {
             let made: Object = prelude.call((natives::object(&ctx)?,))?;
             modules::answer_imports(&ctx, made.get("moduleExports")?, made.get("resolveModule")?);
             let keep = |name: &str| -> rquickjs::Result<_> { Ok(Persistent::save(&ctx, made.get::<_, Function>(name)?)) };
-            Ok([keep("boot")?, keep("begin")?, keep("finish")?, keep("fail")?, keep("deliver")?, keep("unhandled")?])
+            let all = ["boot", "begin", "finish", "fail", "deliver", "giveUpStopped", "unhandled"].map(keep);
+            all.into_iter().collect::<rquickjs::Result<Vec<_>>>()
         });
-        let [boot, begin, finish, fail, deliver, unhandled] = match functions {
+        let functions = functions.and_then(|all| all.try_into().map_err(|_| rquickjs::Error::Unknown));
+        let [boot, begin, finish, fail, deliver, give_up_stopped, unhandled]: [_; 7] = match functions {
             Ok(functions) => functions,
             Err(_) => {
                 ctx.with(say_exception);
@@ -91,7 +98,7 @@ impl Session {
         heap::fill_gaps();
         heap::end_base();
         ctx.with(|ctx| natives::freeze(&ctx));
-        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, unhandled, cell: None, booted: false })
+        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, owner: None, owes_cancels: false, booted: false })
     }
 
     /// Emits the bytecode of a module. 0 when it worked.
@@ -116,6 +123,7 @@ impl Session {
             self.booted = true;
             let _ = self.call(&self.boot.clone(), ());
         }
+        self.give_up_stopped();
     }
 
     /// Runs a cell. `code` begins with a blank that is not the cell's: QuickJS counts the columns of a script's first line from 0.
@@ -124,6 +132,7 @@ impl Session {
         let code_bytes = code.len();
         code.push(0);
         let _ = self.call(&self.begin, (std::str::from_utf8(&name).unwrap_or_default(),));
+        self.owner = Some(self.ctx.with(|ctx| Persistent::save(&ctx, natives::owner(ctx.clone()))));
         let name = std::ffi::CString::new(name).unwrap_or_default();
         let outcome = self.ctx.with(|ctx| {
             let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | if is_async { qjs::JS_EVAL_FLAG_ASYNC } else { 0 };
@@ -165,10 +174,27 @@ impl Session {
         self.end_turn(Outcome::Nothing);
     }
 
-    /// Ends the pending cell with the host's reason.
+    /// Ends the pending cell with the host's reason. Nothing of it goes on, and what it waits for is given up.
     pub fn abandon(&mut self) {
         if self.cell.take().is_some() {
+            self.stop_cell();
+            self.give_up_stopped();
             emit_end("Stopped", "");
+        }
+    }
+
+    /// From here on no job of the last cell runs.
+    fn stop_cell(&mut self) {
+        if let Some(owner) = self.owner.take() {
+            self.ctx.with(|ctx| owner.restore(&ctx).map(|owner| natives::stop(&owner))).unwrap_or_default();
+            self.owes_cancels = true;
+        }
+    }
+
+    /// Tells the host what nobody waits for since a cell was stopped.
+    fn give_up_stopped(&mut self) {
+        if self.owes_cancels {
+            self.owes_cancels = self.call(&self.give_up_stopped, ()).is_err();
         }
     }
 
@@ -181,7 +207,7 @@ impl Session {
 
     /// Runs jobs until none is left, then says how the cell ended and what was rejected without a handler.
     fn end_turn(&mut self, outcome: Outcome) {
-        self.drain();
+        self.drain(!matches!(outcome, Outcome::Nothing));
         heap::open_reserve();
         if boundary::stopped() {
             let stack = match &outcome {
@@ -203,14 +229,19 @@ impl Session {
                 Outcome::Nothing => {}
             }
             // What showing the value has enqueued (its own `toJSON`) belongs to this turn, not to the next cell's.
-            self.drain();
+            self.drain(true);
         }
         self.report_rejections();
     }
 
-    fn drain(&mut self) {
+    /// Runs jobs until none is left. Once the host has said stop, those of the turn's cell are dropped; `ran`: it has ended, and is the turn's all the
+    /// same.
+    fn drain(&mut self, ran: bool) {
         let mut left = JOBS_AFTER_STOP_MAX;
         loop {
+            if boundary::stopped() && (ran || self.cell.is_some()) {
+                self.stop_cell();
+            }
             match self.rt.execute_pending_job() {
                 Ok(false) => return,
                 Ok(true) => {}

@@ -77,14 +77,14 @@ impl Live {
         Some(event)
     }
 
-    /// Nobody waits for the fetch any more.
-    pub(super) fn cancel_fetch(&mut self, op: u64, caller: Option<&Caller>) {
-        let call = match self.state.pending.get(&op) {
-            Some(Pending::Tool { call, fetch: true, .. }) => *call,
+    /// Nobody in the heap waits for the operation any more. A call that has left may have been made; one that is parked is never let go.
+    pub(super) fn cancel(&mut self, op: u64, caller: Option<&Caller>) {
+        let call = match self.state.pending.remove(&op) {
+            Some(Pending::Tool { call, fetch: true, .. }) => call,
             Some(Pending::Parked(parked)) if parked.fetch => parked.call,
+            Some(Pending::Body { stream, .. }) => return self.close_body(stream, caller),
             _ => return,
         };
-        self.state.pending.remove(&op);
         if let Some(caller) = caller.filter(|_| self.in_flight.has_left(op)) {
             InFlight::close(caller, call);
         }

@@ -467,18 +467,14 @@ impl Live {
                 self.state.pending.insert(op.id, Pending::Timer { due_ms: self.clock.now_ms().saturating_add(delay_ms) });
                 None
             }
-            OpKind::CancelTimer { id } => {
-                self.state.pending.remove(&id);
-                None
-            }
             OpKind::Tool { name, args, reference } => {
                 self.register_call(op.id, Outgoing { name, args, fetch: false, reference }, allowance)
             }
             OpKind::Fetch { request } => {
                 self.register_call(op.id, Outgoing { name: FETCH.to_owned(), args: request, fetch: true, reference: None }, allowance)
             }
-            OpKind::CancelFetch { id } => {
-                self.cancel_fetch(id, allowance.sender);
+            OpKind::Cancel { id } => {
+                self.cancel(id, allowance.sender);
                 None
             }
             OpKind::Body { stream, part } => {

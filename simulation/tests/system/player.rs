@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    client::{Answer, BUDGET, Client},
+    client::{Answer, BUDGET, Client, SPINS},
     model::{Model, Step},
     random::Random,
     seeds::Gateways,
@@ -91,7 +91,6 @@ impl Player {
     pub async fn play(&mut self, kind: Kind) {
         self.look_for_losses();
         self.world.chaos.note(format!("{} plays {kind:?}", self.name));
-        let over = "(function f() { queueMicrotask(f); queueMicrotask(f) })()";
         match kind {
             Kind::Push => {
                 let id = self.id("p");
@@ -120,12 +119,14 @@ impl Player {
             }
             Kind::Overrun => {
                 let id = self.id("o");
-                let code = format!("globalThis.log ??= []; log.push('{id}'); {over}");
+                self.spins(&id).await;
+                let code = format!("globalThis.log ??= []; log.push('{id}'); spin()");
                 self.cell(&id, &code, &[Step::Push(id.clone())]).await;
             }
             Kind::ChargeAndOverrun => {
                 let id = self.id("x");
-                let code = format!("globalThis.log ??= []; await callTool('charge', {{id: '{id}'}}); log.push('{id}'); {over}");
+                self.spins(&id).await;
+                let code = format!("globalThis.log ??= []; await callTool('charge', {{id: '{id}'}}); log.push('{id}'); spin()");
                 self.cell(&id, &code, &[Step::Push(id.clone())]).await;
             }
             Kind::TooLarge => {
@@ -168,6 +169,12 @@ impl Player {
             Kind::Sleep => drop(self.order("hibernate").await),
             Kind::Wake => drop(self.order("wake").await),
         }
+    }
+
+    /// Prepares for a cell that never ends, and takes its instance with it. What of this is lost makes it fail in another way.
+    async fn spins(&mut self, id: &str) {
+        self.run(&format!("{id}-spins"), SPINS).await;
+        self.look_for_losses();
     }
 
     fn look_for_losses(&mut self) {

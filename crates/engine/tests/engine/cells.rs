@@ -1,6 +1,6 @@
 //! What a cell answers and says.
 
-use dormouse_engine::{EngineErrorCode as Code, OpKind, OpResult};
+use dormouse_engine::{Budget, EngineErrorCode as Code, OpKind, OpResult};
 use serde_json::json;
 
 use crate::support::{Session, real, seeded, timer};
@@ -205,6 +205,53 @@ async fn a_cell_can_be_abandoned() {
 }
 
 #[tokio::test]
+async fn nothing_of_a_stopped_cell_goes_on() {
+    let mut session = Session::new(real());
+    session.cell("var log = []; let open; const gate = new Promise(resolve => { open = resolve })").await;
+    let earlier = session.turn("setTimeout(() => log.push('earlier'), 5); 0", false).await;
+    let code = "setInterval(() => log.push('interval'), 10); gate.then(() => log.push('gate'));
+        (async () => { await sleep(20); log.push('branch') })(); try { await callTool('ask') } finally { log.push('finally') }; log.push('end')";
+    let turn = session.turn(code, true).await;
+    let issued: Vec<u64> = turn.ops.iter().map(|op| op.id).collect();
+    let stopped = session.instance.abandon(Code::Interrupted, &session.budget).await.unwrap();
+    assert_eq!(stopped.cell.unwrap().error.unwrap().code, Code::Interrupted);
+    // The host is told that nobody waits for any of it.
+    assert_eq!(
+        stopped.ops.iter().map(|op| op.kind.clone()).collect::<Vec<_>>(),
+        issued.iter().map(|id| OpKind::Cancel { id: *id }).collect::<Vec<_>>()
+    );
+    for op in turn.ops {
+        let answer = if matches!(op.kind, OpKind::Tool { .. }) { OpResult::Ok(json!(1)) } else { OpResult::Fired };
+        assert!(session.deliver(op.id, answer).await.ops.is_empty());
+    }
+    // What others await is theirs, also when the same promise settles it, and what an earlier cell has begun goes on.
+    session.turn("gate.then(() => log.push('mine')); open(); 0", false).await;
+    session.deliver(earlier.ops[0].id, OpResult::Fired).await;
+    assert_eq!(session.cell("log").await.value, Some(json!(["mine", "earlier"])));
+}
+
+#[tokio::test]
+async fn a_cell_that_ran_out_of_time_does_not_go_on_either() {
+    let mut session = Session::new(real());
+    session.cell("var log = []").await;
+    let code = "(async () => { await sleep(20); log.push('branch') })(); setTimeout(() => log.push('timer'), 10); while (true);";
+    let unlimited = std::mem::replace(&mut session.budget, Budget { ticks: 1, ..Budget::default() });
+    let turn = session.turn(code, false).await;
+    assert_eq!(turn.cell.unwrap().error.unwrap().code, Code::TickBudgetExceeded);
+    session.budget = unlimited;
+    let issued: Vec<u64> = turn.ops.iter().map(|op| op.id).collect();
+    let next = session.turn("0", false).await;
+    assert_eq!(
+        next.ops.iter().map(|op| op.kind.clone()).collect::<Vec<_>>(),
+        issued.iter().map(|id| OpKind::Cancel { id: *id }).collect::<Vec<_>>()
+    );
+    for id in issued {
+        session.deliver(id, OpResult::Fired).await;
+    }
+    assert_eq!(session.cell("log").await.value, Some(json!([])));
+}
+
+#[tokio::test]
 async fn timers_run_repeat_and_are_cleared() {
     let mut session = Session::new(real());
     let turn = session
@@ -216,7 +263,7 @@ async fn timers_run_repeat_and_are_cleared() {
     let stray = session.deliver(turn.ops[1].id, OpResult::Fired).await;
     assert!(stray.console[0].text.contains("in timer"), "{:?}", stray.console);
     let cleared = session.turn("clearInterval(i); seen", false).await;
-    assert_eq!(cleared.ops[0].kind, OpKind::CancelTimer { id: again.ops[0].id });
+    assert_eq!(cleared.ops[0].kind, OpKind::Cancel { id: again.ops[0].id });
     assert_eq!(cleared.cell.unwrap().value, Some(json!(["i"])));
     assert!(session.deliver(again.ops[0].id, OpResult::Fired).await.ops.is_empty());
 }

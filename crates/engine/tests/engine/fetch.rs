@@ -137,7 +137,7 @@ async fn aborting_gives_the_operation_up() {
     let code = "globalThis.control = new AbortController(); return await fetch('http://a.example/', { signal: control.signal });";
     let ops = keep(&mut session, code).await;
     let turn = session.turn("control.abort()", false).await;
-    assert_eq!(kinds(&turn), [OpKind::CancelFetch { id: ops[0].id }]);
+    assert_eq!(kinds(&turn), [OpKind::Cancel { id: ops[0].id }]);
     assert_eq!(session.value("result.name").await, json!("AbortError"));
     session.deliver(ops[0].id, response("hello ", None)).await;
     assert_eq!(session.value("result.name").await, json!("AbortError"), "a late answer is nobody's");

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dormouse_engine::{Budget, EngineError, EngineErrorCode as Code};
+use dormouse_engine::{Budget, EngineError, EngineErrorCode as Code, OpResult};
 use serde_json::json;
 
 use crate::support::{Session, real, restore};
@@ -333,19 +333,31 @@ async fn progress_is_shown_and_counted_as_output() {
     assert_eq!(seen.lock().unwrap().len(), 3 + 1000 / 18);
 }
 
-/// Jobs that make jobs would be the first that every later turn runs, so the heap that holds them is given up.
+const WITHOUT_END: [&str; 2] =
+    ["(function f() { queueMicrotask(f); queueMicrotask(f) })()", "for (let i = 0; i < 3000; i++) (async () => { for (;;) await null })()"];
+
 #[tokio::test]
-async fn promises_without_end_do_not_outlive_their_cell() {
-    for code in [
-        "(function f() { queueMicrotask(f); queueMicrotask(f) })()",
-        "for (let i = 0; i < 3000; i++) (async () => { for (;;) await null })()",
-    ] {
+async fn promises_without_end_end_with_their_cell() {
+    for code in WITHOUT_END {
+        let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 64 << 20, determinism: None });
+        session.cell("var before = 'kept'").await;
+        session.budget.wall = Duration::from_millis(50);
+        fails_with(&mut session, code, Code::TimeoutError).await;
+        session.budget.wall = Duration::from_secs(60);
+        assert_eq!(session.value("before").await, json!("kept"), "after {code}");
+    }
+}
+
+/// Jobs that make jobs would be the first that every later turn runs, so the heap that holds those of no cell is given up.
+#[tokio::test]
+async fn promises_without_end_that_a_cell_left_behind_take_their_heap_with_them() {
+    for code in WITHOUT_END {
         let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 64 << 20, determinism: None });
         session.cell("var before = 'kept'").await;
         let image = session.instance.image();
         session.budget.wall = Duration::from_millis(50);
-        let cell = dormouse_engine::CellSource { code: code.to_owned(), ..Default::default() };
-        let ended = session.instance.eval(&cell, &session.budget).await;
+        let turn = session.turn(&format!("setTimeout(() => {{ {code} }}); 0"), false).await;
+        let ended = session.instance.deliver(turn.ops[0].id, &OpResult::Fired, &session.budget).await;
         assert!(matches!(ended, Err(EngineError::Overrun)), "{code}: {ended:?}");
         let mut again = Session { instance: restore(&image, &session.settings), ..session };
         assert_eq!(again.value("before").await, json!("kept"), "after {code}");

@@ -159,7 +159,7 @@ async function fetch(input, init) {
   return new Promise((resolve, reject) => {
     const abort = () => {
       // One that was over a limit was never an operation.
-      if (operation.id !== undefined) natives.giveUp(operation.id, { __proto__: null, type: 'cancelFetch', id: operation.id });
+      if (operation.id !== undefined) natives.giveUp(operation.id);
       reject(signal.reason);
     };
     signal.addEventListener('abort', abort);

@@ -117,12 +117,14 @@ return {
   boot() { timeOrigin = native.now(); },
   begin(cell) {
     native.setContext(undefined);
+    native.setOwner(create(null));
     runningCell = cell;
     final = undefined;
   },
   finish,
   fail,
   deliver,
+  giveUpStopped,
   unhandled,
   moduleExports,
   resolveModule,

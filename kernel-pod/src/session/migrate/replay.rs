@@ -100,8 +100,8 @@ impl Replay {
                     let due = self.now_ms.saturating_add(delay_ms.max(0.0).ceil() as u64);
                     self.timers.insert((due, op.id), ());
                 }
-                OpKind::CancelTimer { id } => self.timers.retain(|(_, timer), ()| *timer != id),
-                OpKind::CancelFetch { .. } | OpKind::CloseBody { .. } | OpKind::McpTool { .. } => {}
+                OpKind::Cancel { id } => self.timers.retain(|(_, timer), ()| *timer != id),
+                OpKind::CloseBody { .. } | OpKind::McpTool { .. } => {}
                 OpKind::Tool { .. } | OpKind::Fetch { .. } | OpKind::Body { .. } => {
                     self.calls += 1;
                     refused.push(op.id);

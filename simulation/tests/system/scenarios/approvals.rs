@@ -78,6 +78,27 @@ fn a_call_waits_for_a_year_through_three_engines() {
     });
 }
 
+/// Whoever agrees too late agrees to nothing.
+#[test]
+fn a_call_of_an_interrupted_cell_waits_no_longer_and_is_never_made() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        let (other, at) = (client.clone(), gateway.clone());
+        let cell = tokio::spawn(async move { other.try_eval(&at, "s", "k1", "await callTool('transfer', {id: 'large'})").await });
+        while waiting(&client, &gateway).await == json!([]) {
+            millis(100).await;
+        }
+        assert!(client.order(&gateway, "s", "interrupt").await.is_ok());
+        assert_eq!(cell.await.unwrap().json["error"]["code"], "Interrupted");
+        assert_eq!(waiting(&client, &gateway).await, json!([]));
+        let late = agree(&client, &gateway).await;
+        assert!(!late.is_ok(), "{}", late.json);
+        assert_eq!(client.value(&gateway, "s", "k2", "1").await, 1);
+        seconds(2 * 3_600).await;
+        assert_eq!(world.service.times("large"), 0);
+    });
+}
+
 /// The broker knows, and whoever was to tell the session is gone: it asks by itself, within an hour.
 #[test]
 fn a_decision_that_nobody_tells_is_found() {

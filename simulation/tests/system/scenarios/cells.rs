@@ -1,10 +1,16 @@
 //! One key, one run, one effect, one answer.
 
-use super::{Stage, scenario, seconds, stage};
-use crate::{chaos::Fate, world::spec};
+use http::Method;
 
-/// Pays, counts, and then never ends: what stops it leaves jobs that would run for ever, so its instance is lost.
-const PAYS_AND_OVERRUNS: &str = "globalThis.runs = (globalThis.runs ?? 0) + 1; await callTool('charge', {id: 'paid'}); (function f() { queueMicrotask(f); queueMicrotask(f) })()";
+use super::{Stage, scenario, seconds, stage};
+use crate::{
+    chaos::Fate,
+    client::{BUDGET, SPINS},
+    world::spec,
+};
+
+/// Pays, counts, and then never ends: what stops it takes its instance with it.
+const PAYS_AND_OVERRUNS: &str = "globalThis.runs = (globalThis.runs ?? 0) + 1; await callTool('charge', {id: 'paid'}); spin()";
 
 /// A spec under which an endless cell ends soon.
 fn short() -> dormouse_crds::session::KernelSessionSpec {
@@ -28,6 +34,7 @@ fn a_cell_is_answered_and_has_one_effect() {
 fn a_cell_that_overruns_after_a_call_is_not_begun_again() {
     scenario(|world| async move {
         let Stage { world, client, gateway, .. } = stage(world, &short()).await;
+        client.value(&gateway, "s", "k0", SPINS).await;
         let first = client.eval(&gateway, "s", "k1", PAYS_AND_OVERRUNS).await;
         for _ in 0..3 {
             let again = client.eval(&gateway, "s", "k1", PAYS_AND_OVERRUNS).await;
@@ -36,6 +43,30 @@ fn a_cell_that_overruns_after_a_call_is_not_begun_again() {
         }
         let alive = client.value(&gateway, "s", "k2", "1 + 1").await;
         assert_eq!(alive, 2);
+    });
+}
+
+/// It pays every second, until somebody stops it: from then on it does not, whoever has the session.
+#[test]
+fn an_interrupted_cell_does_not_go_on() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        let (other, at) = (client.clone(), gateway.clone());
+        let code = "for (;;) { await callTool('charge', {id: 'again'}); await sleep(1000) }";
+        let cell = tokio::spawn(async move { other.try_eval(&at, "s", "k1", code).await });
+        seconds(10).await;
+        assert!(client.order(&gateway, "s", "interrupt").await.is_ok());
+        assert_eq!(cell.await.unwrap().json["error"]["code"], "Interrupted");
+        let paid = world.service.times("again");
+        assert!(paid > 1, "it was at work: {paid}");
+        seconds(60).await;
+        world.kill(&pod);
+        world.pod("p2").await;
+        assert_eq!(client.value(&gateway, "s", "k2", "1").await, 1);
+        seconds(60).await;
+        assert_eq!(world.service.times("again"), paid, "a cell that has its end has no effect any more");
+        let session = client.send(&gateway, Method::GET, "/s", None, BUDGET).await.json;
+        assert_eq!(session["nextWakeTime"], serde_json::Value::Null, "nothing is left to wake for: {session}");
     });
 }
 

@@ -3,7 +3,7 @@
 use dormouse_crds::session::{Durability, KernelSessionSpec};
 
 use super::{Stage, scenario, seconds, stage};
-use crate::{chaos::Fate, world::spec};
+use crate::{chaos::Fate, client::SPINS, world::spec};
 
 fn with(durability: Durability) -> KernelSessionSpec {
     let mut spec = KernelSessionSpec { durability, ..spec() };
@@ -17,7 +17,8 @@ async fn a_failed_cell_after_a_hundred(world: crate::world::World, durability: D
     for n in 1..=100 {
         assert_eq!(client.value(&gateway, "s", &format!("k{n}"), "n += 1").await, n);
     }
-    let failed = client.eval(&gateway, "s", "over", "(function f() { queueMicrotask(f); queueMicrotask(f) })()").await;
+    client.value(&gateway, "s", "spins", SPINS).await;
+    let failed = client.eval(&gateway, "s", "over", "spin()").await;
     assert!(failed.json["ok"] != true);
     assert_eq!(client.value(&gateway, "s", "end", "n").await, 100, "what was answered is there while its process lives");
 }
