@@ -26,6 +26,7 @@ use dormouse_testkit::{
     wait::eventually,
 };
 use reqwest::Method;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::world::call;
@@ -80,13 +81,13 @@ impl Step {
 
 /// A service that counts what it does, by the call's key, and answers or not.
 #[derive(Clone, Default)]
-struct Effects {
+pub struct Effects {
     by_key: Arc<Mutex<BTreeMap<String, usize>>>,
     silent: Arc<Mutex<bool>>,
 }
 
 impl Effects {
-    async fn start(&self) -> String {
+    pub async fn start(&self) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/do", post(done)).with_state(self.clone());
@@ -94,7 +95,11 @@ impl Effects {
         format!("http://{address}")
     }
 
-    fn requests(&self) -> usize {
+    pub fn forget(&self) {
+        self.by_key.lock().unwrap().clear();
+    }
+
+    pub fn requests(&self) -> usize {
         self.by_key.lock().unwrap().values().sum()
     }
 }
@@ -115,14 +120,15 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 /// A broker's process, and how it is asked.
-struct Far {
+pub struct Far {
     folder: tempfile::TempDir,
     endpoint: String,
     kernel: PeerClient,
+    gateway: PeerClient,
 }
 
 impl Far {
-    fn new(service: &str, minio: &Minio, endpoint: String) -> Self {
+    pub fn new(service: &str, minio: &Minio, endpoint: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ca = Ca::generate().unwrap();
         let issue = |name: String| ca.issue(&[name], LEAF_VALIDITY).unwrap();
@@ -135,13 +141,21 @@ impl Far {
         write(folder.path(), "storage/secretAccessKey", &credentials.secret_access_key);
         let at = |name: &str, keyed: bool| json!({ "name": name, "baseUrl": service, "allowedMethods": ["POST"], "honoursIdempotencyKey": keyed });
         let tool = |name: &str| json!({ "name": name, "service": name, "method": "POST", "path": "/do", "timeoutMs": 1_500 });
-        let spec = json!({ "services": [at("once", false), at("keyed", true)], "tools": [tool("once"), tool("keyed")] });
+        let transfer =
+            json!({ "name": "transfer", "service": "once", "method": "POST", "path": "/do", "timeoutMs": 1_500, "approval": "Always" });
+        let render = json!({ "name": "render", "runner": { "capability": "browser" } });
+        let spec = json!({
+            "services": [at("once", false), at("keyed", true)],
+            "tools": [tool("once"), tool("keyed"), transfer, render],
+        });
         write(folder.path(), "broker.yaml", &spec.to_string());
-        let kernel = PeerClient::new(TlsFiles::from_pem(&issue(Identity::wildcard(Peer::Kernel, "team-a"))).unwrap()).unwrap();
-        Self { folder, endpoint, kernel }
+        let client = |identity| PeerClient::new(TlsFiles::from_pem(&issue(identity)).unwrap()).unwrap();
+        let kernel = client(Identity::wildcard(Peer::Kernel, "team-a"));
+        let gateway = client(Identity::wildcard(Peer::Gateway, "dormouse-system"));
+        Self { folder, endpoint, kernel, gateway }
     }
 
-    async fn start(&self) -> (Process, SocketAddr) {
+    pub async fn start(&self) -> (Process, SocketAddr) {
         let free = || SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
         let (listen, admin) = (free(), free());
         let path = |name: &str| self.folder.path().join(name);
@@ -159,8 +173,14 @@ impl Far {
         (process, listen)
     }
 
+    /// One order of a gateway's; `None` when nothing comes back, or it is refused.
+    pub async fn order<A: DeserializeOwned>(&self, address: SocketAddr, path: &str, body: &impl Serialize) -> Option<A> {
+        let request = self.gateway.request(Method::POST, &own(), &address.to_string(), path).timeout(ANSWER_TIMEOUT);
+        request.json(body).send().await.ok()?.error_for_status().ok()?.json().await.ok()
+    }
+
     /// One sending; `None` when nothing comes back.
-    async fn ask(&self, address: SocketAddr, call: &ToolCall) -> Option<Result<ToolAnswer, ErrorCode>> {
+    pub async fn ask(&self, address: SocketAddr, call: &ToolCall) -> Option<Result<ToolAnswer, ErrorCode>> {
         let request = self.kernel.request(Method::POST, &own(), &address.to_string(), "/v1/call").timeout(ANSWER_TIMEOUT);
         let response = request.json(call).send().await.ok()?;
         if response.status().is_success() {
@@ -210,7 +230,7 @@ async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_re
             async move { heard(far.ask(address, &first).await) }
         });
         assert!(futures::future::join_all(before).await.iter().all(Result::is_ok), "{step:?}");
-        effects.by_key.lock().unwrap().clear();
+        effects.forget();
         *effects.silent.lock().unwrap() = step == Step::Asked;
         proxy.hold(step.hold());
         let asked: Vec<_> = calls

@@ -8,6 +8,7 @@ mod inside;
 mod jobs;
 mod journal;
 mod kills;
+mod kills_waiting;
 mod knowledge;
 mod large;
 mod mcp;
