@@ -8,7 +8,8 @@ use std::{
     io::{BufRead as _, BufReader, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::mpsc,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -25,14 +26,10 @@ const PATCHES: &str = "simulation/mutants";
 const SEEDS_MAX: &str = "5000";
 /// Seeds that the explorer tries with what a scenario has noticed.
 const SEEDS_BESIDE: &str = "100";
-/// Seconds after which a run that has not ended is told as one that does not end. All scenarios take a minute, a seed a sixth of a second.
-const SCENARIOS_SECONDS: &str = "1200";
-const SEEDS_SECONDS: &str = "5400";
+/// How long a run may say nothing: it says a line for each scenario and each seed, which take seconds. What is silent for longer does not end.
+const SILENCE: Duration = Duration::from_secs(240);
 /// What is said then.
 const ENDLESS: &str = "it does not end";
-
-/// How `timeout` ends when it had to end something.
-const TIMED_OUT: i32 = 124;
 
 /// Runs every mutant, or those of these names, and says who has noticed it.
 pub fn run(only: &[String]) -> Result<Vec<String>> {
@@ -51,10 +48,10 @@ pub fn run(only: &[String]) -> Result<Vec<String>> {
         let mut build = cargo(&copy);
         workspace::run(build.args(["test", "--release", "--workspace", "--test", "system", "--no-run"]))?;
         let tells = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
-        let scenario = first(&copy, "scenarios", SCENARIOS_SECONDS, "0", tells)?;
+        let scenario = first(&copy, "scenarios", "0", tells)?;
         let seeds = if scenario.is_some() { SEEDS_BESIDE } else { SEEDS_MAX };
         let tells = |line: &str| line.strip_prefix("soak: broken by ").map(str::to_owned);
-        let seed = first(&copy, "every_promise", SEEDS_SECONDS, seeds, tells)?;
+        let seed = first(&copy, "every_promise", seeds, tells)?;
         if scenario.is_none() && seed.is_none() {
             missed.push(name.clone());
         }
@@ -133,10 +130,10 @@ fn cargo(tree: &Path) -> Command {
 }
 
 /// Runs tests until a line tells something, and answers what; or until they end.
-fn first(tree: &Path, tests: &str, seconds: &str, seeds: &str, tells: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
-    // `timeout` is of coreutils: it ends the tests with all that they have started.
+fn first(tree: &Path, tests: &str, seeds: &str, tells: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
+    // `timeout` is of coreutils: when it is ended, it ends the tests with all that they have started.
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", seconds]).arg(workspace::cargo().get_program());
+    command.args(["--kill-after=10", "infinity"]).arg(workspace::cargo().get_program());
     command.args(["test", "--release", "--workspace", "--test", "system", "--", "--nocapture", "--test-threads=1", tests]);
     command.current_dir(tree).env("CARGO_TARGET_DIR", target()).env("DORMOUSE_UNTIL_BROKEN", seeds);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -145,13 +142,24 @@ fn first(tree: &Path, tests: &str, seconds: &str, seeds: &str, tells: impl Fn(&s
     // Each on its own: a line of one must not begin within a line of the other.
     follow(child.stdout.take(), tell.clone());
     follow(child.stderr.take(), tell);
-    let found = lines.into_iter().find_map(|line: String| tells(&line));
+    let found = loop {
+        match lines.recv_timeout(SILENCE) {
+            Ok(line) => {
+                let found: Option<String> = tells(&line);
+                if found.is_some() {
+                    break found;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => break Some(ENDLESS.to_owned()),
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
     if found.is_some() {
         // Those behind it are of no interest.
         workspace::run(Command::new("kill").arg(child.id().to_string()))?;
     }
-    let ended = child.wait()?.code().is_some_and(|code| code != TIMED_OUT);
-    Ok(found.or_else(|| (!ended).then(|| ENDLESS.to_owned())))
+    child.wait()?;
+    Ok(found)
 }
 
 fn follow(from: Option<impl Read + Send + 'static>, tell: mpsc::Sender<String>) {

@@ -367,7 +367,11 @@ fn every_promise_holds_under_every_fault() {
         return;
     }
     if let Some(seeds) = number("DORMOUSE_UNTIL_BROKEN") {
-        match (1..=seeds).find_map(|seed| Some((seed, run_seed(seed, None).err()?))) {
+        let run = |seed| {
+            say(&format!("soak: seed {seed}"));
+            Some((seed, run_seed(seed, None).err()?))
+        };
+        match (1..=seeds).find_map(run) {
             Some((seed, (broken, _))) => say(&format!("soak: broken by seed {seed}: {}", broken.lines().next().unwrap_or_default())),
             None => say(&format!("soak: not broken by {seeds} seeds")),
         }
