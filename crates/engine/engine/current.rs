@@ -1,1 +1,1 @@
-include_bytes!("d47d19a0294b0092.wasm")
+include_bytes!("76672a7fa2c6c375.wasm")

@@ -16,8 +16,8 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("iteratorState", Func::from(iterator_state))?;
     native.set("getContext", Func::from(get_context))?;
     native.set("setContext", Func::from(set_context))?;
-    native.set("getOwner", Func::from(owner))?;
-    native.set("setOwner", Func::from(set_owner))?;
+    native.set("getLife", Func::from(life))?;
+    native.set("setLife", Func::from(set_life))?;
     native.set("entropy", Func::from(entropy))?;
     native.set("random", rquickjs::Function::new(ctx.clone(), random::next)?.with_name("random")?)?;
     native.set("now", Func::from(boundary::now_ms))?;
@@ -125,8 +125,8 @@ extern "C" {
     // Of language.patch.
     fn JS_GetAsyncContext(ctx: *mut qjs::JSContext) -> qjs::JSValue;
     fn JS_SetAsyncContext(ctx: *mut qjs::JSContext, context: qjs::JSValue);
-    fn JS_GetAsyncOwner(ctx: *mut qjs::JSContext) -> qjs::JSValue;
-    fn JS_SetAsyncOwner(ctx: *mut qjs::JSContext, owner: qjs::JSValue);
+    fn JS_GetAsyncLife(ctx: *mut qjs::JSContext) -> qjs::JSValue;
+    fn JS_SetAsyncLife(ctx: *mut qjs::JSContext, life: qjs::JSValue);
     fn JS_DropStoppedJobs(rt: *mut qjs::JSRuntime);
 }
 
@@ -147,23 +147,23 @@ fn set_context<'js>(ctx: Ctx<'js>, context: Value<'js>) {
     unsafe { JS_SetAsyncContext(ctx.as_raw().as_ptr(), context.as_raw()) };
 }
 
-/// For which cell the running job runs: its owner, an object; or undefined.
-pub fn owner(ctx: Ctx<'_>) -> Value<'_> {
+/// Which cell the running job is part of: its life, an object; or undefined.
+pub fn life(ctx: Ctx<'_>) -> Value<'_> {
     // SAFETY: the result is a new reference.
-    unsafe { Value::from_raw(ctx.clone(), JS_GetAsyncOwner(ctx.as_raw().as_ptr())) }
+    unsafe { Value::from_raw(ctx.clone(), JS_GetAsyncLife(ctx.as_raw().as_ptr())) }
 }
 
-fn set_owner<'js>(ctx: Ctx<'js>, owner: Value<'js>) {
+fn set_life<'js>(ctx: Ctx<'js>, life: Value<'js>) {
     // SAFETY: the engine takes a reference of its own.
-    unsafe { JS_SetAsyncOwner(ctx.as_raw().as_ptr(), owner.as_raw()) };
+    unsafe { JS_SetAsyncLife(ctx.as_raw().as_ptr(), life.as_raw()) };
 }
 
-/// No job of this owner runs any more, and those that were to run are gone.
-pub fn stop(owner: &Value<'_>) {
-    // SAFETY: any value may be given, and an owner is a plain object, which nothing observes.
+/// Ends a life: none of its jobs runs any more, and those that were to run are gone.
+pub fn end(life: &Value<'_>) {
+    // SAFETY: any value may be given, and a life is a plain object, which nothing observes.
     unsafe {
-        let ctx = owner.ctx().as_raw().as_ptr();
-        qjs::JS_PreventExtensions(ctx, owner.as_raw());
+        let ctx = life.ctx().as_raw().as_ptr();
+        qjs::JS_PreventExtensions(ctx, life.as_raw());
         JS_DropStoppedJobs(qjs::JS_GetRuntime(ctx));
     }
 }

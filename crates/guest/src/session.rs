@@ -53,7 +53,7 @@ pub struct Session {
     unhandled: Persistent<Function<'static>>,
     cell: Option<Kept>,
     /// The last cell's, until that is stopped.
-    owner: Option<Kept>,
+    life: Option<Kept>,
     /// Whether the host is still to be told what a stopped cell waited for.
     owes_cancels: bool,
     booted: bool,
@@ -98,7 +98,7 @@ impl Session {
         heap::fill_gaps();
         heap::end_base();
         ctx.with(|ctx| natives::freeze(&ctx));
-        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, owner: None, owes_cancels: false, booted: false })
+        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, life: None, owes_cancels: false, booted: false })
     }
 
     /// Emits the bytecode of a module. 0 when it worked.
@@ -132,7 +132,7 @@ impl Session {
         let code_bytes = code.len();
         code.push(0);
         let _ = self.call(&self.begin, (std::str::from_utf8(&name).unwrap_or_default(),));
-        self.owner = Some(self.ctx.with(|ctx| Persistent::save(&ctx, natives::owner(ctx.clone()))));
+        self.life = Some(self.ctx.with(|ctx| Persistent::save(&ctx, natives::life(ctx.clone()))));
         let name = std::ffi::CString::new(name).unwrap_or_default();
         let outcome = self.ctx.with(|ctx| {
             let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | if is_async { qjs::JS_EVAL_FLAG_ASYNC } else { 0 };
@@ -185,8 +185,8 @@ impl Session {
 
     /// From here on no job of the last cell runs.
     fn stop_cell(&mut self) {
-        if let Some(owner) = self.owner.take() {
-            self.ctx.with(|ctx| owner.restore(&ctx).map(|owner| natives::stop(&owner))).unwrap_or_default();
+        if let Some(life) = self.life.take() {
+            self.ctx.with(|ctx| life.restore(&ctx).map(|life| natives::end(&life))).unwrap_or_default();
             self.owes_cancels = true;
         }
     }

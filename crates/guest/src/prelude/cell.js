@@ -117,7 +117,7 @@ return {
   boot() { timeOrigin = native.now(); },
   begin(cell) {
     native.setContext(undefined);
-    native.setOwner(create(null));
+    native.setLife(create(null));
     runningCell = cell;
     final = undefined;
   },

@@ -8,8 +8,8 @@ let timersPending = 0;
 let operations = 0;
 // The file name of the cell whose code runs: what a cell leaves behind runs in its name.
 let runningCell = '';
-// Each cell has an object of its own, its owner, which jobs, timers and operations hand on. It is made inextensible when the cell is stopped: then the
-// engine drops the jobs that have it, and what they would have waited for is given up.
+// Each cell has a life, an object of its own, which jobs, timers and operations hand on. It is made inextensible when the cell is stopped: then the
+// engine drops the jobs that are part of it, and what they would have waited for is given up.
 
 const delayOf = (value) => {
   const delay = typeof value === 'number' ? value : +value;
@@ -52,7 +52,7 @@ class Timeout {
   // In whose name it runs, and in which context.
   #cell = runningCell;
   #context = native.getContext();
-  #owner = native.getOwner();
+  #life = native.getLife();
   constructor(callback, delay, args, repeats) {
     if (typeof callback !== 'function') {
       const error = new TypeErrorCtor(`The "callback" argument must be of type function. Received ${received(callback)}`);
@@ -77,7 +77,7 @@ class Timeout {
   static fire(timer) {
     runningCell = timer.#cell;
     native.setContext(timer.#context);
-    native.setOwner(timer.#owner);
+    native.setLife(timer.#life);
     timer.#operation = 0;
     if (timer.#repeats) timer.#begin();
     else mapDelete(timersByNumber, timer.#number);
@@ -94,7 +94,7 @@ class Timeout {
     timer.#args = undefined;
     mapDelete(timersByNumber, timer.#number);
   }
-  static ownerOf(timer) { return timer.#owner; }
+  static lifeOf(timer) { return timer.#life; }
   static is(value) { return typeof value === 'object' && value !== null && #callback in value; }
   ref() { this.#isRef = true; return this; }
   // What awaits nothing keeps no session awake anyway.
@@ -158,7 +158,7 @@ const setInterval = (callback, delay, ...args) => new Timeout(callback, max(dela
 const clearTimeout = (handle) => stopTimer(handle);
 
 const sleep = (delay) => new PromiseCtor((resolve, reject) => {
-  issue(timerOperation(delayOf(delay)), { __proto__: null, isTimer: true, cell: runningCell, owner: native.getOwner(), resolve, reject });
+  issue(timerOperation(delayOf(delay)), { __proto__: null, isTimer: true, cell: runningCell, life: native.getLife(), resolve, reject });
 });
 
 const callTool = (name, args, options) => {
@@ -169,7 +169,7 @@ const callTool = (name, args, options) => {
     const text = jsonText(args === undefined ? {} : args);
     if (text === undefined) throw new TypeErrorCtor('the arguments of a tool must be JSON');
     const reference = options?.reference === undefined ? undefined : !!options.reference;
-    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text), reference }, { __proto__: null, cell: runningCell, owner: native.getOwner(), resolve, reject, failure });
+    issue({ __proto__: null, type: 'tool', name: wellFormed(name), args: parse(text), reference }, { __proto__: null, cell: runningCell, life: native.getLife(), resolve, reject, failure });
   });
 };
 // A service itself, where its spec lets cells call it.
@@ -194,7 +194,7 @@ const tools = new ProxyCtor(create(null), {
 // For modules: an operation's promise, and the number by which it can be given up.
 const operate = (kindOfOperation) => {
   let id;
-  const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, cell: runningCell, owner: native.getOwner(), resolve, reject }); });
+  const promise = new PromiseCtor((resolve, reject) => { id = issue(kindOfOperation, { __proto__: null, cell: runningCell, life: native.getLife(), resolve, reject }); });
   return { __proto__: null, id, promise };
 };
 // What the host is told and answers nothing to.
@@ -208,8 +208,8 @@ const giveUp = (id, kindOfOperation = cancelOperation(id)) => {
 const giveUpStopped = () => {
   mapForEach(pending, (waiting, id) => {
     const isTimeout = Timeout.is(waiting);
-    const owner = isTimeout ? Timeout.ownerOf(waiting) : waiting.owner;
-    if (owner === undefined || isExtensible(owner)) return;
+    const life = isTimeout ? Timeout.lifeOf(waiting) : waiting.life;
+    if (life === undefined || isExtensible(life)) return;
     if (isTimeout) {
       Timeout.stop(waiting);
       return;
@@ -222,7 +222,7 @@ const giveUpStopped = () => {
 const SERVE = 3;
 const deliver = (id, status, answer) => {
   native.setContext(undefined);
-  native.setOwner(undefined);
+  native.setLife(undefined);
   if (status === SERVE) {
     serve(answer);
     return;
