@@ -78,6 +78,20 @@ async fn what_was_accepted_and_has_not_ended_goes_on_in_the_next_pod() {
     assert_eq!(ids, ["r-first", "r-second"].map(|id| Some(id.to_owned())).into());
 }
 
+/// It still has what it saw itself, and nobody has told it that it lost the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_lost_its_session_tells_of_runs_as_they_are_stored() {
+    let world = World::default();
+    let (one, other) = (world.pod("a"), world.pod("b"));
+    let session = assign(&one, "u1", 1);
+    let first = one.accept_run(call(&session, "1", "first")).await.unwrap();
+    ended(&one, &session, &first.id).await;
+    let moved = assign(&other, "u1", 2);
+    let second = other.accept_run(call(&moved, "2", "second")).await.unwrap();
+    ended(&other, &moved, &second.id).await;
+    assert_eq!(seen(&one, &session, &second.id).await.state, RunState::Succeeded);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_cancelled_before_it_begins_while_it_waits_and_while_it_runs() {
     let world = World::default();

@@ -1,5 +1,6 @@
 //! Runs, for whoever asks the pod: from the session's own process as they are, else from the store as they were last committed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dormouse_protocol::broker::ToolAnswer;
@@ -64,24 +65,28 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn runs(&self, call: &RunsCall) -> Result<RunList, ApiError> {
+        let mut own = None;
         if let Some(handle) = self.shared.registry.get(&call.session.uid) {
             let mut seen = handle.control.runs.subscribe();
             drop(handle);
             let wait = Duration::from_millis(call.wait_ms.min(WAIT_SECONDS_MAX * 1000));
-            let ended = |views: &Option<RunViews>| match (views, &call.run) {
-                (Some(views), Some(id)) => views.iter().all(|run| run.id != *id || run.state.is_end()),
+            let ended = |views: &Option<Arc<RunViews>>| match (views, &call.run) {
+                (Some(views), Some(id)) => views.runs.iter().all(|run| run.id != *id || run.state.is_end()),
                 _ => true,
             };
             // The end of the time, and of the session's task, are no errors: the caller sees the run as it is.
             let _ = tokio::time::timeout(wait, seen.wait_for(ended)).await;
-            let views = seen.borrow().clone();
-            if let Some(views) = views {
-                let now = self.host().environment.clock.now().to_string();
-                let alive = |run: &Run| Run { heartbeat_at: (!run.state.is_end()).then(|| now.clone()), ..run.clone() };
-                return Ok(RunList { items: wanted(call, views.iter()).map(alive).collect(), continue_token: None });
-            }
+            own.clone_from(&seen.borrow());
         }
-        let (_, Some(stored)) = self.stored(&call.session).await? else { return Ok(RunList::default()) };
+        let (_, stored) = self.stored(&call.session).await?;
+        // Another process may have the session by now, and this one not know it.
+        let version = stored.as_ref().map_or((0, 0), |stored| stored.head.version());
+        if let Some(views) = own.filter(|views| views.version >= version) {
+            let now = self.host().environment.clock.now().to_string();
+            let alive = |run: &Run| Run { heartbeat_at: (!run.state.is_end()).then(|| now.clone()), ..run.clone() };
+            return Ok(RunList { items: wanted(call, views.runs.iter()).map(alive).collect(), continue_token: None });
+        }
+        let Some(stored) = stored else { return Ok(RunList::default()) };
         let Ok(record) = SessionState::decode(&stored.head.state) else { return Ok(RunList::default()) };
         let views = views(&record, record.awaits_tool() || record.awaits_approval(), |_| true);
         Ok(RunList { items: wanted(call, views.iter()).cloned().collect(), continue_token: None })

@@ -201,7 +201,7 @@ pub(crate) struct Control {
     /// The event log.
     pub events: EventLog,
     /// Its runs, once this process has seen the session.
-    pub runs: watch::Sender<Option<runs::RunViews>>,
+    pub runs: watch::Sender<Option<Arc<runs::RunViews>>>,
     /// The claim under which the task was started, and its epoch.
     claim: Option<(Claim, u64)>,
     executing: Mutex<Executing>,

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dormouse_lifecycle::Json;
 use dormouse_lifecycle::ends::Kept;
 use dormouse_lifecycle::runs::{self, Begin, End, Outcome, run_id};
+use dormouse_lifecycle::{Head, Json};
 use dormouse_protocol::eval::{CellError, EvalRequest, EvalResult, EvalStats, Served, Woke};
 use dormouse_protocol::kernel::{Assignment, EvalCall};
 use dormouse_protocol::run::{DroppedResult, Run, RunState};
@@ -28,7 +28,13 @@ const EXHAUSTED: &str = "the cell was begun three times, and each time its proce
                          not begun again. If it was the cell that ended them, mend it; else send it again under another idempotency key";
 
 /// The runs of a session as its process sees them.
-pub(crate) type RunViews = Arc<Vec<Run>>;
+#[derive(Debug)]
+pub(crate) struct RunViews {
+    /// Epoch and sequence of the head that it follows: what is stored behind that is newer, whoever stored it.
+    pub version: (u64, u64),
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
 
 impl Actor {
     /// Accepts a cell as a run; answers once that is committed. A key that is known, of a run or of any cell, is not begun again.
@@ -200,7 +206,9 @@ impl Actor {
             return;
         }
         let waits = matches!(self.published, Some(State::WaitingForTool | State::WaitingForApproval));
-        self.handle.control.runs.send_replace(Some(Arc::new(views(&live.state, waits, |sequence| live.has_stored(sequence)))));
+        let version = live.owned.head.as_deref().map_or((0, 0), Head::version);
+        let runs = views(&live.state, waits, |sequence| live.has_stored(sequence));
+        self.handle.control.runs.send_replace(Some(Arc::new(RunViews { version, runs })));
     }
 
     fn view_of(&self, id: &str) -> Result<Run, ApiError> {

@@ -9,7 +9,7 @@ use std::{
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_service::wire::Wire;
 use futures::StreamExt as _;
-use http::Method;
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -63,8 +63,21 @@ impl Client {
 
     /// One request, which must be answered within `budget`.
     pub async fn send(&self, gateway: &GatewayHandle, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
+        self.send_with(gateway, method, path, body, budget, HeaderMap::new()).await
+    }
+
+    /// The same with these headers.
+    pub async fn send_with(
+        &self,
+        gateway: &GatewayHandle,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+        budget: Duration,
+        headers: HeaderMap,
+    ) -> Answer {
         let url = format!("http://{}/v1/namespaces/{TEAM}/sessions{path}", gateway.host);
-        let mut request = self.world.forms().request(method.clone(), url);
+        let mut request = self.world.forms().request(method.clone(), url).headers(headers);
         let uploaded = body.as_deref().filter(|_| path.contains("/files/")).map(first_word);
         if let Some(body) = body {
             let json = body.first() == Some(&b'{') && !path.contains("/files/");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
-use http::Method;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -35,6 +35,7 @@ const OUTDATED_MAX: Duration = Duration::from_secs(120);
 pub enum Kind {
     Push,
     Await,
+    Run,
     Charge,
     Throw,
     Overrun,
@@ -102,6 +103,7 @@ impl Player {
                 let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep({wait}); log.push('{id}+'); log.join()");
                 self.cell(&id, &code, &[Step::Push(id.clone()), Step::Push(format!("{id}+"))]).await;
             }
+            Kind::Run => self.background().await,
             Kind::Charge => {
                 let id = self.id("c");
                 let code = format!(
@@ -242,6 +244,47 @@ impl Player {
             "what was acked is in every later state, and nothing is there twice: {} saw [{text}], and it could be [{could}]",
             self.name
         );
+    }
+
+    /// A cell that nobody waits for, until it has ended; or until it is cancelled, from when on nothing of it goes on.
+    async fn background(&mut self) {
+        let (id, wait) = (self.id("r"), self.random.between(1, 20_000));
+        let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep({wait}); log.push('{id}+'); log.join()");
+        let steps = [Step::Push(id.clone()), Step::Push(format!("{id}+"))];
+        let body = json!({"code": code, "idempotencyKey": id}).to_string().into_bytes();
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static("respond-async"))]);
+        let accepted = self.sender().insist_with(Method::POST, &format!("/{}/eval", self.name), Some(body), BUDGET, headers).await;
+        self.look_for_losses();
+        let Some(run) = accepted.json["run"].as_str() else {
+            assert!(!accepted.is_ok(), "what is accepted has a run: {}", accepted.json);
+            return self.model.cut_short(&steps);
+        };
+        let path = format!("/{}/runs/{run}", self.name);
+        let until = Instant::now() + PATIENCE;
+        let mut cancel = self.random.below(2) == 0;
+        let ended = loop {
+            assert!(Instant::now() < until, "what was accepted ends: {run} of {}", self.name);
+            let answer = if cancel {
+                tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
+                self.insist(Method::POST, &format!("{path}/cancel"), None).await
+            } else {
+                self.insist(Method::GET, &format!("{path}?waitSeconds=30"), None).await
+            };
+            cancel = false;
+            self.look_for_losses();
+            if ["Succeeded", "Failed", "Cancelled"].iter().any(|end| answer.json["state"] == *end) {
+                break answer.json;
+            }
+            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {run} of {}", self.name);
+            tokio::time::sleep(Duration::from_millis(self.random.between(1, 2_000))).await;
+        };
+        let durable = self.durability == Durability::PerEval;
+        if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
+            self.acked += 1;
+            self.model.done(&steps, durable);
+        } else {
+            self.model.cut_short(&steps);
+        }
     }
 
     async fn upload(&mut self) {
@@ -499,11 +542,15 @@ struct Sender {
 
 impl Sender {
     async fn insist(&mut self, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
+        self.insist_with(method, path, body, budget, HeaderMap::new()).await
+    }
+
+    async fn insist_with(&mut self, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration, headers: HeaderMap) -> Answer {
         let until = Instant::now() + PATIENCE;
         let mut wait = Duration::from_millis(50);
         loop {
             let gateway = self.gateways.pick(&mut self.random);
-            let answer = self.client.send(&gateway, method.clone(), path, body.clone(), budget).await;
+            let answer = self.client.send_with(&gateway, method.clone(), path, body.clone(), budget, headers.clone()).await;
             let later = answer.may_be_repeated() || is_a_blip(&answer);
             if !later || Instant::now() >= until {
                 return answer;

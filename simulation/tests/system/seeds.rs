@@ -31,9 +31,10 @@ use crate::{
 const SEEDS: u64 = 2_000;
 
 /// What clients do, and how often beside each other. What is too large takes half a second of a processor each time.
-const KINDS: [(Kind, u64); 20] = [
+const KINDS: [(Kind, u64); 21] = [
     (Kind::Push, 80),
     (Kind::Await, 48),
+    (Kind::Run, 24),
     (Kind::Charge, 48),
     (Kind::Throw, 16),
     (Kind::Overrun, 8),
