@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{World, assign, assign_spec, call, spec, value};
+use dormouse_crds::session::{Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::kernel::{Assignment, CancelRunCall, EvalCall, RunsCall, StoredCall};
@@ -112,6 +113,21 @@ async fn a_run_is_cancelled_before_it_begins_while_it_waits_and_while_it_runs() 
     assert_eq!(value(&pod, &session, "typeof began").await, json!("undefined"));
     let unknown = pod.cancel_run(CancelRunCall { assignment: session.clone(), run: "r_none".to_owned() }).await.unwrap_err();
     assert_eq!(unknown.code, ErrorCode::RunNotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cancelled_is_stored_also_where_other_ends_are_told_before() {
+    for durability in [Durability::Batched, Durability::OnIdle] {
+        let world = World::default();
+        let pod = world.pod("a");
+        let session = assign_spec(&pod, "u1", 1, KernelSessionSpec { durability, ..spec() });
+        let run = pod.accept_run(call(&session, "await callTool('slow', 1)", "k")).await.unwrap();
+        world.tools.attempts(1).await;
+        let cancelled = pod.cancel_run(CancelRunCall { assignment: session.clone(), run: run.id.clone() }).await.unwrap();
+        assert_eq!(cancelled.state, RunState::Cancelled);
+        // As a process that dies now would leave it.
+        assert_eq!(seen(&world.pod("b"), &session, &run.id).await.state, RunState::Cancelled, "{durability:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -160,6 +160,10 @@ impl Actor {
         let key = run.key.clone();
         if live.state.running.as_ref().is_some_and(|cell| cell.request.idempotency_key.as_ref() == Some(&key)) {
             self.interrupt_awaiting().await;
+            // Also where a cell's end is told before it is stored. Without an instance it is still to be recorded.
+            if self.phase.is_live() {
+                self.commit_runs().await?;
+            }
         } else {
             let (ended, rest) = std::mem::take(&mut self.queue).into_iter().partition::<Vec<_>, _>(|job| job.has(&key));
             self.queue = rest.into();

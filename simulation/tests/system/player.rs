@@ -36,6 +36,7 @@ pub enum Kind {
     Push,
     Await,
     Run,
+    Ask,
     Charge,
     Throw,
     Overrun,
@@ -104,6 +105,7 @@ impl Player {
                 self.cell(&id, &code, &[Step::Push(id.clone()), Step::Push(format!("{id}+"))]).await;
             }
             Kind::Run => self.background().await,
+            Kind::Ask => self.ask().await,
             Kind::Charge => {
                 let id = self.id("c");
                 let code = format!(
@@ -251,19 +253,11 @@ impl Player {
         let (id, wait) = (self.id("r"), self.random.between(1, 20_000));
         let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep({wait}); log.push('{id}+'); log.join()");
         let steps = [Step::Push(id.clone()), Step::Push(format!("{id}+"))];
-        let body = json!({"code": code, "idempotencyKey": id}).to_string().into_bytes();
-        let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static("respond-async"))]);
-        let accepted = self.sender().insist_with(Method::POST, &format!("/{}/eval", self.name), Some(body), BUDGET, headers).await;
-        self.look_for_losses();
-        let Some(run) = accepted.json["run"].as_str() else {
-            assert!(!accepted.is_ok(), "what is accepted has a run: {}", accepted.json);
-            return self.model.cut_short(&steps);
-        };
-        let path = format!("/{}/runs/{run}", self.name);
+        let Some(path) = self.accepted(&id, &code).await else { return self.model.cut_short(&steps) };
         let until = Instant::now() + PATIENCE;
         let mut cancel = self.random.below(2) == 0;
         let ended = loop {
-            assert!(Instant::now() < until, "what was accepted ends: {run} of {}", self.name);
+            assert!(Instant::now() < until, "what was accepted ends: {path}");
             let answer = if cancel {
                 tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
                 self.insist(Method::POST, &format!("{path}/cancel"), None).await
@@ -275,9 +269,62 @@ impl Player {
             if ["Succeeded", "Failed", "Cancelled"].iter().any(|end| answer.json["state"] == *end) {
                 break answer.json;
             }
-            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {run} of {}", self.name);
+            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {path}");
             tokio::time::sleep(Duration::from_millis(self.random.between(1, 2_000))).await;
         };
+        let durable = self.durability == Durability::PerEval;
+        if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
+            self.acked += 1;
+            self.model.done(&steps, durable);
+        } else {
+            self.model.cut_short(&steps);
+        }
+    }
+
+    /// A cell that nobody waits for, as a run; `None` when it may not have been accepted.
+    async fn accepted(&mut self, key: &str, code: &str) -> Option<String> {
+        let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static("respond-async"))]);
+        let accepted = self.sender().insist_with(Method::POST, &format!("/{}/eval", self.name), Some(body), BUDGET, headers).await;
+        self.look_for_losses();
+        let run = accepted.json["run"].as_str();
+        assert!(run.is_some() || !accepted.is_ok(), "what is accepted has a run: {}", accepted.json);
+        Some(format!("/{}/runs/{}", self.name, run?))
+    }
+
+    /// A call that waits for a person, who agrees or does not; meanwhile no process is needed for it.
+    async fn ask(&mut self) {
+        let id = self.id("g");
+        let code = format!(
+            "globalThis.log ??= []; log.push('{id}'); const told = await callTool('transfer', {{id: '{id}'}}).then((it) => it.times, (error) => error.name); log.push('{id}+'); told"
+        );
+        let steps = [Step::Push(id.clone()), Step::Push(format!("{id}+"))];
+        let Some(path) = self.accepted(&id, &code).await else { return self.model.cut_short(&steps) };
+        let (agrees, until) = (self.random.below(2) == 0, Instant::now() + PATIENCE);
+        let decision = json!({"decision": if agrees { "approve" } else { "deny" }, "idempotencyKey": format!("{id}-decided")});
+        let mut decided = false;
+        let ended = loop {
+            assert!(Instant::now() < until, "what somebody decided about ends: {path}");
+            if !decided {
+                tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
+                let waiting = self.insist(Method::GET, &format!("/{}/approvals", self.name), None).await;
+                let ours = waiting.json["items"].as_array().and_then(|items| items.iter().find(|item| item["args"]["id"] == *id));
+                if let Some(approval) = ours.and_then(|item| item["id"].as_str()) {
+                    let at = format!("/{}/approvals/{approval}", self.name);
+                    decided = self.insist(Method::POST, &at, Some(decision.to_string().into_bytes())).await.is_ok();
+                }
+            }
+            let answer = self.insist(Method::GET, &format!("{path}?waitSeconds=10"), None).await;
+            self.look_for_losses();
+            if ["Succeeded", "Failed", "Cancelled"].iter().any(|end| answer.json["state"] == *end) {
+                break answer.json;
+            }
+            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {path}");
+        };
+        let times = self.world.service.times(&id);
+        assert!(times <= u64::from(agrees), "a call is made with a decision only: {id} {times} times");
+        let told = &ended["result"]["value"];
+        assert!(*told != 1 || times == 1, "what was told has been: {id}: {ended}");
         let durable = self.durability == Durability::PerEval;
         if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
             self.acked += 1;

@@ -31,10 +31,11 @@ use crate::{
 const SEEDS: u64 = 2_000;
 
 /// What clients do, and how often beside each other. What is too large takes half a second of a processor each time.
-const KINDS: [(Kind, u64); 21] = [
+const KINDS: [(Kind, u64); 22] = [
     (Kind::Push, 80),
     (Kind::Await, 48),
     (Kind::Run, 24),
+    (Kind::Ask, 12),
     (Kind::Charge, 48),
     (Kind::Throw, 16),
     (Kind::Overrun, 8),
