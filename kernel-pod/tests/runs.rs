@@ -91,6 +91,9 @@ async fn a_pod_that_lost_its_session_tells_of_runs_as_they_are_stored() {
     let second = other.accept_run(call(&moved, "2", "second")).await.unwrap();
     ended(&other, &moved, &second.id).await;
     assert_eq!(seen(&one, &session, &second.id).await.state, RunState::Succeeded);
+    // It is not the one to deny it, either.
+    let denied = one.cancel_run(CancelRunCall { assignment: session.clone(), run: second.id.clone() }).await.unwrap_err();
+    assert_eq!(denied.code, ErrorCode::SessionGone);
 }
 
 #[tokio::test(flavor = "multi_thread")]

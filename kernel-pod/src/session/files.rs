@@ -131,8 +131,7 @@ impl Actor {
     /// Makes sure that what is read is of the last answered state: that no other process has gone on with the session, and that nothing is read
     /// which no answer and no commit has, nor anything whose pieces are not stored.
     async fn see_what_is_answered(&mut self) -> Result<(), Fault> {
-        self.verify_owned().await?;
-        self.ensure_live().await?;
+        self.catch_up().await?;
         if self.phase.live().is_some_and(|live| live.moved || live.contents.may_have_left_pieces()) {
             self.commit().await?;
         }

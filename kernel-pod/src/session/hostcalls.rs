@@ -42,8 +42,13 @@ impl Actor {
     /// Delivers what a client has answered; returns when that is stored.
     pub(super) async fn answer_call(&mut self, call: u64, answer: ToolAnswer) -> Result<(), Fault> {
         let waiting = |pending: &Pending| matches!(pending, Pending::Parked(it) if it.call == call && it.waits_for == WaitsFor::Client);
-        let op = self.phase.live().and_then(|live| live.state.pending.iter().find(|(_, pending)| waiting(pending)).map(|(op, _)| *op));
-        let Some(op) = op else {
+        let find = |this: &Self| this.phase.live()?.state.pending.iter().find(|(_, pending)| waiting(pending)).map(|(op, _)| *op);
+        let mut found = find(self);
+        if found.is_none() {
+            self.catch_up().await?;
+            found = find(self);
+        }
+        let Some(op) = found else {
             let message = format!("call {call} waits for no client: it was answered, or is over");
             return Err(Fault::Refused(ApiError::new(ErrorCode::Conflict, message)));
         };

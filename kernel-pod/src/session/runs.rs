@@ -152,6 +152,9 @@ impl Actor {
     /// Ends a run; answers with its end once that is committed. One that has ended stays as it is.
     pub(super) async fn cancel_run(&mut self, id: &str) -> Result<Run, Fault> {
         self.ensure_live().await?;
+        if self.phase.live().is_some_and(|live| live.state.runs.find(id).is_none()) {
+            self.catch_up().await?;
+        }
         let Some(live) = self.phase.live() else { return Err(Fault::Refused(gone("the session has no instance"))) };
         let Some(run) = live.state.runs.find(id) else { return Err(Fault::Refused(not_found(id))) };
         if run.end.is_some() {

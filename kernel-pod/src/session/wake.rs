@@ -328,6 +328,15 @@ impl Actor {
         Ok(())
     }
 
+    /// What is stored by now, before something of it is read or denied: another process may have gone on with the session.
+    ///
+    /// # Errors
+    /// Another process has it, or the store cannot be read.
+    pub(super) async fn catch_up(&mut self) -> Result<(), Fault> {
+        self.verify_owned().await?;
+        self.ensure_live().await.map(drop)
+    }
+
     /// Brings a changed spec into force. Limits of the heap are the instance's, so a change restores the memory in a new one.
     async fn apply_spec(&mut self) -> Result<(), Fault> {
         let settings = budget::settings(&self.assignment.spec).map_err(Fault::Failed)?;

@@ -46,6 +46,7 @@ pub enum Kind {
     Upload,
     Uploads,
     ReadFile,
+    Events,
     Timer,
     Retry,
     Checkpoint,
@@ -81,6 +82,8 @@ pub struct Player {
     /// Sessions whose bootstrap never ends, and that were deleted.
     pub wedged: Vec<String>,
     pub acked: u64,
+    /// Every event that was ever read, by its number.
+    pub events: BTreeMap<u64, Value>,
 }
 
 impl Player {
@@ -155,6 +158,9 @@ impl Player {
             Kind::ReadFile => {
                 let file = *self.random.pick(&FILES);
                 self.read_file(file).await;
+            }
+            Kind::Events => {
+                self.read_events().await;
             }
             Kind::Timer => {
                 let (id, wait) = (self.id("s"), self.random.between(100, 120_000));
@@ -234,7 +240,14 @@ impl Player {
 
     async fn run(&mut self, key: &str, code: &str) -> Answer {
         let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
-        self.insist(Method::POST, &format!("/{}/eval", self.name), Some(body)).await
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.insist(Method::POST, &format!("/{}/eval", self.name), Some(body.clone())).await;
+            // That is no end: pods died beneath the cell, which may go on. Its key finds it again.
+            if answer.code() != "OutcomeUnknown" || Instant::now() >= until {
+                return answer;
+            }
+        }
     }
 
     fn saw_log(&mut self, answer: &Answer) {
@@ -506,6 +519,7 @@ impl Player {
             forks: Vec::new(),
             wedged: Vec::new(),
             acked: 0,
+            events: BTreeMap::new(),
         };
         // What was answered ahead of its commit may not be in what was forked.
         child.model.process_lost();
@@ -545,11 +559,34 @@ impl Player {
             }
             self.check_journal().await;
         }
+        let last = self.events.keys().next_back().copied().unwrap_or(0);
+        assert!(self.read_events().await >= last, "an event that was read is not taken back: {last} of {}", self.name);
         self.check_events().await;
         for mut fork in std::mem::take(&mut self.forks) {
             Box::pin(fork.finish()).await;
             self.acked += fork.acked;
         }
+    }
+
+    /// Goes on reading events behind the last one: what was read once is there for ever, whoever dies, and what comes next has the next number.
+    async fn read_events(&mut self) -> u64 {
+        // Sometimes from further back.
+        let last = self.events.keys().next_back().copied().unwrap_or(0);
+        let after = last.saturating_sub(self.random.below(3));
+        let answer = self.insist(Method::GET, &format!("/{}/events?follow=false&after={after}", self.name), None).await;
+        if answer.code() == "EventsExpired" {
+            return last;
+        }
+        assert!(answer.is_ok(), "events are read: {} {}", answer.status, answer.json);
+        let text = String::from_utf8(answer.body).expect("events are text");
+        for (at, line) in text.lines().enumerate() {
+            let event: Value = serde_json::from_str(line).expect("an event is JSON");
+            let seq = event["seq"].as_u64().expect("a number");
+            assert_eq!(seq, after + 1 + at as u64, "events have no gap: {line} of {}", self.name);
+            let known = self.events.entry(seq).or_insert_with(|| event.clone());
+            assert_eq!(*known, event, "an event that was read stays what it was: {seq} of {}", self.name);
+        }
+        after + text.lines().count() as u64
     }
 
     /// Events have no gap and none is there twice; the end of a cell that was acked is among them, once.

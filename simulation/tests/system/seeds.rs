@@ -31,7 +31,7 @@ use crate::{
 const SEEDS: u64 = 2_000;
 
 /// What clients do, and how often beside each other. What is too large takes half a second of a processor each time.
-const KINDS: [(Kind, u64); 22] = [
+const KINDS: [(Kind, u64); 23] = [
     (Kind::Push, 80),
     (Kind::Await, 48),
     (Kind::Run, 24),
@@ -45,6 +45,7 @@ const KINDS: [(Kind, u64); 22] = [
     (Kind::Upload, 16),
     (Kind::Uploads, 8),
     (Kind::ReadFile, 24),
+    (Kind::Events, 24),
     (Kind::Timer, 24),
     (Kind::Retry, 32),
     (Kind::Checkpoint, 16),
@@ -248,6 +249,7 @@ async fn explore(world: World, seed: u64) -> Summary {
         forks: Vec::new(),
         wedged: Vec::new(),
         acked: 0,
+        events: BTreeMap::new(),
     };
     let first = gateways.pick(&mut random);
     client.create(&first, "s", &spec).await;
