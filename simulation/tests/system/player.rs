@@ -217,7 +217,10 @@ impl Player {
     async fn cell(&mut self, key: &str, code: &str, steps: &[Step]) -> Answer {
         let answer = self.run(key, code).await;
         self.look_for_losses();
-        self.answered.push((key.to_owned(), code.to_owned(), answer.clone()));
+        // That is no end: pods died beneath the cell.
+        if answer.code() != "OutcomeUnknown" {
+            self.answered.push((key.to_owned(), code.to_owned(), answer.clone()));
+        }
         let durable = answer.json["durable"] != false;
         // An answer ahead of storage may be of an owner that was replaced: then what it tells is lost with it.
         let outdated = !durable && Instant::now() < self.outdated_until;
@@ -240,14 +243,7 @@ impl Player {
 
     async fn run(&mut self, key: &str, code: &str) -> Answer {
         let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let answer = self.insist(Method::POST, &format!("/{}/eval", self.name), Some(body.clone())).await;
-            // That is no end: pods died beneath the cell, which may go on. Its key finds it again.
-            if answer.code() != "OutcomeUnknown" || Instant::now() >= until {
-                return answer;
-            }
-        }
+        self.insist(Method::POST, &format!("/{}/eval", self.name), Some(body)).await
     }
 
     fn saw_log(&mut self, answer: &Answer) {
@@ -430,7 +426,11 @@ impl Player {
     }
 
     async fn read_file(&mut self, file: &str) {
-        let answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
+        let mut answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
+        // Two pods ended beneath it: whoever only reads asks again.
+        while answer.code() == "OutcomeUnknown" {
+            answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
+        }
         self.look_for_losses();
         let id = match answer.status {
             200 => {
