@@ -11,7 +11,7 @@ use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::{EvalResult, EvalStats};
-use dormouse_protocol::kernel::{Assignment, EvalCall};
+use dormouse_protocol::kernel::{Assignment, EvalCall, JournalCall, StoredCall};
 use dormouse_protocol::session::State;
 use serde_json::json;
 
@@ -64,6 +64,26 @@ async fn a_cell_that_overruns_at_once_is_not_run_again_under_its_key() {
     let moved = assign_spec(&other, "u1", 2, hasty());
     assert_eq!(answered(&other, &EvalCall { assignment: moved.clone(), ..cell }).await, repeated(&first));
     assert_eq!(value(&other, &moved, "typeof began").await, json!("undefined"));
+}
+
+/// The process before had the same cell, and stored its end after this one had read the session and before it stored anything itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_another_process_has_recorded_meanwhile_is_the_end() {
+    let world = World::default();
+    let (one, other) = (world.pod("a"), world.pod("b"));
+    let session = assign_spec(&one, "u1", 1, hasty());
+    value(&one, &session, "let kept = 1; kept").await;
+    let moved = assign_spec(&other, "u1", 2, hasty());
+    other.wake(moved.clone()).await.unwrap();
+    let cell = call(&session, OVERRUN, "k");
+    let first = answered(&one, &cell).await;
+    assert_eq!(first.error.as_ref().unwrap().code, ErrorCode::TimeoutError);
+    assert_eq!(answered(&other, &EvalCall { assignment: moved.clone(), ..cell }).await, repeated(&first));
+    assert_eq!(value(&other, &moved, "kept").await, json!(1));
+    let stored = StoredCall { namespace: moved.namespace.clone(), name: moved.name.clone(), uid: moved.uid.clone(), anchor: moved.anchor };
+    let page = other.stored_journal(&JournalCall { session: stored, after: 0, limit: 100 }).await.unwrap();
+    let begun = page.entries.iter().filter(|entry| serde_json::to_string(entry).unwrap().contains("\"idempotencyKey\":\"k\"")).count();
+    assert_eq!(begun, 1, "{:?}", page.entries);
 }
 
 #[tokio::test(flavor = "multi_thread")]

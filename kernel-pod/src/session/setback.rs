@@ -187,10 +187,18 @@ impl Actor {
         }
     }
 
-    /// Records and tells how a cell ended that was lost with the last instance.
+    /// Records and tells how a cell ended that was lost with the last instance, unless what is stored by now is ahead of it.
     pub(super) async fn record_lost(&mut self, ended: EndedCell) -> Result<(), Fault> {
         let EndedCell { running, cells, error, job } = ended;
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
+        // What another process has stored after this one read the session comes before a cell that was never stored: the end of the same one, or
+        // another one that awaits. Whoever waits for it hears that end, or has it run behind the other one.
+        let key = running.request.idempotency_key.as_deref();
+        let is_known = key.is_some_and(|key| live.state.ends.find(key).is_some());
+        if is_known || live.state.running.as_ref().is_some_and(|other| other.request.idempotency_key.as_deref() != key) {
+            self.queue.extend(job);
+            return Ok(());
+        }
         live.state.cells = live.state.cells.max(cells);
         if live.state.running.take().is_none() {
             live.note(journal::began(&running));
