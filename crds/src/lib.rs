@@ -1,4 +1,4 @@
-//! The API objects of `dormouse.dev/v1alpha1`: their specs, statuses and the closed sets of their reasons.
+//! The API objects of `dormouse.dev/v1alpha1`, which is `v1beta1` too: their specs, statuses and the closed sets of their reasons.
 //!
 //! With the feature `kubernetes` each spec is also a kube resource ([`KernelSession`](session::KernelSession), …) with a schema; without
 //! it the same specs are plain data that `dormouse dev` reads from manifests. Nothing here talks to an API server.
@@ -31,8 +31,12 @@ pub use yaml::yaml;
 pub const GROUP: &str = "dormouse.dev";
 /// API version.
 pub const VERSION: &str = "v1alpha1";
+/// The version that comes after it, served with the same schema: an object can be read and written as either.
+pub const NEXT_VERSION: &str = "v1beta1";
 /// `GROUP/VERSION`.
 pub const API_VERSION: &str = "dormouse.dev/v1alpha1";
+/// The same of [`NEXT_VERSION`].
+pub const NEXT_API_VERSION: &str = "dormouse.dev/v1beta1";
 
 /// Names that objects carry in a cluster.
 pub mod labels {

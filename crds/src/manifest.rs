@@ -121,7 +121,9 @@ pub fn parse(text: &str) -> Result<Vec<Document>, ManifestError> {
 fn one(document: usize, envelope: Envelope) -> Result<Document, ManifestError> {
     let Envelope { api_version, kind, metadata, spec, data, string_data } = envelope;
     let known = match (api_version.as_str(), kind.as_str()) {
-        (crate::API_VERSION, "KernelSession" | "ToolBroker" | "KernelQuota") | ("v1", "Secret" | "ConfigMap") => kind.as_str(),
+        (crate::API_VERSION | crate::NEXT_API_VERSION, "KernelSession" | "ToolBroker" | "KernelQuota") | ("v1", "Secret" | "ConfigMap") => {
+            kind.as_str()
+        }
         _ => return Err(ManifestError::UnknownKind { document, api_version, kind }),
     };
     if metadata.name.is_empty() {

@@ -33,6 +33,13 @@ fn the_schemas_are_structural_and_show_their_defaults() {
         assert!(!content.contains("additionalProperties: false"), "{name} closes objects, which a structural schema may not");
         assert!(content.contains("x-kubernetes-validations"), "{name} has no rules");
     }
+    for (name, content) in &all {
+        let lines = |line: &str| content.lines().filter(|it| it.trim() == line).count();
+        let versions =
+            [lines("name: v1alpha1"), lines("name: v1beta1"), lines("served: true"), lines("storage: true"), lines("storage: false")];
+        assert_eq!(versions, [1, 1, 2, 1, 1], "{name}: the chart exchanges the two lines to store the other version");
+        assert!(content.contains("strategy: None"), "{name}");
+    }
     let sessions = &all.iter().find(|(name, _)| name == "kernelsessions.yaml").unwrap().1;
     for default in ["default: PerEval", "default: Auto", "default: 300", "heapBytes: 67108864"] {
         assert!(sessions.contains(default), "no `{default}`");
