@@ -1,10 +1,11 @@
 //! What the KernelQuotas of a namespace leave to use.
 //!
-//! Sessions and stored bytes are counted from the directory, the rest from what the processes tell (`usage`), which is looked at again after a moment: so a
-//! limit may be overrun by what is used within that. Cells of a second are counted by each gateway for itself.
+//! Sessions and stored bytes are counted from the directory, the rest from what the processes tell (`usage`), which is looked at again after a moment, and
+//! before each cell once nine tenths are used: then a limit is overrun by cells that run at the same time, and by no other. What is being made, and cells
+//! of a second, are counted by each gateway for itself.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,7 +14,6 @@ use dormouse_control::session::is_live;
 use dormouse_crds::quota::KernelQuotaSpec;
 use dormouse_lifecycle::usage::Counts;
 use dormouse_protocol::{ApiError, ErrorCode};
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use jiff::tz::TimeZone;
 use tokio::time::Instant;
 
@@ -22,8 +22,12 @@ use crate::{directory::Key, router::Router, usage};
 /// How long what was measured counts.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
+/// The part of a limit from which on nothing that was measured before is believed.
+const NEAR_TENTHS: u64 = 9;
+
 /// Milliseconds and microseconds of other units.
 const MICROS_PER_SECOND: u64 = 1_000_000;
+const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_HOUR: i64 = 60 * 60 * 1000;
 
 /// What is known of namespaces with quotas. Clones share it.
@@ -31,12 +35,37 @@ const MS_PER_HOUR: i64 = 60 * 60 * 1000;
 pub struct Quotas(Arc<Mutex<HashMap<String, Arc<NamespaceUse>>>>);
 
 /// What is known of one.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct NamespaceUse {
-    /// With its limit.
-    cells: Mutex<Option<(u64, Arc<DefaultDirectRateLimiter>)>>,
+    /// Cells that began in a second of the clock: which second, and how many.
+    cells: Mutex<(i64, u64)>,
+    /// Names of sessions that are being made: the directory may not have them yet.
+    making: Mutex<HashSet<String>>,
     /// Whoever measures holds it.
-    measured: tokio::sync::Mutex<Option<(Instant, KernelQuotaSpec)>>,
+    measured: tokio::sync::Mutex<Option<Measured>>,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    /// When it was begun to look: all that had ended by then is in it.
+    since: Instant,
+    used: KernelQuotaSpec,
+}
+
+/// A session that counts while it is made.
+#[derive(Debug)]
+pub(crate) struct Making {
+    of: Option<Arc<NamespaceUse>>,
+    name: String,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        if let Some(of) = &self.of {
+            of.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        }
+    }
 }
 
 impl Quotas {
@@ -46,11 +75,23 @@ impl Quotas {
     }
 }
 
-/// Whether one more session may be made.
-pub(crate) fn admit_session(router: &Router, namespace: &str) -> Result<(), ApiError> {
-    let Some(limit) = router.directory().limits(namespace).sessions else { return Ok(()) };
-    let used = sessions(router, namespace);
-    if used < limit { Ok(()) } else { Err(exceeded("sessions", used, limit, "delete sessions that nobody needs", None)) }
+/// Whether this session may be made. It counts while the answer is kept: until the directory has it, or it is not made.
+pub(crate) fn admit_session(router: &Router, key: &Key) -> Result<Making, ApiError> {
+    let Some(limit) = router.directory().limits(&key.namespace).sessions else { return Ok(Making { of: None, name: String::new() }) };
+    let known = router.quotas().of(&key.namespace);
+    let mut making = known.making.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_counted = |name: &&String| {
+        let there = router.directory().get(&Key::new(key.namespace.clone(), name.as_str()));
+        there.is_some_and(|record| !record.deleting)
+    };
+    let unseen = making.iter().filter(|name| !is_counted(name)).count() as u64;
+    let used = sessions(router, &key.namespace).saturating_add(unseen);
+    if used >= limit {
+        return Err(exceeded("sessions", used, limit, "delete sessions that nobody needs", None));
+    }
+    // Of two that are made under one name one is refused by the directory.
+    let of = making.insert(key.name.clone()).then(|| Arc::clone(&known));
+    Ok(Making { of, name: key.name.clone() })
 }
 
 fn sessions(router: &Router, namespace: &str) -> u64 {
@@ -65,8 +106,7 @@ pub(crate) async fn admit_cell(router: &Router, namespace: &str) -> Result<(), A
     }
     let known = router.quotas().of(namespace);
     if let Some(limit) = limits.evals_per_second {
-        let cells = known.limiter(limit);
-        if cells.is_none_or(|cells| cells.check().is_err()) {
+        if !known.begin_cell(limit, router.clock().now_ms()) {
             return Err(exceeded("evalsPerSecond", limit, limit, "send fewer cells a second", Some(1)).again());
         }
     }
@@ -115,28 +155,40 @@ fn exceeded(what: &str, used: u64, limit: u64, advice: &str, after_seconds: Opti
     }
 }
 
+/// Whether so much is used that the next cell may reach a limit.
+fn is_near(limits: &KernelQuotaSpec, used: &KernelQuotaSpec) -> bool {
+    let near = |used: Option<u64>, limit: Option<u64>| {
+        used.zip(limit).is_some_and(|(used, limit)| used.saturating_mul(10) >= limit.saturating_mul(NEAR_TENTHS))
+    };
+    near(used.live_heap_bytes, limits.live_heap_bytes)
+        || near(used.stored_bytes, limits.stored_bytes)
+        || near(used.cpu_seconds_per_hour, limits.cpu_seconds_per_hour)
+        || near(used.egress_bytes_per_day, limits.egress_bytes_per_day)
+}
+
 impl NamespaceUse {
-    fn limiter(&self, limit: u64) -> Option<Arc<DefaultDirectRateLimiter>> {
+    /// Counts a cell that begins now. `false`: as many as are allowed have begun in this second of the clock.
+    fn begin_cell(&self, limit: u64, now_ms: i64) -> bool {
+        let second = now_ms.div_euclid(MS_PER_SECOND);
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*cells {
-            Some((known, limiter)) if *known == limit => Some(Arc::clone(limiter)),
-            _ => {
-                let rate = u32::try_from(limit).ok().and_then(std::num::NonZeroU32::new)?;
-                let limiter = Arc::new(RateLimiter::direct(Quota::per_second(rate)));
-                *cells = Some((limit, Arc::clone(&limiter)));
-                Some(limiter)
-            }
+        if cells.0 != second {
+            *cells = (second, 0);
         }
+        let may = cells.1 < limit;
+        cells.1 += u64::from(may);
+        may
     }
 
     /// What is used, as far as it is limited, looked at now or a moment ago.
     async fn measure(&self, router: &Router, namespace: &str, limits: &KernelQuotaSpec) -> KernelQuotaSpec {
+        let asked = Instant::now();
         let mut measured = self.measured.lock().await;
-        if let Some((at, used)) = *measured
-            && at.elapsed() < MEASURED_FOR
+        if let Some(Measured { since, used }) = *measured
+            && (since >= asked || (since.elapsed() < MEASURED_FOR && !is_near(limits, &used)))
         {
             return used;
         }
+        let since = Instant::now();
         let now = router.clock().now();
         let mut used = KernelQuotaSpec { sessions: Some(sessions(router, namespace)), ..KernelQuotaSpec::default() };
         let records = router.directory().list(Some(namespace));
@@ -158,7 +210,7 @@ impl NamespaceUse {
             used.cpu_seconds_per_hour = Some(cpu_us / MICROS_PER_SECOND);
             used.egress_bytes_per_day = Some(egress_bytes);
         }
-        *measured = Some((Instant::now(), used));
+        *measured = Some(Measured { since, used });
         let over = judge(limits, &used, now.as_millisecond()).err().map(|error| error.message);
         let (directory, namespace) = (Arc::clone(router.directory()), namespace.to_owned());
         tokio::spawn(async move {
@@ -173,6 +225,22 @@ impl NamespaceUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_of_the_clock_has_as_many_cells_as_are_allowed() {
+        let known = NamespaceUse::default();
+        let begun = |now_ms| (0..9).filter(|_| known.begin_cell(5, now_ms)).count();
+        assert_eq!((begun(1_000), begun(1_999), begun(2_000)), (5, 0, 5));
+        assert_eq!((0..9).filter(|_| known.begin_cell(7, 2_001)).count(), 2, "the limit was raised");
+        assert!(!known.begin_cell(0, 9_000));
+    }
+
+    #[test]
+    fn what_is_near_a_limit_is_looked_at_anew() {
+        let limits = KernelQuotaSpec { cpu_seconds_per_hour: Some(10), ..KernelQuotaSpec::default() };
+        let used = |cpu| KernelQuotaSpec { cpu_seconds_per_hour: Some(cpu), stored_bytes: Some(u64::MAX), ..KernelQuotaSpec::default() };
+        assert_eq!([8, 9, 10].map(|cpu| is_near(&limits, &used(cpu))), [false, true, true]);
+    }
 
     #[test]
     fn a_limit_that_is_reached_is_named_with_what_is_used() {

@@ -56,11 +56,6 @@ pub enum Created {
 pub async fn create(router: &Router, namespace: &str, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
     check_name(namespace, "namespace")?;
     check_spec(&body.spec)?;
-    quota::admit_session(router, namespace).or_else(|error| match &body.name {
-        // One that exists is answered, or refused for that.
-        Some(name) if router.directory().get(&Key::new(namespace, name.clone())).is_some() => Ok(()),
-        _ => Err(error),
-    })?;
     let named = body.name.is_some();
     if let Some(name) = &body.name {
         check_name(name, "name")?;
@@ -68,9 +63,17 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
     let mut tries = 0;
     loop {
         let key = Key::new(namespace, body.name.clone().unwrap_or_else(generated_name));
+        let making = match quota::admit_session(router, &key) {
+            Ok(making) => Some(making),
+            // One that exists is answered, or refused for that.
+            Err(_) if named && router.directory().get(&key).is_some() => None,
+            Err(error) => return Err(error),
+        };
         let new = NewSession { key: key.clone(), labels: body.labels.clone(), spec: body.spec.clone() };
         tries += 1;
-        match router.directory().create(new).await {
+        let made = router.directory().create(new).await;
+        drop(making);
+        match made {
             Ok(record) => return Ok(Created::New(view(&record))),
             Err(DirectoryError::AlreadyExists) if !named && tries < NAME_TRIES_MAX => {}
             Err(DirectoryError::AlreadyExists) if existing == Existing::Return => {

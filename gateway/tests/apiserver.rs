@@ -65,6 +65,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     who_finds_no_pod_says_so_in_status_and_not_all_the_time(&*directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     quotas_and_config_maps_are_read(&server, &directory).await;
+    of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(&server, &client, &directory).await;
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
@@ -99,6 +100,50 @@ async fn who_finds_no_pod_says_so_in_status_and_not_all_the_time(directory: &dyn
     assert_eq!(directory.read(&key).await.unwrap().resource_version, told.resource_version, "it was written a moment ago");
     let placed = directory.assign(&told, placement("p", 1)).await.unwrap();
     assert_eq!(placed.status.wake_requested_time, None, "who has a place waits for none");
+}
+
+/// The manifest in `docs/lifetimes.md` for a count across all who make sessions.
+async fn of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(
+    server: &ApiServer,
+    client: &kube::Client,
+    one: &KubernetesDirectory,
+) {
+    server.kubectl(&["create", "namespace", "counted"]).unwrap();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/lifetimes.md")).unwrap();
+    let (_, manifest) = page.split_once("kind: ResourceQuota\n").unwrap();
+    let (manifest, _) = manifest.split_once("```").unwrap();
+    let manifest = manifest.replace("team-a", "counted").replace("1000", "5");
+    apply(server, &format!("apiVersion: v1\nkind: ResourceQuota\n{manifest}")).unwrap();
+    // What its controller does; and until admission has heard of it.
+    let session = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {name: by-hand, namespace: counted}\nspec: {}\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), session).unwrap();
+    let by_hand = |more: &[&str]| server.kubectl(&[&["create", "-f", file.path().to_str().unwrap()], more].concat());
+    let counted = |used: &str| {
+        let counts = |count: &str| serde_json::json!({ "count/kernelsessions.dormouse.dev": count });
+        let status = serde_json::json!({ "status": { "hard": counts("5"), "used": counts(used) } }).to_string();
+        server
+            .kubectl(&["patch", "resourcequota", "sessions", "-n", "counted", "--subresource=status", "--type=merge", "-p", &status])
+            .unwrap();
+    };
+    counted("5");
+    eventually("the API server refuses one more", async || by_hand(&["--dry-run=server"]).is_err()).await;
+    counted("0");
+    eventually("the API server takes one", async || by_hand(&["--dry-run=server"]).is_ok()).await;
+    let shutdown = CancellationToken::new();
+    let two = KubernetesDirectory::start(client.clone(), WatchScope::default(), &shutdown);
+    eventually("the second gateway is ready", async || two.pending().is_empty()).await;
+    let refused =
+        |made: &Result<_, DirectoryError>| matches!(made, Err(DirectoryError::Quota(message)) if message.contains("exceeded quota"));
+    let make = |n: usize| {
+        let directory: &dyn Directory = if n.is_multiple_of(2) { one } else { &*two };
+        async move { directory.create(new(&Key::new("counted", format!("s{n}")))).await }
+    };
+    let made = futures::future::join_all((0..20).map(make)).await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 5, "{made:?}");
+    assert!(made.iter().filter(|made| made.is_err()).all(refused), "{made:?}");
+    assert!(by_hand(&[]).unwrap_err().to_string().contains("exceeded quota"));
+    shutdown.cancel();
 }
 
 async fn quotas_and_config_maps_are_read(server: &ApiServer, directory: &KubernetesDirectory) {

@@ -9,6 +9,7 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use dormouse_crds::quota::KernelQuotaSpec;
 use dormouse_gateway::{
     Gateway,
     auth::{Access, AuthError, Authenticator, Caller, loopback::Loopback},
@@ -42,6 +43,34 @@ async fn a_gateway_whose_memory_is_in_use_says_so_and_goes_on_when_it_is_not() {
     USED.store(0, Ordering::SeqCst);
     memory.look_again();
     assert_eq!(client.get(SESSIONS).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_sessions_made_at_once_a_quota_lets_through_exactly_as_many_as_it_has() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    directory.set_limits(KernelQuotaSpec { sessions: Some(7), ..KernelQuotaSpec::default() });
+    let client = serve(&trust, directory).await;
+    let make = |n: usize| {
+        let body = if n.is_multiple_of(2) { json!({"name": format!("s{n}")}) } else { json!({}) };
+        let client = &client;
+        async move { client.json("POST", SESSIONS, body).await }
+    };
+    let answers = futures::future::join_all((0..40).map(make)).await;
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 201).count(), 7, "{answers:?}");
+    for (_, body) in answers.iter().filter(|(status, _)| *status != 201) {
+        let error = &body["error"];
+        assert_eq!(
+            (&error["code"], &error["details"]["resource"], &error["details"]["limit"]),
+            (&json!("QuotaExceeded"), &json!("sessions"), &json!(7))
+        );
+    }
+    // One that exists is answered although no other would be made, and one that goes makes room for one.
+    let name = answers.iter().find(|(status, _)| *status == 201).and_then(|(_, body)| body["name"].as_str()).unwrap().to_owned();
+    assert_eq!(client.json("POST", SESSIONS, json!({"name": name})).await.0, 200);
+    assert!(client.request("DELETE", &format!("{SESSIONS}/{name}")).send().await.unwrap().status().is_success());
+    let again = futures::future::join_all((100..110).map(make)).await;
+    assert_eq!(again.iter().filter(|(status, _)| *status == 201).count(), 1, "{again:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use dormouse_control::pool::{demand::SessionIndex, scale::Size};
-use dormouse_crds::{broker::ToolBroker, pool::KernelPool, session::KernelSession};
+use dormouse_crds::{broker::ToolBroker, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 use dormouse_service::{
     Metrics,
     tls::{PeerClient, TlsFiles},
@@ -85,6 +85,8 @@ pub struct Caches {
     pub brokers: Store<ToolBroker>,
     /// Kernel pods.
     pub pods: Store<Pod>,
+    /// Quotas.
+    pub quotas: Store<KernelQuota>,
     /// What was made for pools.
     pub of_pools: Owned,
     /// What was made for brokers.

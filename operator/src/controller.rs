@@ -78,6 +78,15 @@ where
     })
 }
 
+/// Keeps what a watch tells in a cache, until `shutdown`.
+pub async fn kept<K>(revisions: &Arc<Revisions>, apis: Vec<Api<DeserializeGuard<K>>>, writer: Writer<K>, shutdown: CancellationToken)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let events = readable(revisions, apis).reflect(writer).take_until(shutdown.cancelled_owned());
+    events.for_each(|event| future::ready(drop(logged(event)))).await;
+}
+
 fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
     result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()
 }

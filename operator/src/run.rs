@@ -6,14 +6,14 @@ use std::{
 };
 
 use anyhow::Context as _;
-use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, session::KernelSession};
+use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, tls::PeerClient};
 use dormouse_watch::WatchScope;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Client,
-    core::PartialObjectMeta,
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         events::{Recorder, Reporter},
         reflector::store::Writer,
@@ -100,6 +100,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     let pools: Writer<KernelPool> = Writer::default();
     let brokers: Writer<ToolBroker> = Writer::default();
     let pods: Writer<Pod> = Writer::default();
+    let quotas: Writer<KernelQuota> = Writer::default();
     let revisions = Arc::<Revisions>::default();
     let (of_pools, mut pool_others) = Owned::watch::<KernelPool>(&revisions, &scope, &client, "kernel");
     let (of_brokers, mut broker_others) = Owned::watch::<ToolBroker>(&revisions, &scope, &client, "broker");
@@ -108,6 +109,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         pools: pools.as_reader(),
         brokers: brokers.as_reader(),
         pods: pods.as_reader(),
+        quotas: quotas.as_reader(),
         of_pools,
         of_brokers,
     };
@@ -177,7 +179,8 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         certificates::run(context.clone(), tls_due, stop()),
     );
     let told = tell_when_ready(caches, gate);
-    let swept = futures::future::join3(
+    let swept = futures::future::join4(
+        controller::kept(&context.revisions, scope.apis::<DeserializeGuard<KernelQuota>>(&client), quotas, stop()),
         orphans::run(context.clone(), stop()),
         context.revisions.run(scope.apis(&client), stop()),
         archive::server::run(context.clone(), stop()),

@@ -38,7 +38,7 @@ use dormouse_store::{Condition, PutError};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::{controller::Action, reflector::ObjectRef},
 };
 use serde_json::json;
@@ -91,7 +91,7 @@ pub async fn consider(session: &KernelSession, context: &Context) -> Result<Opti
     if let Err(wait) = context.writes.archive(Instant::now()) {
         return Ok(Some(wait));
     }
-    if is_limited(session, context).await? {
+    if is_limited(session, context).await {
         return Ok(Some(LOOK_AGAIN));
     }
     if status.placement.is_some() {
@@ -118,11 +118,11 @@ fn may_leave(session: &KernelSession, pool: &KernelPool, context: &Context) -> b
 }
 
 /// Whether its namespace has a quota of what is stored: what is archived is not counted.
-async fn is_limited(session: &KernelSession, context: &Context) -> Result<bool, ReconcileError> {
-    let namespace = session.namespace().unwrap_or_default();
-    let quotas: Api<KernelQuota> = Api::namespaced(context.client.clone(), &namespace);
-    let quotas = quotas.list(&ListParams::default()).await?;
-    Ok(quotas.items.iter().any(|quota| quota.spec.sessions.is_some() || quota.spec.stored_bytes.is_some()))
+async fn is_limited(session: &KernelSession, context: &Context) -> bool {
+    // A cache that is not filled yet would let them go. An error means that this process ends.
+    let _ = context.caches.quotas.wait_until_ready().await;
+    let limits = |quota: &KernelQuota| quota.spec.sessions.is_some() || quota.spec.stored_bytes.is_some();
+    context.caches.quotas.state().iter().any(|quota| quota.namespace() == session.namespace() && limits(quota))
 }
 
 /// Whether a pool's sessions are in the operator's own store, where the archive is, and what it would keep may be read there.
@@ -228,6 +228,7 @@ fn stored_key(session: &KernelSession, shelf: &Shelf) -> SessionKey {
     SessionKey {
         store_prefix: shelf.store_prefix.clone(),
         tenant: session.namespace().unwrap_or_default(),
+        pool: session.spec.pool.clone(),
         uid: session.stored_uid(),
         name: session.name_any(),
     }
@@ -335,7 +336,7 @@ pub(crate) async fn remains(pool: &KernelPool, context: &Context) -> Result<bool
         }
         for session in mine {
             let (tenant, name) = (session.key.namespace, session.key.name);
-            let key = SessionKey { store_prefix: shelf.store_prefix.clone(), tenant, uid: session.uid, name };
+            let key = SessionKey { store_prefix: shelf.store_prefix.clone(), tenant, pool: session.spec.pool, uid: session.uid, name };
             dormouse_erasure::erase(&*shelf.store, &key).await?;
             shelf.remove(&key.name, &key.uid).await?;
             tracing::info!(namespace, name = key.name, uid = key.uid, "archived session erased with its namespace");
