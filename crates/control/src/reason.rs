@@ -93,6 +93,8 @@ pub enum SessionReason {
     Pool(PoolReason),
     /// It is being deleted, and its pool is gone without which nobody knows where it is stored.
     PoolNotFound,
+    /// Its pod is not ready and tells nothing: nobody knows what it is doing, as when its node is lost. The condition is `Unknown`.
+    PodUnreachable,
 }
 
 impl SessionReason {
@@ -102,7 +104,9 @@ impl SessionReason {
         const TOLD: [State; 6] =
             [State::Running, State::Idle, State::WaitingForTool, State::WaitingForApproval, State::Hibernated, State::Waking];
         let told = TOLD.into_iter().find(|state| state.to_string() == reason);
-        told.unwrap_or(if ready { State::Waking } else { State::Failed })
+        // The next request wakes it, wherever that is.
+        let unreachable = (reason == Self::PodUnreachable.to_string()).then_some(State::Waking);
+        told.or(unreachable).unwrap_or(if ready { State::Waking } else { State::Failed })
     }
 }
 
@@ -135,6 +139,7 @@ impl std::fmt::Display for SessionReason {
             Self::Failed(code) => code.fmt(f),
             Self::Pool(reason) => reason.fmt(f),
             Self::PoolNotFound => f.write_str("PoolNotFound"),
+            Self::PodUnreachable => f.write_str("PodUnreachable"),
         }
     }
 }
@@ -157,5 +162,6 @@ mod tests {
         assert_eq!(SessionReason::state(&SessionReason::Failed(ErrorCode::SnapshotCorrupt).to_string(), false), State::Failed);
         assert_eq!(SessionReason::state(&SessionReason::Pool(PoolReason::StorageUnsafe).to_string(), false), State::Failed);
         assert_eq!(SessionReason::state("NewerThanThisProcess", true), State::Waking);
+        assert_eq!(SessionReason::state(&SessionReason::PodUnreachable.to_string(), false), State::Waking);
     }
 }

@@ -24,7 +24,7 @@ use dormouse_crds::{
     session::{KernelSession, KernelSessionStatus, Placement},
 };
 use dormouse_protocol::{kernel::SessionReport, session::State};
-use dormouse_service::tls::{Identity, Process};
+use dormouse_service::tls::Identity;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -82,6 +82,9 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     let pool_trouble = trouble(pool.as_deref());
     let (process, report) = match &liveness {
         Liveness::Gone | Liveness::None => (Owner::None, last_word.as_ref().and_then(|word| word.as_deref())),
+        Liveness::Unknown(report) if is_unreachable(&session, previous.placement.as_ref(), &context) => {
+            (Owner::Unreachable, report.as_deref())
+        }
         Liveness::Unknown(report) => (Owner::Unknown, report.as_deref()),
         Liveness::Alive(report) => (Owner::Alive, report.as_deref()),
     };
@@ -242,18 +245,32 @@ async fn liveness(session: &KernelSession, placement: Option<&Placement>, contex
         let lives = api.get_opt(&placement.pod).await?.is_some_and(|pod| lives(&pod, placement));
         return Ok(if lives { Liveness::Unknown(None) } else { Liveness::Gone });
     };
-    let Some(told) = context.hub.report_of(&placement.pod_uid, &session.stored_uid()) else {
+    let Some(told) = context.hub.report_of(&placement.pod_uid, &session.spec.pool, &session.stored_uid()) else {
         return Ok(Liveness::Unknown(None));
     };
     if told.boot != placement.boot {
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap_or_default();
-        let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
+        let peer = Identity::kernel(&namespace, &session.spec.pool, &placement.pod);
         let now = reports::info(context, &peer, &ip).await;
         return Ok(if now.is_ok_and(|info| info.boot != placement.boot) { Liveness::Gone } else { Liveness::Unknown(None) });
     }
     let report = told.report.filter(|report| report.epoch == placement.epoch).map(Box::new);
     let known = told.open && (report.is_some() || told.complete);
     Ok(if known { Liveness::Alive(report) } else { Liveness::Unknown(report) })
+}
+
+/// Whether the pod of a session is not ready and its stream is not open: then its node may be lost.
+fn is_unreachable(session: &KernelSession, placement: Option<&Placement>, context: &Context) -> bool {
+    let Some(placement) = placement else { return false };
+    let pod = context.caches.pods.get(&ObjectRef::new(&placement.pod).within(&session.namespace().unwrap_or_default()));
+    let told = context.hub.report_of(&placement.pod_uid, &session.spec.pool, &session.stored_uid());
+    pod.is_some_and(|pod| lives(&pod, placement) && is_not_ready(&pod)) && told.is_none_or(|told| !told.open)
+}
+
+/// Whether the pod was told to be ready before and is not now, which the node's own controller says of the pods of a lost node.
+fn is_not_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status != "True")
 }
 
 fn lives(pod: &Pod, placement: &Placement) -> bool {

@@ -28,6 +28,8 @@ pub enum Process {
     Alive,
     /// It may live: nothing can be concluded from silence.
     Unknown,
+    /// The same, of a pod that is not ready any more either: its node may be lost.
+    Unreachable,
 }
 
 /// All that a status depends on.
@@ -61,16 +63,20 @@ struct Verdict {
 #[must_use]
 pub fn status(facts: &Facts<'_>) -> Option<KernelSessionStatus> {
     let previous = facts.previous;
-    if facts.process == Process::Unknown && facts.report.is_none() && previous.conditions.len() == 2 {
+    let lost = is_lost(facts);
+    let silent = matches!(facts.process, Process::Unknown | Process::Unreachable) && facts.report.is_none();
+    if silent && !lost && previous.conditions.len() == 2 {
         return None;
     }
     let stored = facts.stored.filter(|stored| is_news(stored, previous));
     let told = facts.report.and_then(|report| report.snapshot.as_ref()).or(stored.and_then(|stored| stored.snapshot.as_ref()));
     let snapshot = newest(told, previous.snapshot.as_ref());
     let verdict = match facts.report {
+        _ if lost => unreachable(),
         Some(report) => reported(report),
         None => unreported(facts, snapshot.is_some()),
     };
+    let verdict = verdict.waiting(&waits(facts));
     let generation = generation(facts, verdict.hibernated == Some(true));
     let mut status = KernelSessionStatus {
         observed_generation: generation,
@@ -133,6 +139,16 @@ fn generation(facts: &Facts<'_>, hibernated: bool) -> Option<i64> {
 }
 
 impl Verdict {
+    /// What a session says that sleeps as long as somebody is waited for.
+    fn waiting(self, waits: &Waits) -> Self {
+        let (state, message) = match (self.hibernated, waits) {
+            (Some(true), Waits { person: true, .. }) => (State::WaitingForApproval, "Asleep; a cell waits for a person."),
+            (Some(true), Waits { tool: true, .. }) => (State::WaitingForTool, "Asleep; a cell waits for a tool."),
+            _ => return self,
+        };
+        Self { reason: SessionReason::State(state), message: message.to_owned(), ..self }
+    }
+
     fn updates(&self) -> [ConditionUpdate; 2] {
         let (reason, message) = match self.hibernated {
             Some(true) => (HibernatedReason::Hibernated, "The session holds no slot; its last commit is in storage."),
@@ -161,6 +177,35 @@ fn reported(report: &SessionReport) -> Verdict {
             message: sentence(state).to_owned(),
             hibernated: Some(state == State::Hibernated),
         },
+    }
+}
+
+/// Whether nobody knows what the session is doing. One that sleeps is in storage, whatever becomes of its pod.
+fn is_lost(facts: &Facts<'_>) -> bool {
+    let sleeps = facts.report.map_or_else(|| is_true(&facts.previous.conditions, HIBERNATED), |report| report.state == State::Hibernated);
+    facts.process == Process::Unreachable && !sleeps
+}
+
+fn unreachable() -> Verdict {
+    let message = "The kernel pod is not ready and does not answer, as when its node is lost: what the session is doing is not known. A request brings it \
+                   back in another pod.";
+    Verdict { ready: None, reason: SessionReason::PodUnreachable, message: message.to_owned(), hibernated: None }
+}
+
+/// For whom a session waits, asleep or not.
+struct Waits {
+    /// A person.
+    person: bool,
+    /// A runner or a client.
+    tool: bool,
+}
+
+fn waits(facts: &Facts<'_>) -> Waits {
+    let previous = facts.previous;
+    let some = |count: Option<u32>| count.is_some_and(|count| count > 0);
+    match facts.report {
+        Some(report) => Waits { person: report.approvals > 0, tool: report.jobs > 0 || report.hostcalls > 0 },
+        None => Waits { person: some(previous.pending_approvals), tool: some(previous.pending_jobs) || some(previous.pending_hostcalls) },
     }
 }
 
@@ -237,6 +282,8 @@ pub fn human(bytes: u64) -> String {
 pub fn state_of(status: &KernelSessionStatus) -> State {
     let Some(ready) = find(&status.conditions, READY) else { return State::Waking };
     match SessionReason::state(&ready.reason, ready.status == "True") {
+        // The reason says what it waits for.
+        State::WaitingForTool | State::WaitingForApproval if is_true(&status.conditions, HIBERNATED) => State::Hibernated,
         State::Running | State::Idle | State::WaitingForTool | State::WaitingForApproval if status.placement.is_none() => State::Waking,
         state => state,
     }

@@ -70,6 +70,38 @@ fn a_sleeping_session_stays_so_until_its_pod_tells_more() {
 }
 
 #[test]
+fn who_sleeps_until_somebody_acts_says_for_whom_it_waits() {
+    let none = KernelSessionStatus::default();
+    for (approvals, jobs, reason) in
+        [(1, 0, "WaitingForApproval"), (0, 1, "WaitingForTool"), (2, 2, "WaitingForApproval"), (0, 0, "Hibernated")]
+    {
+        let told = SessionReport { approvals, jobs, ..report(State::Hibernated) };
+        let asleep = status(&facts(&none, Process::Alive, Some(&told))).unwrap();
+        is(&asleep, "True", reason, "True");
+        assert_eq!(state_of(&asleep), State::Hibernated, "it holds no slot, whatever it waits for");
+        let gone = status(&facts(&asleep, Process::None, None)).unwrap();
+        is(&gone, "True", reason, "True");
+    }
+}
+
+#[test]
+fn a_live_session_of_a_pod_that_is_lost_is_not_said_to_be_ready() {
+    let none = KernelSessionStatus::default();
+    let live = report(State::Idle);
+    let first = status(&facts(&none, Process::Alive, Some(&live))).unwrap();
+    for last in [None, Some(&live)] {
+        let lost = status(&facts(&first, Process::Unreachable, last)).unwrap();
+        is(&lost, "Unknown", "PodUnreachable", "Unknown");
+        assert_eq!(state_of(&lost), State::Waking);
+        is(&status(&facts(&lost, Process::Alive, Some(&live))).unwrap(), "True", "Idle", "False");
+    }
+    let slept = report(State::Hibernated);
+    let asleep = status(&facts(&none, Process::Alive, Some(&slept))).unwrap();
+    is(&status(&facts(&asleep, Process::Unreachable, Some(&slept))).unwrap(), "True", "Hibernated", "True");
+    assert_eq!(status(&facts(&asleep, Process::Unreachable, None)), None);
+}
+
+#[test]
 fn silence_of_a_pod_that_may_live_changes_nothing() {
     let report = report(State::Idle);
     let none = KernelSessionStatus::default();
