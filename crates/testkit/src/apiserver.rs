@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use tempfile::TempDir;
 
 use crate::{
@@ -58,6 +59,15 @@ impl Write {
     }
 }
 
+/// What an API server and its etcd take.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// Memory of the API server.
+    pub server_bytes: u64,
+    /// etcd's file.
+    pub etcd_bytes: u64,
+}
+
 /// An API server of this test's own. Dropping it ends both processes and removes their files.
 #[derive(Debug)]
 pub struct ApiServer {
@@ -65,6 +75,7 @@ pub struct ApiServer {
     apiserver: Process,
     _etcd: Process,
     url: String,
+    etcd_url: String,
     dir: TempDir,
 }
 
@@ -78,7 +89,13 @@ impl ApiServer {
         let (client, peer, secure) = (free_port()?, free_port()?, free_port()?);
         let etcd = start_etcd(dir.path(), client, peer)?;
         let apiserver = start_apiserver(dir.path(), client, secure)?;
-        let mut server = Self { apiserver, _etcd: etcd, url: format!("https://127.0.0.1:{secure}"), dir };
+        let mut server = Self {
+            apiserver,
+            _etcd: etcd,
+            url: format!("https://127.0.0.1:{secure}"),
+            etcd_url: format!("http://127.0.0.1:{client}"),
+            dir,
+        };
         server.wait_ready().await?;
         std::fs::write(server.kubeconfig(), server.kubeconfig_text())?;
         Ok(server)
@@ -88,6 +105,31 @@ impl ApiServer {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// What the cluster costs now.
+    ///
+    /// # Errors
+    /// The processes cannot be looked at.
+    pub fn costs(&self) -> Result<Costs> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.apiserver.id()))?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")).context("VmRSS")?;
+        let file = std::fs::metadata(self.dir.path().join("etcd/member/snap/db"))?;
+        Ok(Costs { server_bytes: kib.trim().parse::<u64>()? << 10, etcd_bytes: file.len() })
+    }
+
+    /// What etcd has below `prefix` that is JSON, as custom resources are: as it is stored, whatever the API server would show.
+    ///
+    /// # Errors
+    /// etcd does not answer, or with something else.
+    pub fn stored(&self, prefix: &str) -> Result<Vec<serde_json::Value>> {
+        let next = prefix.strip_suffix('/').map(|rest| format!("{rest}0")).context("a prefix ends in `/`, which `0` follows")?;
+        let body = serde_json::json!({ "key": BASE64.encode(prefix), "range_end": BASE64.encode(next) }).to_string();
+        let output = Command::new("curl").args(["-sSf", "-d", &body]).arg(format!("{}/v3/kv/range", self.etcd_url)).output()?;
+        ensure!(output.status.success(), "etcd: {}", String::from_utf8_lossy(&output.stderr));
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let values = answer["kvs"].as_array().into_iter().flatten().filter_map(|pair| BASE64.decode(pair["value"].as_str()?).ok());
+        Ok(values.filter_map(|value| serde_json::from_slice(&value).ok()).collect())
     }
 
     /// A kubeconfig file of the cluster administrator.

@@ -1,0 +1,212 @@
+//! Very many sessions and pods that are only objects: what they cost the API server, the operator and a gateway, and whether anybody else notices.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{
+    convert::Infallible,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use axum::{Json, Router, body::Body, routing::get};
+use dormouse_protocol::kernel::{KERNEL_PORT, PodInfo, ReportLine};
+use dormouse_service::tls::Server;
+use dormouse_testkit::{soak, wait::eventually};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use support::{
+    attacks,
+    fleet::{Fleet, TENANT},
+};
+
+/// Sessions of one namespace.
+const OF_NAMESPACE: u64 = 1_000;
+/// Sessions of one page.
+const PAGE: usize = 500;
+/// Times that something is measured.
+const PAGES: usize = 200;
+const WAKES: usize = 30;
+/// What the operator and a gateway may have.
+const PROCESS_BYTES_MAX: u64 = 512 << 20;
+/// What the API server and etcd may grow by.
+const SERVER_BYTES_MAX: u64 = 1 << 30;
+/// How often a pod that has nothing to tell says so.
+const ALIVE: Duration = Duration::from_secs(5);
+/// Namespace of the pods.
+const PODS: &str = "pods";
+
+/// The API server as its administrator has it.
+struct Admin {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+}
+
+impl Admin {
+    fn new(fleet: &Fleet) -> Self {
+        let ca = reqwest::Certificate::from_pem(&std::fs::read(fleet.server.ca()).unwrap()).unwrap();
+        let http = reqwest::Client::builder().add_root_certificate(ca).build().unwrap();
+        Self { http, url: fleet.server.url().to_owned(), token: fleet.server.admin_token().to_owned() }
+    }
+
+    async fn send(&self, method: reqwest::Method, path: &str, kind: &str, body: &Value) {
+        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
+        let answer = request.header("content-type", kind).body(body.to_string()).send().await.unwrap();
+        let status = answer.status();
+        assert!(status.is_success(), "{path}: {status}: {}", answer.text().await.unwrap());
+    }
+
+    async fn post(&self, path: &str, body: &Value) {
+        self.send(reqwest::Method::POST, path, "application/json", body).await;
+    }
+}
+
+fn address(number: u64) -> IpAddr {
+    let process = std::process::id().to_le_bytes()[0] % 32;
+    IpAddr::V4(Ipv4Addr::new(127, 32 + process, (number / 250) as u8, (number % 250 + 1) as u8))
+}
+
+/// A pod that has told everything, and has nothing.
+async fn serve_pod(fleet: &Fleet, number: u64) {
+    let name = format!("p{number}");
+    let info = PodInfo {
+        pod: name.clone(),
+        namespace: PODS.to_owned(),
+        boot: format!("boot-{number}"),
+        slots: 500,
+        used: 0,
+        engine_digest: "e".to_owned(),
+        draining: false,
+    };
+    let first = [ReportLine::Pod(info.clone()), ReportLine::Picture, ReportLine::Complete];
+    let line = |line: &ReportLine| Ok::<_, Infallible>(serde_json::to_string(line).unwrap() + "\n");
+    let report = move || async move {
+        let alive = futures::stream::unfold((), |()| async {
+            tokio::time::sleep(ALIVE).await;
+            Some((ReportLine::Alive, ()))
+        });
+        Body::from_stream(futures::stream::iter(first).chain(alive).map(move |told| line(&told)))
+    };
+    let routes = Router::new().route("/v1/report", get(report)).route("/v1/info", get(async move || Json(info)));
+    let listener = TcpListener::bind(SocketAddr::from((address(number), KERNEL_PORT))).await.unwrap();
+    tokio::spawn(Server::new(fleet.kernel_certificate(PODS, &name)).serve(listener, routes, CancellationToken::new()));
+}
+
+async fn make_pod(admin: &Admin, number: u64) {
+    let (name, ip) = (format!("p{number}"), address(number).to_string());
+    let labels = json!({"dormouse.dev/component": "kernel", "dormouse.dev/pool": "default"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "kernel", "image": "k"}]}});
+    let path = format!("/api/v1/namespaces/{PODS}/pods");
+    admin.post(&path, &pod).await;
+    let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    admin.send(reqwest::Method::PATCH, &format!("{path}/{name}/status"), "application/merge-patch+json", &status).await;
+}
+
+async fn make_session(admin: &Admin, number: u64) {
+    let path = format!("/apis/dormouse.dev/v1alpha1/namespaces/scale-{}/kernelsessions", number / OF_NAMESPACE);
+    let metadata = json!({"name": format!("s{number}"), "finalizers": ["dormouse.dev/storage"], "labels": {"app": "scale"}});
+    let spec = json!({"operatingMode": "Hibernated"});
+    admin.post(&path, &json!({"apiVersion": "dormouse.dev/v1alpha1", "kind": "KernelSession", "metadata": metadata, "spec": spec})).await;
+}
+
+/// Does it for all numbers, some at a time.
+async fn each(count: u64, make: impl AsyncFn(u64)) -> Duration {
+    let began = Instant::now();
+    futures::stream::iter(0..count).map(&make).buffer_unordered(16).for_each(async |()| ()).await;
+    began.elapsed()
+}
+
+/// Milliseconds of the median, and of 99 in a hundred.
+fn parts(mut took: Vec<Duration>) -> (f64, f64) {
+    took.sort();
+    let at = |hundredth: usize| took[(took.len() * hundredth / 100).min(took.len() - 1)].as_secs_f64() * 1_000.0;
+    (at(50), at(99))
+}
+
+/// How long a sleeping session takes to answer.
+async fn wakes(fleet: &Fleet) -> (f64, f64) {
+    let (http, url) = (reqwest::Client::new(), format!("{}/v1/namespaces/{TENANT}/sessions/awake", fleet.url));
+    let post = async |verb: &str, body: Value| {
+        let answer = http.post(format!("{url}/{verb}")).bearer_auth(&fleet.token).json(&body).send().await.unwrap();
+        let status = answer.status();
+        assert!(status.is_success(), "{verb}: {status}: {}", answer.text().await.unwrap());
+    };
+    let mut took = Vec::new();
+    for _ in 0..WAKES {
+        post("hibernate", json!({})).await;
+        let began = Instant::now();
+        post("eval", json!({"code": "1"})).await;
+        took.push(began.elapsed());
+    }
+    parts(took)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_notices() {
+    let (sessions, pods) = (soak::count(1_000, 100_000), soak::count(20, 1_000));
+    let mut fleet = Fleet::start(&attacks::outside().await.0).await;
+    let admin = Admin::new(&fleet);
+    attacks::create(&fleet.client(), "awake", json!({})).await;
+    let woke_before = wakes(&fleet).await;
+    let before = fleet.server.costs().unwrap();
+
+    let namespaces = sessions.div_ceil(OF_NAMESPACE);
+    for name in (0..namespaces).map(|number| format!("scale-{number}")).chain([PODS.to_owned()]) {
+        admin.post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+    }
+    for number in 0..pods {
+        serve_pod(&fleet, number).await;
+    }
+    let pods_took = each(pods, async |number| make_pod(&admin, number).await).await;
+    let sessions_took = each(sessions, async |number| make_session(&admin, number).await).await;
+    let streams = async || fleet.operator.metrics().await.contains(&format!("dormouse_operator_report_streams {}\n", pods + 1));
+    eventually("the operator follows every pod", streams).await;
+
+    let http = reqwest::Client::new();
+    let page = async |namespace: u64| {
+        let url = format!("{}/v1/namespaces/scale-{namespace}/sessions?limit={PAGE}", fleet.url);
+        let answer: Value = http.get(url).bearer_auth(&fleet.token).send().await.unwrap().json().await.unwrap();
+        answer["items"].as_array().map_or(0, Vec::len)
+    };
+    eventually("the gateway has all", async || page(namespaces - 1).await == PAGE).await;
+    let mut took = Vec::new();
+    for number in 0..PAGES {
+        let began = Instant::now();
+        assert_eq!(page(number as u64 % namespaces).await, PAGE);
+        took.push(began.elapsed());
+    }
+    let (half, most) = parts(took);
+    let woke = wakes(&fleet).await;
+    let after = fleet.server.costs().unwrap();
+    let mib = |bytes: u64| bytes >> 20;
+    let (operator, gateway) = (fleet.operator.peak_bytes(), fleet.gateway.peak_bytes());
+    soak::report(&format!(
+        "{sessions} sessions in {namespaces} namespaces, {pods} pods: made in {:.0} s and {:.0} s; a page of {PAGE} {half:.0} ms, p99 {most:.0} ms; \
+         a wake {:.0} ms, p99 {:.0} ms, before {:.0} and {:.0} ms; operator {} MiB, gateway {} MiB; API server {} MiB, before {} MiB; etcd's file {} \
+         MiB, before {} MiB",
+        sessions_took.as_secs_f64(),
+        pods_took.as_secs_f64(),
+        woke.0,
+        woke.1,
+        woke_before.0,
+        woke_before.1,
+        mib(operator),
+        mib(gateway),
+        mib(after.server_bytes),
+        mib(before.server_bytes),
+        mib(after.etcd_bytes),
+        mib(before.etcd_bytes),
+    ));
+    assert!(operator < PROCESS_BYTES_MAX && gateway < PROCESS_BYTES_MAX, "operator {} MiB, gateway {} MiB", mib(operator), mib(gateway));
+    let grown = (after.server_bytes + after.etcd_bytes).saturating_sub(before.server_bytes + before.etcd_bytes);
+    assert!(grown <= SERVER_BYTES_MAX, "API server and etcd grew by {} MiB", mib(grown));
+    for shared in fleet.processes() {
+        shared.assert_small();
+    }
+}
