@@ -151,6 +151,7 @@ impl Cluster {
             let config = PodConfig {
                 pod: name.into(),
                 namespace: NAMESPACE.into(),
+                pool: "default".to_owned(),
                 slots: 10,
                 cache_bytes: 64 << 20,
                 store_prefix: String::new(),
@@ -158,7 +159,7 @@ impl Cluster {
             };
             let pod = Pod::new(config, engines.clone(), Arc::clone(&store) as Arc<dyn SnapshotStore>, Arc::new(NoTools))?;
             let listener = TcpListener::bind((address, KERNEL_PORT)).await.with_context(|| format!("port {KERNEL_PORT} of {address}"))?;
-            let tls = files(&ca, &Identity::wildcard(Process::Kernel, NAMESPACE))?;
+            let tls = files(&ca, &Identity::of_pool(NAMESPACE, "default"))?;
             let (served, stop) = (pod.clone(), shutdown.clone());
             serving.push(tokio::spawn(async move { served.serve(listener, tls, stop).await }));
             apply_pod(&server, name, address)?;
@@ -199,7 +200,7 @@ impl Cluster {
     /// The requests that a wake makes: reads head and segments, and puts the bytes of the head elsewhere under a condition.
     async fn touch_storage(&self, session: &Key, etag: Option<String>) -> anyhow::Result<String> {
         let uid = &self.directory.get(session).context("the session")?.uid;
-        let head = self.store.get(&format!("t/{NAMESPACE}/s/{uid}/head")).await?.context("its head")?;
+        let head = self.store.get(&format!("t/{NAMESPACE}/s/default/{uid}/head")).await?.context("its head")?;
         for segment in dormouse_lifecycle::Head::decode(&head.bytes)?.segments {
             self.store.get(&segment.key).await?.context("a segment")?;
         }

@@ -31,7 +31,7 @@ pub async fn rows() -> anyhow::Result<Vec<Row>> {
     let (in_clear, encrypted) = (assignment(&plain, "u"), assignment(&sealing, "v"));
     eval(&plain, &in_clear, TYPICAL, Woke::No).await?;
     eval(&sealing, &encrypted, TYPICAL, Woke::No).await?;
-    let head = store.get("t/bench/s/v/head").await?;
+    let head = store.get("t/bench/s/default/v/head").await?;
     ensure!(head.is_some_and(|head| head.bytes.starts_with(b"DMSEAL")), "the head is not encrypted");
     let (mut plains, mut sealeds, mut resumes, mut sealed_resumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {

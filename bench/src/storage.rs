@@ -32,7 +32,7 @@ const CELLS_BEFORE: usize = 50;
 /// The cell that is measured.
 const CELL: &str = "closures[0]()";
 
-const HEAD: &str = "t/bench/s/u/head";
+const HEAD: &str = "t/bench/s/default/u/head";
 
 /// The cells that are measured call no tool.
 pub(crate) struct NoTools;
@@ -153,6 +153,7 @@ pub(crate) fn config() -> PodConfig {
     PodConfig {
         pod: "bench".into(),
         namespace: "bench".into(),
+        pool: "default".to_owned(),
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: String::new(),

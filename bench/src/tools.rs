@@ -76,7 +76,7 @@ async fn broker(service: SocketAddr, shutdown: &CancellationToken) -> anyhow::Re
     let ca = Ca::generate().context("a certificate authority")?;
     let issue = |name: String| ca.issue(&[name], LEAF_VALIDITY).context("a certificate");
     let tls = TlsFiles::from_pem(&issue(Identity::new(Process::Broker, "bench", "tools").dns_name())?)?;
-    let kernel = PeerClient::new(TlsFiles::from_pem(&issue(Identity::wildcard(Process::Kernel, "bench"))?)?)?;
+    let kernel = PeerClient::new(TlsFiles::from_pem(&issue(Identity::of_pool("bench", "default"))?)?)?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(broker.serve(listener, tls, shutdown.clone()));

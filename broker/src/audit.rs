@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use dormouse_lifecycle::{json, keys};
+use dormouse_lifecycle::{
+    json,
+    keys::{self, of_broker_name},
+};
 use dormouse_protocol::broker::{AnswerJobCall, ToolAnswer, ToolCall, digest};
 use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
@@ -73,7 +76,7 @@ impl Line {
             kind,
             namespace: call.namespace.clone(),
             session: cut(&call.session),
-            session_uid: cut(&call.session_uid),
+            session_uid: cut(of_broker_name(&call.session_uid).1),
             epoch: Some(call.epoch),
             call: call.call,
             tool: cut(&call.tool),
@@ -93,7 +96,7 @@ impl Line {
             kind: "decision",
             namespace: call.namespace.clone(),
             session: cut(&call.session),
-            session_uid: cut(&call.session_uid),
+            session_uid: cut(of_broker_name(&call.session_uid).1),
             epoch: None,
             call: call.call,
             tool: cut(&call.tool),
@@ -120,7 +123,7 @@ impl Line {
             kind: "job",
             namespace: call.namespace.clone(),
             session: cut(session),
-            session_uid: cut(&call.session_uid),
+            session_uid: cut(of_broker_name(&call.session_uid).1),
             epoch: None,
             call: call.call,
             tool: cut(tool),

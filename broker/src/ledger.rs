@@ -52,7 +52,7 @@ const SETTLE_ROUNDS_MAX: u32 = 3;
 const POLL_FIRST: Duration = Duration::from_millis(20);
 const POLL_MAX: Duration = Duration::from_secs(1);
 /// Bytes of a session's uid at most.
-const UID_BYTES_MAX: usize = 64;
+const UID_BYTES_MAX: usize = 96;
 /// Digits of what tells this process from all others.
 const BOOT_DIGITS: usize = 16;
 
@@ -371,7 +371,8 @@ impl Ledger {
     }
 
     fn slot(&self, uid: &str) -> Result<Arc<Slot>, ApiError> {
-        let plain = !uid.is_empty() && uid.len() <= UID_BYTES_MAX && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let plain = !uid.is_empty() && uid.len() <= UID_BYTES_MAX && uid.bytes().all(is_plain);
         if !plain {
             return Err(ApiError::new(ErrorCode::InvalidRequest, "sessionUid is no uid of an object"));
         }
@@ -383,7 +384,8 @@ impl Ledger {
             idle.and_then(|uid| slots.remove(&uid));
         }
         let (store_prefix, tenant) = (self.place.prefix.clone(), self.place.namespace.clone());
-        let session = || SessionKey { store_prefix, tenant, uid: uid.to_owned(), name: String::new() };
+        let (pool, own) = keys::of_broker_name(uid);
+        let session = || SessionKey { store_prefix, tenant, pool: pool.to_owned(), uid: own.to_owned(), name: String::new() };
         let slot = slots.entry(uid.to_owned()).or_insert_with(|| Arc::new(Slot::new(session())));
         Ok(Arc::clone(slot))
     }

@@ -17,7 +17,7 @@ use dormouse_store::{S3, S3Args, SnapshotStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Broker, ConfigError, JournalStore, Secrets};
+use crate::{Broker, ConfigError, JournalStore, LivingPools, Secrets};
 
 /// How often the configuration is looked at.
 const CONFIG_CHECK: Duration = Duration::from_secs(5);
@@ -48,6 +48,9 @@ pub struct Args {
     /// Folder with a file <config map>/<key> for every document that is in one.
     #[arg(long, env = "DORMOUSE_CONFIG_MAPS_DIR", default_value = "/etc/dormouse/config-maps")]
     pub config_maps_dir: PathBuf,
+    /// File that says which KernelPools there are: certificates of others are refused. Without it, those of all pools are taken.
+    #[arg(long, env = "DORMOUSE_POOLS_FILE")]
+    pub pools_file: Option<PathBuf>,
     /// Namespace of the ToolBroker.
     #[arg(long, env = "DORMOUSE_NAMESPACE")]
     pub namespace: String,
@@ -117,7 +120,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let probe = tokio::spawn(probe_journal(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
     let look = tokio::spawn(broker.clone().keep_looking());
-    broker.serve_within(Memory::of_process(&args.memory), listener, tls, shutdown).await;
+    let pools = args.pools_file.map(LivingPools::file).unwrap_or_default();
+    broker.serve_within(Memory::of_process(&args.memory), pools, listener, tls, shutdown).await;
     follow.abort();
     look.abort();
     // Cut off, it would leave objects in the store.

@@ -11,7 +11,7 @@ use axum::{
     routing::{get, post},
 };
 use dormouse_crds::webhooks::EventKind;
-use dormouse_lifecycle::json;
+use dormouse_lifecycle::{json, keys::broker_name};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Broker, egress, jobs, modules,
+    pools::LivingPools,
     room::{Room, SMALL_BYTES_MAX},
     webhooks,
 };
@@ -40,7 +41,11 @@ const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 impl Broker {
     /// The routes, for kernel pods of `namespace` only.
     pub fn router(&self, namespace: impl Into<String>) -> Router {
-        let state = Served { broker: self.clone(), namespace: namespace.into() };
+        self.router_for(namespace, LivingPools::default())
+    }
+
+    fn router_for(&self, namespace: impl Into<String>, pools: LivingPools) -> Router {
+        let state = Served { broker: self.clone(), namespace: namespace.into(), pools };
         let routes = Router::new()
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
             .route("/v1/tools", get(tools))
@@ -54,15 +59,15 @@ impl Broker {
 
     /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
     pub async fn serve(self, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
-        self.serve_within(Memory::unlimited(), listener, tls, shutdown).await;
+        self.serve_within(Memory::unlimited(), LivingPools::default(), listener, tls, shutdown).await;
     }
 
-    /// The same, taking calls as long as there is room for them in `memory`.
-    pub async fn serve_within(self, memory: Memory, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
+    /// The same, taking calls of `pools` as long as there is room for them in `memory`.
+    pub async fn serve_within(self, memory: Memory, pools: LivingPools, listener: TcpListener, tls: TlsFiles, shutdown: CancellationToken) {
         let namespace = tls.identity().namespace;
         let delivering = tokio::spawn(self.clone().keep_delivering());
         let sweeping = tokio::spawn(self.clone().keep_jobs_clean());
-        let routes = self.router(namespace).layer(from_fn_with_state(memory, memory::admit_whole));
+        let routes = self.router_for(namespace, pools).layer(from_fn_with_state(memory, memory::admit_whole));
         Server::new(tls).serve(listener, routes, shutdown).await;
         delivering.abort();
         sweeping.abort();
@@ -74,6 +79,7 @@ impl Broker {
 pub(crate) struct Served {
     pub(crate) broker: Broker,
     namespace: String,
+    pools: LivingPools,
 }
 
 impl Served {
@@ -114,11 +120,18 @@ impl Served {
         }
     }
 
-    pub(crate) fn admit(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
-        if peer.is(Process::Kernel, &self.namespace) {
-            return Ok(());
+    /// Lets a kernel pod of the namespace in that asks for the session `uid`. From here on the session's name has the pod's pool in it: what a pod says of
+    /// sessions is about sessions of its own pool, whatever uid it names.
+    pub(crate) fn admit(&self, peer: &PeerIdentity, uid: &mut String) -> Result<(), ApiError> {
+        let refuse = |message: &str| Err(ApiError::new(ErrorCode::Forbidden, message));
+        let Some(pool) = peer.pool.as_deref().filter(|_| peer.is(Process::Kernel, &self.namespace)) else {
+            return refuse("a broker serves the kernel pods of its own namespace only");
+        };
+        if !self.pools.has(peer) {
+            return refuse("the KernelPool of this pod's certificate is deleted");
         }
-        Err(ApiError::new(ErrorCode::Forbidden, "a broker serves the kernel pods of its own namespace only"))
+        *uid = broker_name(pool, uid);
+        Ok(())
     }
 
     pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
@@ -129,8 +142,8 @@ impl Served {
     }
 }
 
-async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ToolCall>) -> ApiResult<Response> {
-    served.admit(&peer)?;
+async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call): ApiJson<ToolCall>) -> ApiResult<Response> {
+    served.admit(&peer, &mut call.session_uid)?;
     served.admit_session(&call.namespace)?;
     let uid = call.session_uid.clone();
     let room = Room::default();
@@ -145,6 +158,6 @@ async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): Ap
 }
 
 async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
-    served.admit(&peer)?;
+    served.admit(&peer, &mut String::new())?;
     Ok(Json(served.broker.tools()))
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use dormouse_lifecycle::{PAGE_BYTES, head::Head, keys};
+use dormouse_lifecycle::{PAGE_BYTES, SessionKey, head::Head, keys};
 use dormouse_store::{Condition, CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
 
 use crate::kube::Kube;
@@ -105,7 +105,14 @@ impl Bucket {
     /// # Errors
     /// When the store refuses.
     pub async fn leave(&self, tenant: &str) -> Result<()> {
-        let key = keys::segment("", tenant, GONE, 1, 1, "ab");
+        let gone = SessionKey {
+            store_prefix: String::new(),
+            tenant: tenant.to_owned(),
+            pool: "default".to_owned(),
+            uid: GONE.to_owned(),
+            name: String::new(),
+        };
+        let key = gone.segment(1, 1, "ab");
         self.store.put(&key, "late".into(), Condition::Absent).await?;
         Ok(())
     }

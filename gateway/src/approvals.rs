@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use dormouse_lifecycle::keys::broker_name;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     approval::{Approval, ApprovalList, ApprovalState, Decide, Decided, Verdict},
@@ -118,7 +119,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
     let decision = DecideCall {
         namespace: key.namespace.clone(),
         session: key.name.clone(),
-        session_uid: record.uid.clone(),
+        session_uid: broker_name(&router.directory().pool_of(&record), &record.uid),
         call,
         digest: digest(&waiting.tool_name, &waiting.args),
         tool: waiting.tool_name,

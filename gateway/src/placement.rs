@@ -147,7 +147,14 @@ mod tests {
 
     fn pod(name: &str) -> KernelPod {
         let address = ([127, 0, 0, 1], 1).into();
-        KernelPod { pod: name.to_owned(), uid: format!("uid-{name}"), namespace: "team".to_owned(), address, ready: true }
+        KernelPod {
+            pod: name.to_owned(),
+            uid: format!("uid-{name}"),
+            namespace: "team".to_owned(),
+            pool: "default".to_owned(),
+            address,
+            ready: true,
+        }
     }
 
     fn record() -> Record {

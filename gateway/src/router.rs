@@ -316,9 +316,11 @@ impl Router {
 
     /// The way to a process, if its pod exists.
     fn route(&self, record: &Arc<Record>, placement: Placement) -> Option<Route> {
-        let pod = self.directory.pod(&record.key.namespace, &placement)?;
+        // Whatever status says: a session runs in its own pool, and a pod reads what its pool has stored.
+        let pool = self.directory.pool_of(record);
+        let pod = self.directory.pod(&record.key.namespace, &placement).filter(|pod| pod.pool == pool)?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
-        let source = source.filter(|source| !source.deleting);
+        let source = source.filter(|source| !source.deleting && self.directory.pool_of(source) == pool);
         Some(Route { record: Arc::clone(record), placement, pod, source, bootstrap: None })
     }
 

@@ -185,7 +185,8 @@ mod tests {
         let page = |(number, fill): (u32, &u8)| (number, Arc::new([*fill; PAGE_BYTES]));
         let image =
             Image { memory_pages: 16, globals: BTreeMap::new(), host: HostState::default(), pages: (0..).zip(pages).map(page).collect() };
-        let session = SessionKey { store_prefix: String::new(), tenant: "t".into(), uid: "u".into(), name: "n".into() };
+        let session =
+            SessionKey { store_prefix: String::new(), tenant: "t".into(), pool: "default".into(), uid: "u".into(), name: "n".into() };
         let assignment = dormouse_protocol::kernel::Assignment {
             namespace: "t".into(),
             name: "n".into(),

@@ -91,6 +91,7 @@ impl Args {
         PodConfig {
             pod: self.pod.clone(),
             namespace: self.namespace.clone(),
+            pool: self.pool.clone(),
             slots: self.slots,
             cache_bytes: self.cache_bytes,
             store_prefix: self.s3.s3_prefix.clone(),

@@ -61,6 +61,8 @@ pub struct PodConfig {
     pub pod: String,
     /// Namespace: the only tenant whose sessions run here.
     pub namespace: String,
+    /// Pool: all that is stored of sessions here lies below its name.
+    pub pool: String,
     /// Live sessions that fit.
     pub slots: u32,
     /// Bytes of the pod's own copies of sleeping sessions.
@@ -157,6 +159,7 @@ impl Pod {
         let host = Host {
             boot,
             namespace: config.namespace,
+            pool: config.pool,
             store_prefix: config.store_prefix,
             copies: Semaphore::new(copies_mib(environment.memory.limit())),
             environment,

@@ -150,7 +150,8 @@ mod tests {
 
     /// The head and the segment of a first commit, sealed, with their keys.
     async fn stored(seal: &Seal, uid: &str) -> Vec<(String, Bytes)> {
-        let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() };
+        let session =
+            SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: uid.into(), name: "n".into() };
         // Equal pages in two sessions would have equal names, and be each other's copies.
         let mut noise = u64::from(uid.as_bytes()[0]);
         let mut page = || {

@@ -13,7 +13,7 @@ use dormouse_protocol::session::State;
 use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
 
-const HEAD: &str = "p/t/team/s/u1/head";
+const HEAD: &str = "p/t/team/s/default/u1/head";
 
 fn stored(session: &Assignment) -> StoredCall {
     StoredCall { namespace: session.namespace.clone(), name: session.name.clone(), uid: session.uid.clone(), anchor: session.anchor }

@@ -46,7 +46,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(Server::new(issue(own.dns_name())).serve(listener, router, shutdown.clone()));
 
-    let tools = BrokerTools::new(PeerClient::new(issue(Identity::wildcard(Process::Kernel, "team"))).unwrap(), address);
+    let tools = BrokerTools::new(PeerClient::new(issue(Identity::of_pool("team", "default"))).unwrap(), address);
     let call = ToolCall {
         namespace: "team".into(),
         session: "analyst".into(),

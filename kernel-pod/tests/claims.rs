@@ -26,7 +26,7 @@ fn claimed(pod: &Pod, session: &Assignment, code: &str, key: &str, claim: &Claim
 }
 
 async fn head(world: &World, uid: &str) -> Option<Head> {
-    let object = world.store.get(&format!("p/t/team/s/{uid}/head")).await.unwrap()?;
+    let object = world.store.get(&format!("p/t/team/s/default/{uid}/head")).await.unwrap()?;
     Some(Head::decode(&object.bytes).unwrap())
 }
 

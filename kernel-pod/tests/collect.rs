@@ -37,7 +37,7 @@ struct Count {
 
 /// The keys that a session's head names, itself among them. Each of them must be there and be what it says.
 async fn live(store: &S3, uid: &str) -> BTreeSet<String> {
-    let key = format!("p/t/team/s/{uid}/head");
+    let key = format!("p/t/team/s/default/{uid}/head");
     // The head may be replaced between two reads, and what it named be gone with it.
     for _ in 0..20 {
         let object = store.get(&key).await.unwrap().expect("it has a head");
@@ -73,7 +73,7 @@ async fn fight(store: S3, pods: [Pod; 2], uid: String, cycles: u64) -> Count {
         } else {
             (try_eval(owner, &mine, CELL).await, None)
         };
-        count.put.extend(store.list(&format!("p/t/team/s/{uid}/")).await.unwrap());
+        count.put.extend(store.list(&format!("p/t/team/s/default/{uid}/")).await.unwrap());
         live(&store, &uid).await;
         let (again, late) = tokio::join!(try_eval(owner, &mine, CELL), lost_write());
         for answer in [answer, again] {
@@ -94,7 +94,7 @@ async fn fight(store: S3, pods: [Pod; 2], uid: String, cycles: u64) -> Count {
     try_eval(owner, &assign(owner, &uid, epoch), CELL).await.unwrap();
     loop {
         let named = live(&store, &uid).await;
-        let listed: BTreeSet<String> = store.list(&format!("p/t/team/s/{uid}/")).await.unwrap().into_iter().collect();
+        let listed: BTreeSet<String> = store.list(&format!("p/t/team/s/default/{uid}/")).await.unwrap().into_iter().collect();
         if listed == named {
             return count;
         }

@@ -26,7 +26,7 @@ fn small_heap() -> KernelSessionSpec {
 
 /// Keys of the pieces that lie in the store.
 async fn pieces(store: &dyn SnapshotStore, uid: &str) -> Vec<String> {
-    let mut keys = store.list(&format!("p/t/team/s/{uid}/")).await.unwrap();
+    let mut keys = store.list(&format!("p/t/team/s/default/{uid}/")).await.unwrap();
     keys.retain(|key| parse_piece(key).is_some());
     keys.sort();
     keys
@@ -173,7 +173,7 @@ async fn checkpoints_and_forks_have_the_contents_of_their_time() {
     let (pod, session) = moved(&world, &pod, 2).await;
     assert_eq!(value(&pod, &session, then).await, json!([1_600_000, "then", 1]));
     // The parent's objects go; the child's are its own.
-    for key in world.store.list("p/t/team/s/u1/").await.unwrap() {
+    for key in world.store.list("p/t/team/s/default/u1/").await.unwrap() {
         world.store.delete(&key).await.unwrap();
     }
     let child = Assignment { boot: pod.info().boot, epoch: 2, ..child };

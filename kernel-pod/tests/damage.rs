@@ -13,12 +13,12 @@ use dormouse_protocol::session::State;
 use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
 
-const HEAD: &str = "p/t/team/s/u1/head";
+const HEAD: &str = "p/t/team/s/default/u1/head";
 
 /// Everything that is stored of the session.
 async fn stored(world: &World) -> BTreeMap<String, Bytes> {
     let mut objects = BTreeMap::new();
-    for key in world.store.list("p/t/team/s/").await.unwrap() {
+    for key in world.store.list("p/t/team/s/default/").await.unwrap() {
         let object = world.store.get(&key).await.unwrap().unwrap();
         objects.insert(key, object.bytes);
     }
@@ -42,7 +42,7 @@ async fn asleep(world: &World, a: &Pod) -> String {
                  for (let i = 0; i < noise.length; i++) { seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0; noise[i] = seed }; n";
     value(a, &on_a, noise).await;
     a.hibernate(on_a).await.unwrap();
-    world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().find(|key| key != HEAD).expect("a segment")
+    world.store.list("p/t/team/s/default/u1/").await.unwrap().into_iter().find(|key| key != HEAD).expect("a segment")
 }
 
 /// The session is refused on `pod` for what is stored, and stays as it is stored.
@@ -104,7 +104,7 @@ async fn another_sessions_head_is_no_head_of_this_one() {
     let a = world.pod("a");
     asleep(&world, &a).await;
     value(&a, &assign(&a, "u2", 1), "let n = 1; n").await;
-    let other = world.store.get("p/t/team/s/u2/head").await.unwrap().unwrap();
+    let other = world.store.get("p/t/team/s/default/u2/head").await.unwrap().unwrap();
     overwrite(&world, HEAD, other.bytes).await;
     is_refused(&world, &world.pod("b"), 2).await;
 }

@@ -41,7 +41,7 @@ fn seeded(seed: u64) -> KernelSessionSpec {
 
 /// A digest of everything of the session's memory, as it is stored, and what its last cell answered.
 async fn came_to(world: &World, last: &Value) -> String {
-    let object = world.store.get("p/t/team/s/u1/head").await.unwrap().unwrap();
+    let object = world.store.get("p/t/team/s/default/u1/head").await.unwrap().unwrap();
     let head = Head::decode(&object.bytes).unwrap();
     let mut segments = Vec::new();
     for segment in &head.segments {

@@ -23,7 +23,7 @@ const CANARY: &str = "canary-7f3a91";
 /// Everything that is stored of the session `uid`.
 async fn stored(world: &World, uid: &str) -> BTreeMap<String, Bytes> {
     let mut objects = BTreeMap::new();
-    for key in world.store.list(&format!("p/t/team/s/{uid}/")).await.unwrap() {
+    for key in world.store.list(&format!("p/t/team/s/default/{uid}/")).await.unwrap() {
         let object = world.store.get(&key).await.unwrap().unwrap();
         objects.insert(key, object.bytes);
     }
@@ -97,8 +97,8 @@ async fn a_missing_key_is_named_and_loses_nothing() {
     // Rotation: the old key stays and the new one is current.
     let d = world.sealing_pod("d", keys(&["k1", "k2"], "k2"));
     assert_eq!(value(&d, &anchored(&d, "u1", 4, anchor), "++n").await, json!(42));
-    let head = stored(&world, "u1").await["p/t/team/s/u1/head"].clone();
-    assert_ne!(head, before["p/t/team/s/u1/head"]);
+    let head = stored(&world, "u1").await["p/t/team/s/default/u1/head"].clone();
+    assert_ne!(head, before["p/t/team/s/default/u1/head"]);
     let session = anchored(&d, "u1", 4, anchor);
     d.restore(session.clone(), "good".to_owned()).await.unwrap();
     assert_eq!(value(&d, &session, "n").await, json!(41), "a checkpoint under the old key");
@@ -127,7 +127,7 @@ async fn a_session_from_before_is_sealed_at_its_next_commit() {
     let session = anchored(&b, "u1", 2, anchor);
     assert_eq!(value(&b, &session, "++n").await, json!(2));
     b.hibernate(session).await.unwrap();
-    let head = "p/t/team/s/u1/head";
+    let head = "p/t/team/s/default/u1/head";
     assert!(is_sealed(&stored(&world, "u1").await[head]));
     // What it was in clear goes with the sweep that follows a first commit.
     eventually("nothing stays in clear", async || stored(&world, "u1").await.values().all(|bytes| is_sealed(bytes))).await;
@@ -143,7 +143,7 @@ async fn a_session_from_before_is_sealed_at_its_next_commit() {
 async fn a_stripped_seal_is_not_believed() {
     let world = World::default();
     let anchor = asleep(&world.sealing_pod("a", keys(&["k1"], "k1")), "u1").await;
-    let head = "p/t/team/s/u1/head";
+    let head = "p/t/team/s/default/u1/head";
     let sealed = stored(&world, "u1").await[head].clone();
     // A head that somebody without a key made: it verifies, is newer, and is not encrypted.
     let plain = World::default();
@@ -160,7 +160,7 @@ async fn a_stripped_seal_is_not_believed() {
     let failed = until(&b, "u1", |report| report.state == State::Failed).await;
     assert_eq!(failed.failure.unwrap().code, ErrorCode::SnapshotCorrupt);
     // Neither is a checkpoint that nobody vouches for.
-    let aside = "p/t/team/s/u1/c1-99-abababababababababababababababab";
+    let aside = "p/t/team/s/default/u1/c1-99-abababababababababababababababab";
     overwrite(&world, aside, Head { label: Some("forged".to_owned()), ..forged.clone() }.encode().unwrap()).await;
     let call = StoredCall { namespace: "team".into(), name: session.name.clone(), uid: "u1".into(), anchor: Some(anchor) };
     let listed = b.stored_checkpoints(&call).await.unwrap();
@@ -186,7 +186,7 @@ async fn every_swap_between_objects_sessions_and_keys_is_refused() {
     let others: Vec<(String, Bytes)> =
         whole.clone().into_iter().chain(stored(&world, "u2").await).chain(stored(&world, "u3").await).collect();
     let b = world.sealing_pod("b", keys(&["k1", "k2"], "k1"));
-    let needed = ["p/t/team/s/u1/head", whole.keys().find(|key| key.contains("/1-")).unwrap()];
+    let needed = ["p/t/team/s/default/u1/head", whole.keys().find(|key| key.contains("/1-")).unwrap()];
     let mut epoch = 1;
     for key in needed {
         for (from, bytes) in others.iter().filter(|(from, _)| from != key) {
@@ -217,7 +217,7 @@ async fn flips_cuts_and_additions_in_sealed_objects_are_refused() {
     let whole = stored(&world, "u1").await;
     let b = world.sealing_pod("b", keys(&["k1"], "k1"));
     let mut epoch = 1;
-    for key in ["p/t/team/s/u1/head", whole.keys().find(|key| key.contains("/1-")).unwrap().as_str()] {
+    for key in ["p/t/team/s/default/u1/head", whole.keys().find(|key| key.contains("/1-")).unwrap().as_str()] {
         let bytes = &whole[key];
         // Magic, length, key id, data key, session, name, engine, nonce, body, tag.
         let offsets = [0, 7, 8, 10, 11, 14, 30, 75, 90, 115, 140, 200, 250, bytes.len() / 2, bytes.len() - 17, bytes.len() - 1];
@@ -286,7 +286,7 @@ async fn a_lost_reply_is_resolved_as_without_encryption() {
 async fn a_damaged_sealed_head_keeps_its_checkpoints_and_journal() {
     let world = World::default();
     let anchor = asleep(&world.sealing_pod("a", keys(&["k1"], "k1")), "u1").await;
-    overwrite(&world, "p/t/team/s/u1/head", Bytes::from_static(b"damaged")).await;
+    overwrite(&world, "p/t/team/s/default/u1/head", Bytes::from_static(b"damaged")).await;
     let b = world.sealing_pod("b", keys(&["k1"], "k1"));
     let session = anchored(&b, "u1", 2, anchor);
     assert_eq!(try_eval(&b, &session, "n").await.unwrap_err().code, ErrorCode::SnapshotCorrupt);

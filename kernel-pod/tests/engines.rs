@@ -10,7 +10,7 @@ use dormouse_protocol::ErrorCode;
 use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
 
-const HEAD: &str = "p/t/team/s/u1/head";
+const HEAD: &str = "p/t/team/s/default/u1/head";
 
 const COUNTER: &str = "let n = 40; const next = () => ++n; next()";
 
@@ -34,7 +34,7 @@ async fn after_an_upgrade_a_session_keeps_its_engine_and_new_ones_get_the_new() 
     assert_eq!(value(&new, &session, "next()").await, json!(43));
 
     eval(&new, &assign(&new, "u2", 1), "1").await;
-    let head = world.store.get("p/t/team/s/u2/head").await.unwrap().unwrap();
+    let head = world.store.get("p/t/team/s/default/u2/head").await.unwrap().unwrap();
     assert_eq!(Head::decode(&head.bytes).unwrap().engine_digest, new.info().engine_digest);
     assert_ne!(new.info().engine_digest, earlier.digest().as_str());
 }

@@ -86,6 +86,7 @@ fn pod(world: &World, name: &str, net: &Arc<Net>) -> Pod {
     let config = PodConfig {
         pod: name.to_owned(),
         namespace: "team".to_owned(),
+        pool: "default".to_owned(),
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),

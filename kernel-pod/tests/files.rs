@@ -49,7 +49,7 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 async fn pieces(world: &World) -> usize {
-    world.store.list("p/t/team/s/u1/").await.unwrap().iter().filter(|key| parse_piece(key).is_some()).count()
+    world.store.list("p/t/team/s/default/u1/").await.unwrap().iter().filter(|key| parse_piece(key).is_some()).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]

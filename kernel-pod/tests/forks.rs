@@ -44,11 +44,11 @@ struct Stored {
 
 impl Stored {
     async fn read(store: &S3, uid: &str) -> Self {
-        let bytes = store.get(&format!("p/t/team/s/{uid}/head")).await.unwrap().expect("it has a head").bytes;
+        let bytes = store.get(&format!("p/t/team/s/default/{uid}/head")).await.unwrap().expect("it has a head").bytes;
         let head = Head::decode(&bytes).unwrap();
         let mut segments = Vec::new();
         for segment in &head.segments {
-            assert!(segment.key.starts_with(&format!("p/t/team/s/{uid}/")), "its prefix is self-contained");
+            assert!(segment.key.starts_with(&format!("p/t/team/s/default/{uid}/")), "its prefix is self-contained");
             segments.push(store.get(&segment.key).await.unwrap().expect("what it names is there").bytes);
         }
         let named = head.segments.iter().map(|segment| (keys::name_hash(&segment.key).unwrap().to_owned(), segment.bytes)).collect();
@@ -79,6 +79,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
     let config = PodConfig {
         pod: "a".into(),
         namespace: "team".into(),
+        pool: "default".to_owned(),
         slots: 20,
         cache_bytes: 2 << 30,
         store_prefix: "p/".into(),
@@ -163,7 +164,7 @@ impl SnapshotStore for Racing {
     async fn get(&self, key: &str) -> Result<Option<Object>, StoreError> {
         let found = self.store.get(key).await?;
         Ok(found.map(|Object { bytes, etag }| match key {
-            "p/t/team/s/parent/head" => Object { bytes, etag: format!("{etag}-{}", self.commits.fetch_add(1, Ordering::SeqCst)) },
+            "p/t/team/s/default/parent/head" => Object { bytes, etag: format!("{etag}-{}", self.commits.fetch_add(1, Ordering::SeqCst)) },
             _ => Object { bytes, etag },
         }))
     }

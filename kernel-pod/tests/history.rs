@@ -43,7 +43,7 @@ fn child(pod: &Pod, uid: &str, parent: &Assignment, checkpoint: Option<&str>) ->
 }
 
 async fn head(world: &World, uid: &str) -> Head {
-    Head::decode(&world.store.get(&format!("p/t/team/s/{uid}/head")).await.unwrap().unwrap().bytes).unwrap()
+    Head::decode(&world.store.get(&format!("p/t/team/s/default/{uid}/head")).await.unwrap().unwrap().bytes).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,7 @@ async fn automatic_checkpoints_come_with_commits_and_the_oldest_go() {
     }
     assert_eq!(names(&pod, &session).await, ["30", "40"]);
     let aside = |keys: &[String]| keys.iter().filter(|key| key.contains("/c1-")).count();
-    let gone = async || aside(&world.store.list("p/t/team/s/u1/").await.unwrap()) <= 2;
+    let gone = async || aside(&world.store.list("p/t/team/s/default/u1/").await.unwrap()) <= 2;
     eventually("what no head lists any more is deleted", gone).await;
     pod.restore(session.clone(), "30".to_owned()).await.unwrap();
     assert_eq!(value(&pod, &session, "[n, k28.length, typeof k29]").await, json!([29, 20002, "undefined"]));
@@ -140,7 +140,7 @@ async fn children_diverge_and_outlive_their_parent() {
     assert_ne!(one, other);
 
     a.forget(parent.clone()).await.unwrap();
-    for key in world.store.list("p/t/team/s/parent/").await.unwrap() {
+    for key in world.store.list("p/t/team/s/default/parent/").await.unwrap() {
         world.store.delete(&key).await.unwrap();
     }
     b.drain().await;
@@ -149,7 +149,7 @@ async fn children_diverge_and_outlive_their_parent() {
     let result = eval(&c, &again, "[counter(), big[39999]]").await;
     assert_eq!((result.value, result.stats.woke), (Some(json!([4, 119_997])), Woke::Storage));
     let all = head(&world, "c1").await;
-    assert!(all.named_keys().all(|key| key.starts_with("p/t/team/s/c1/")), "a prefix holds all that its head names");
+    assert!(all.named_keys().all(|key| key.starts_with("p/t/team/s/default/c1/")), "a prefix holds all that its head names");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ async fn a_fork_of_nothing_says_so() {
     let orphan = Assignment { source_uid: None, ..child(&pod, "c3", &parent, None) };
     let missing = try_eval(&pod, &orphan, "1").await.unwrap_err();
     assert_eq!(missing.code, ErrorCode::SessionNotFound, "{missing}");
-    assert!(world.store.list("p/t/team/s/c2/").await.unwrap().is_empty());
+    assert!(world.store.list("p/t/team/s/default/c2/").await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,7 +245,7 @@ async fn a_damaged_head_keeps_its_checkpoints_and_journal_and_can_be_restored() 
     value(&pod, &session, &format!("n = 2; /* {} */", "x".repeat(15000))).await;
     value(&pod, &session, &format!("n = 3; /* {} */", "x".repeat(15000))).await;
     pod.forget(session.clone()).await.unwrap();
-    world.store.put("p/t/team/s/u1/head", Bytes::from_static(b"damaged"), Condition::None).await.unwrap();
+    world.store.put("p/t/team/s/default/u1/head", Bytes::from_static(b"damaged"), Condition::None).await.unwrap();
 
     let other = world.pod("b");
     let moved = assign(&other, "u1", 2);

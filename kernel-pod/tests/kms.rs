@@ -53,7 +53,7 @@ async fn asleep(pod: &Pod, session: &Assignment) -> Anchor {
 /// Which keys the objects of a session name.
 async fn ids(world: &World, uid: &str) -> Vec<String> {
     let mut ids = Vec::new();
-    for key in world.store.list(&format!("p/t/team/s/{uid}/")).await.unwrap() {
+    for key in world.store.list(&format!("p/t/team/s/default/{uid}/")).await.unwrap() {
         let bytes = world.store.get(&key).await.unwrap().unwrap().bytes;
         assert!(bytes.starts_with(b"DMSEAL\0"), "{key}");
         let length = usize::from(bytes[10]);

@@ -15,7 +15,7 @@ use dormouse_store::SnapshotStore as _;
 use serde_json::json;
 
 async fn engine_of(world: &World) -> String {
-    let head = world.store.get("p/t/team/s/u1/head").await.unwrap().expect("the head is stored");
+    let head = world.store.get("p/t/team/s/default/u1/head").await.unwrap().expect("the head is stored");
     Head::decode(&head.bytes).unwrap().engine_digest
 }
 
@@ -124,10 +124,15 @@ const ENDLESS_IN_A_REPLAY: &str = "try { await callTool('echo', {}) } catch { fo
 async fn is_as_it_was(world: &World, pod: &Pod, session: &Assignment) {
     assert_eq!(engine_of(world).await, earlier().digest().as_str());
     assert_eq!(value(pod, session, "[++n, typeof big, host.ctx.size('big')]").await, json!([2, "string", 300_000]));
-    let head = world.store.get("p/t/team/s/u1/head").await.unwrap().unwrap();
+    let head = world.store.get("p/t/team/s/default/u1/head").await.unwrap().unwrap();
     let head = Head::decode(&head.bytes).unwrap();
-    let key =
-        dormouse_lifecycle::SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u1".into(), name: session.name.clone() };
+    let key = dormouse_lifecycle::SessionKey {
+        store_prefix: "p/".into(),
+        tenant: "team".into(),
+        pool: "default".into(),
+        uid: "u1".into(),
+        name: session.name.clone(),
+    };
     let mut named: std::collections::BTreeSet<String> = head.named_keys().map(str::to_owned).collect();
     named.extend(head.blobs.extents().flat_map(|extent| extent.keys(&key).collect::<Vec<_>>()));
     named.insert(key.head());

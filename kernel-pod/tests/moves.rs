@@ -250,13 +250,13 @@ async fn a_large_heap_moves_whole_and_leaves_no_segment_behind() {
     let on_b = assign(&b, "u1", 2);
     assert_eq!(value(&b, &on_b, sum).await, expected);
 
-    let key = "p/t/team/s/u1/head";
+    let key = "p/t/team/s/default/u1/head";
     let mut objects = 0;
     let settled = async || {
         let head = world.store.get(key).await.unwrap().unwrap();
         let head = dormouse_lifecycle::Head::decode(&head.bytes).unwrap();
         let named: BTreeSet<String> = head.named_keys().chain([key]).map(str::to_owned).collect();
-        let stored: BTreeSet<String> = world.store.list("p/t/team/s/u1/").await.unwrap().into_iter().collect();
+        let stored: BTreeSet<String> = world.store.list("p/t/team/s/default/u1/").await.unwrap().into_iter().collect();
         objects = named.len();
         named == stored
     };
@@ -269,7 +269,7 @@ async fn a_new_owners_first_commit_sweeps_what_predecessors_left() {
     let world = World::default();
     let (a, b) = (world.pod("a"), world.pod("b"));
     value(&a, &assign(&a, "u1", 1), "let n = 1; n").await;
-    let key = |name: &str| format!("p/t/team/s/u1/{name}");
+    let key = |name: &str| format!("p/t/team/s/default/u1/{name}");
     let put = async |name: &str| world.store.put(&key(name), "x".into(), dormouse_store::Condition::None).await.unwrap();
     let hash = "ab".repeat(16);
     let (litter, ahead) = (format!("1-2-{hash}"), format!("3-1-{hash}"));

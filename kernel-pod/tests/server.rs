@@ -30,7 +30,7 @@ impl Served {
     async fn start(pod: &Pod) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         let ca = Ca::generate().unwrap();
-        let tls = files(&ca, &Identity::wildcard(Process::Kernel, "team"));
+        let tls = files(&ca, &Identity::of_pool("team", "default"));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
         let (pod, stop) = (pod.clone(), shutdown.clone());
@@ -40,11 +40,15 @@ impl Served {
 
     fn client(&self, process: Process) -> PeerClient {
         let namespace = if process == Process::Broker { "team" } else { "dormouse-system" };
-        PeerClient::new(files(&self.ca, &Identity::new(process, namespace, "someone").dns_name())).unwrap()
+        let identity = match process {
+            Process::Kernel => Identity::kernel("team", "default", "someone"),
+            _ => Identity::new(process, namespace, "someone"),
+        };
+        PeerClient::new(files(&self.ca, &identity.dns_name())).unwrap()
     }
 
     fn request(&self, process: Process, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let kernel = Identity::new(Process::Kernel, "team", "a");
+        let kernel = Identity::kernel("team", "default", "a");
         self.client(process).request(method, &kernel, &self.address.to_string(), path)
     }
 }

@@ -14,7 +14,7 @@ use dormouse_control::{condition::rfc3339, rotation::Stage};
 use dormouse_crds::labels::{COMPONENT, MANAGED_BY, MANAGER};
 use dormouse_service::{
     ca::{Ca, CertPem},
-    tls::{Identity, Process, TlsError, TlsFiles},
+    tls::{Identity, Incarnation, Process, TlsError, TlsFiles},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
@@ -118,10 +118,11 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The certificate of the kernel pods of a pool: good for any pod of the namespace.
+    /// The certificate of the kernel pods of a pool: good for any pod of it. `owner` is the KernelPool.
     #[must_use]
     pub fn kernel(namespace: &str, pool: &str, labels: BTreeMap<String, String>, owner: Option<OwnerReference>) -> Self {
-        let sans = vec![Identity::wildcard(Process::Kernel, namespace)];
+        let incarnation = owner.as_ref().map(|pool| Incarnation::undated(&pool.uid));
+        let sans = [Identity::of_pool(namespace, pool)].into_iter().chain(incarnation).collect();
         Self { namespace: namespace.to_owned(), secret: format!("dormouse-kernel-{pool}-tls"), sans, labels, owner }
     }
 
@@ -314,8 +315,9 @@ impl Authority {
     }
 
     fn issue(&self, sans: &[String]) -> Result<CertPem, CaError> {
-        let trust = self.read();
-        Ok(CertPem { ca: trust.bundle.clone(), ..trust.ca.issue(sans, self.lives.certificate())? })
+        let (trust, now) = (self.read(), u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
+        let sans: Vec<String> = sans.iter().map(|name| Incarnation::dated(name, now)).collect();
+        Ok(CertPem { ca: trust.bundle.clone(), ..trust.ca.issue(&sans, self.lives.certificate())? })
     }
 }
 

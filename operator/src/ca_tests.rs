@@ -7,8 +7,11 @@ fn leaf() -> Leaf {
 }
 
 #[test]
-fn kernels_share_a_wildcard_and_brokers_have_a_name() {
-    assert_eq!(leaf().sans, ["*.team.kernel.dormouse.internal"]);
+fn the_pods_of_a_pool_share_a_wildcard_and_brokers_have_a_name() {
+    assert_eq!(leaf().sans, ["*.default.team.kernel.dormouse.internal"]);
+    let owner = OwnerReference { uid: "u-1".to_owned(), ..OwnerReference::default() };
+    let owned = Leaf::kernel("team", "default", BTreeMap::new(), Some(owner));
+    assert_eq!(owned.sans, ["*.default.team.kernel.dormouse.internal", "u-1.pool.dormouse.internal"]);
     assert_eq!(leaf().secret, "dormouse-kernel-default-tls");
     let broker = Leaf::broker("team", "tools", BTreeMap::new(), None);
     assert_eq!((broker.sans[0].as_str(), broker.secret.as_str()), ("tools.team.broker.dormouse.internal", "tools-broker-tls"));

@@ -17,6 +17,7 @@ mod certificates;
 pub mod config;
 pub mod context;
 pub mod controller;
+pub mod credentials;
 pub mod error;
 pub mod fair;
 pub mod issued;

@@ -1,24 +1,21 @@
 //! Object stores: which one a pool uses, the credentials that its pods get, and the operator's own access for deletions.
 //!
-//! Whatever lies in a tenant's namespace may be read by that tenant, so a pool's Secret reaches the tenant's prefix only: either the operator
-//! mints it (STS AssumeRole with a session policy), or an administrator has scoped it. The operator mints for its own store only: for a
-//! bucket that a tenant names, its rights would be lent to the tenant.
+//! Whatever lies in a tenant's namespace may be read by that tenant, so a pool's Secret reaches a part of the tenant's prefix only: either the operator
+//! mints it (`credentials`), or an administrator has scoped it. The operator mints for its own store only: for a bucket that a tenant names, its rights
+//! would be lent to the tenant.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use dormouse_control::{condition::rfc3339, reason::PoolReason};
+use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
-    labels::{MANAGED_BY, MANAGER, POOL},
-    pool::{Storage, StoredIn},
+    labels::{MANAGED_BY, MANAGER},
+    pool::{KernelPool, Storage, StoredIn},
 };
-use dormouse_lifecycle::keys;
 use dormouse_service::metadata::is_metadata_host;
-use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError, sts};
-use jiff::Timestamp;
+use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client,
@@ -29,10 +26,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     apply::apply,
     config::{CredentialsSource, StorageArgs},
-    context::Context,
-    issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
-    pool::validate::{Refusal, ValidPool},
-    restricted,
+    pool::validate::Refusal,
 };
 
 /// Annotation: which Secret of which namespace this is kept of.
@@ -42,10 +36,19 @@ const ACCESS_KEY_ID: &str = "accessKeyId";
 const SECRET_ACCESS_KEY: &str = "secretAccessKey";
 const SESSION_TOKEN: &str = "sessionToken";
 const EXPIRATION: &str = "expiration";
-/// How often a copied Secret is compared with its original.
-const COPY_AGAIN: Duration = Duration::from_secs(60);
 /// Stores that are kept open; beyond it all are closed and opened again as needed.
 const STORES_MAX: usize = 256;
+
+/// The store where the sessions of a pool are whose spec cannot be built any more, if that is still the service of now.
+#[must_use]
+pub fn former_target(pool: &KernelPool, own: &StorageArgs) -> Option<Target> {
+    let now = target(pool.spec.storage.as_ref(), own).ok()?;
+    let stored = pool.status.as_ref().and_then(|status| status.stored_in.clone());
+    match stored {
+        Some(StoredIn { bucket, prefix }) if now.access == Access::Mint => Some(Target { bucket, prefix, ..now }),
+        _ => Some(now),
+    }
+}
 
 /// Why storage is not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -155,91 +158,7 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
     })
 }
 
-/// Makes sure that the pool's Secret holds credentials that are not due. The answer is when they will be.
-///
-/// # Errors
-/// [`StorageError::Refused`] when somebody must change something.
-pub async fn ensure_credentials(context: &Context, pool: &ValidPool) -> Result<Timestamp, StorageError> {
-    let api: Api<Secret> = Api::namespaced(context.client.clone(), &pool.namespace);
-    let current = api.get_opt(&pool.storage_secret()).await?;
-    let now = Timestamp::now();
-    match &pool.storage.access {
-        Access::Copy(name) => {
-            let credentials = read_secret(&context.client, &pool.namespace, name).await?;
-            if pool.held {
-                context.stores.keep(&context.client, &pool.namespace, name, &credentials).await?;
-            }
-            let due = renew_at(now, COPY_AGAIN);
-            let secret = secret_of(pool, &credentials, &format!("copy of {name}"), None);
-            if current.as_ref().is_none_or(|current| current.data != secret.data) {
-                apply(&context.client, &secret).await?;
-            }
-            Ok(due)
-        }
-        Access::Mint => {
-            let made_for = made_for(pool);
-            if let Some(due) = current.as_ref().and_then(|secret| still_good(secret, &made_for, now)) {
-                return Ok(due);
-            }
-            let validity = Duration::from_secs(context.config.storage.storage_credentials_seconds).max(sts::DURATION_MIN);
-            let credentials = mint(&context.config.storage, pool, validity).await?;
-            let due = renew_at(now, validity);
-            apply(&context.client, &secret_of(pool, &credentials, &made_for, Some(due))).await?;
-            tracing::info!(namespace = pool.namespace, pool = pool.name, until = credentials.expiration, "storage credentials minted");
-            Ok(due)
-        }
-    }
-}
-
-async fn mint(own: &StorageArgs, pool: &ValidPool, validity: Duration) -> Result<Credentials, StorageError> {
-    let target = &pool.storage;
-    let refuse = |reason, message| StorageError::Refused(Refusal { reason, message });
-    let folder = own.s3_credentials_dir.as_deref().ok_or_else(|| {
-        refuse(
-            PoolReason::StorageCredentialsInvalid,
-            "The operator has no storage credentials: install Dormouse with storage.existingSecret.".to_owned(),
-        )
-    })?;
-    let credentials = Credentials::read(folder).map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
-    let policy = sts::tenant_policy(&target.bucket, &target.prefix, &pool.namespace);
-    let role = own.storage_role_arn.as_deref();
-    sts::assume_role_as(&target.endpoint, &target.region, &credentials, &policy, validity, role).await.map_err(|error| {
-        let reason = match &error {
-            sts::StsError::Refused { .. } => PoolReason::StorageCredentialsInvalid,
-            _ => PoolReason::StorageUnavailable,
-        };
-        refuse(reason, format!("{reason}: {error}"))
-    })
-}
-
-fn made_for(pool: &ValidPool) -> String {
-    let target = &pool.storage;
-    let text = [target.endpoint.as_str(), &target.bucket, &target.region, &target.prefix, &pool.namespace].join("\n");
-    hex::encode(Sha256::digest(text.as_bytes())).get(..16).unwrap_or_default().to_owned()
-}
-
-fn still_good(secret: &Secret, made_for: &str, now: Timestamp) -> Option<Timestamp> {
-    good_until(secret, made_for, now).filter(|_| credentials_of(secret).is_some())
-}
-
-fn secret_of(pool: &ValidPool, credentials: &Credentials, made_for: &str, due: Option<Timestamp>) -> Secret {
-    let mut annotations = BTreeMap::from([(MADE_FOR.to_owned(), made_for.to_owned())]);
-    annotations.extend(due.map(|due| (RENEW_AT.to_owned(), rfc3339(due))));
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(pool.storage_secret()),
-            namespace: Some(pool.namespace.clone()),
-            labels: Some(restricted::labels("kernel", POOL, &pool.name)),
-            annotations: Some(annotations),
-            owner_references: pool.owner.clone().map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        data: Some(data_of(credentials)),
-        ..Secret::default()
-    }
-}
-
-fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
+pub(crate) fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
     let mut data = BTreeMap::new();
     let mut put = |key: &str, value: &str| data.insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
     put(ACCESS_KEY_ID, &credentials.access_key_id);
@@ -249,7 +168,7 @@ fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
     data
 }
 
-fn credentials_of(secret: &Secret) -> Option<Credentials> {
+pub(crate) fn credentials_of(secret: &Secret) -> Option<Credentials> {
     let data = secret.data.as_ref()?;
     let text =
         |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -261,7 +180,7 @@ fn credentials_of(secret: &Secret) -> Option<Credentials> {
     })
 }
 
-async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Credentials, StorageError> {
+pub(crate) async fn read_secret(client: &Client, namespace: &str, name: &str) -> Result<Credentials, StorageError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = api.get_opt(name).await?;
     secret.as_ref().and_then(credentials_of).ok_or_else(|| {
@@ -375,17 +294,23 @@ impl Stores {
     /// There is none, or no credentials for it.
     pub async fn open(&self, client: &Client, own: &StorageArgs, namespace: &str, spec: Option<&Storage>) -> Result<Opened, StorageError> {
         let target = target(spec, own).map_err(StorageError::Refused)?;
-        let credentials = match &target.access {
+        match &target.access {
             Access::Copy(name) => return Ok(open(&target, CredentialSource::Static(self.credentials(client, namespace, name).await?))),
-            Access::Mint => CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default()),
+            Access::Mint => {}
         };
+        Ok(self.open_own(own, &target))
+    }
+
+    /// Opens a store with the operator's own credentials.
+    pub(crate) fn open_own(&self, own: &StorageArgs, target: &Target) -> Opened {
+        let credentials = CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default());
         let key = (target.endpoint.clone(), target.bucket.clone(), target.region.clone());
         let mut stores = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if stores.len() >= STORES_MAX {
             stores.clear();
         }
-        let store = stores.entry(key).or_insert_with(|| open(&target, credentials).store).clone();
-        Ok(Opened { store, prefix: target.prefix })
+        let store = stores.entry(key).or_insert_with(|| open(target, credentials).store).clone();
+        Opened { store, prefix: target.prefix.clone() }
     }
 }
 
@@ -393,14 +318,6 @@ fn open(target: &Target, credentials: CredentialSource) -> Opened {
     let options =
         S3Options { endpoint: target.endpoint.clone(), region: target.region.clone(), bucket: target.bucket.clone(), credentials };
     Opened { store: Arc::new(S3::new(&options)), prefix: target.prefix.clone() }
-}
-
-impl Opened {
-    /// Prefix of every key of a session.
-    #[must_use]
-    pub fn session_prefix(&self, namespace: &str, uid: &str) -> String {
-        keys::prefix(&self.prefix, namespace, uid)
-    }
 }
 
 #[cfg(test)]

@@ -48,44 +48,6 @@ fn nothing_is_minted_for_a_store_that_a_tenant_names() {
     }
 }
 
-fn pool() -> ValidPool {
-    let target = target(None, &own()).unwrap();
-    crate::pool::validate::ValidPool {
-        name: "default".to_owned(),
-        namespace: "team".to_owned(),
-        image: "i".to_owned(),
-        image_pull_policy: "Never".to_owned(),
-        disk_cache_bytes: 0,
-        slots: 1,
-        warm: 1,
-        max: 1,
-        runtime_class: None,
-        isolation: dormouse_crds::pool::Isolation::Shared,
-        scheduling: dormouse_crds::pool::Scheduling::default(),
-        resources: dormouse_crds::pool::Resources::default(),
-        storage: target,
-        encryption: None,
-        held: false,
-        owner: None,
-    }
-}
-
-#[test]
-fn minted_credentials_are_kept_until_they_are_due_or_for_another_place() {
-    let credentials = Credentials { session_token: Some("t".to_owned()), expiration: Some("e".to_owned()), ..Credentials::new("a", "s") };
-    let now = Timestamp::from_second(1_000_000).unwrap();
-    let due = renew_at(now, Duration::from_secs(900));
-    assert_eq!(due, Timestamp::from_second(1_000_600).unwrap(), "two thirds of its life");
-    let secret = secret_of(&pool(), &credentials, &made_for(&pool()), Some(due));
-    assert_eq!(secret.metadata.name.as_deref(), Some("dormouse-storage-default"));
-    assert_eq!(credentials_of(&secret), Some(credentials));
-    assert_eq!(still_good(&secret, &made_for(&pool()), now), Some(due));
-    assert_eq!(still_good(&secret, &made_for(&pool()), due), None);
-    let mut moved = pool();
-    moved.storage.prefix = "q/".to_owned();
-    assert_eq!(still_good(&secret, &made_for(&moved), now), None);
-}
-
 #[test]
 fn half_a_secret_is_none() {
     let secret = Secret { data: Some([(ACCESS_KEY_ID.to_owned(), ByteString(b"a".to_vec()))].into()), ..Secret::default() };

@@ -140,7 +140,11 @@ impl World {
         let secret = secrets.get("dormouse-ca").await.unwrap().data.unwrap();
         let text = |key: &str| String::from_utf8(secret[key].0.clone()).unwrap();
         let ca = Ca::from_pem(&text("ca.crt"), &text("ca.key")).unwrap();
-        let pem = ca.issue(&[Identity::new(who, SYSTEM, "somebody").dns_name()], LEAF_VALIDITY).unwrap();
+        let identity = match who {
+            Peer::Kernel => Identity::kernel(SYSTEM, "default", "somebody"),
+            _ => Identity::new(who, SYSTEM, "somebody"),
+        };
+        let pem = ca.issue(&[identity.dns_name()], LEAF_VALIDITY).unwrap();
         let client = PeerClient::new(TlsFiles::from_pem(&pem).unwrap()).unwrap();
         let operator = Identity::new(Peer::Operator, SYSTEM, "operator");
         client.request(reqwest::Method::POST, &operator, &self.address, path).json(call).send().await.unwrap()
@@ -148,7 +152,13 @@ impl World {
 }
 
 fn key(name: &str, uid: &str) -> SessionKey {
-    SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), uid: uid.to_owned(), name: name.to_owned() }
+    SessionKey {
+        store_prefix: String::new(),
+        tenant: "team".to_owned(),
+        pool: "default".into(),
+        uid: uid.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 /// An entry as a cut-off operator leaves it.

@@ -35,7 +35,7 @@ async fn stored(cluster: &Cluster, bucket: Option<&S3>, name: &str, pool: &str) 
     let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
     cluster.server.kubectl(&args).unwrap();
     let Some(bucket) = bucket else { return };
-    let key = SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), uid, name: String::new() };
+    let key = SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), pool: pool.to_owned(), uid, name: String::new() };
     for key in [key.head(), key.segment(1, 1, "ab"), key.calls()] {
         bucket.put(&key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
     }

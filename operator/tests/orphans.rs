@@ -109,7 +109,13 @@ fn place(tenant: &str) -> TenantPrefix {
 
 /// What late commits and a late call leave. Answers the keys.
 async fn store(bucket: &S3, tenant: &str, uid: &str) -> BTreeSet<String> {
-    let key = SessionKey { store_prefix: String::new(), tenant: tenant.to_owned(), uid: uid.to_owned(), name: String::new() };
+    let key = SessionKey {
+        store_prefix: String::new(),
+        tenant: tenant.to_owned(),
+        pool: "default".into(),
+        uid: uid.to_owned(),
+        name: String::new(),
+    };
     let keys = BTreeSet::from([key.head(), key.segment(1, 1, "ab"), key.calls()]);
     for key in &keys {
         bucket.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();

@@ -72,7 +72,7 @@ fn mount(path: &std::path::Path, secret: &Secret) {
 }
 
 async fn asks(files: TlsFiles, address: SocketAddr) -> Result<(), String> {
-    let peer = Identity::new(Process::Kernel, "team", "k1");
+    let peer = Identity::kernel("team", "default", "k1");
     // A client of its own makes a connection of its own.
     let client = PeerClient::new(files).unwrap();
     let answer = client.request(Method::GET, &peer, &address.to_string(), "/").send().await.map_err(|error| format!("{error:?}"))?;

@@ -122,6 +122,6 @@ async fn clients_of_both_versions_work_on_the_same_objects_which_are_stored_as_e
     cluster.server.kubectl(&older).unwrap();
     let back = kubectl(&["get", &one(OLD), "a", "-n", "team", "-o", "jsonpath={.metadata.uid} {.spec.idleSeconds}"]);
     assert_eq!(back, format!("{uid} 222"));
-    let pool = cluster.get(&["kernelpool", "default"], "{.spec.warmPods}");
+    let pool = cluster.get(&[&format!("kernelpools.{OLD}.dormouse.dev"), "default"], "{.spec.warmPods}");
     assert_eq!(pool, "1");
 }

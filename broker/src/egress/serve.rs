@@ -25,8 +25,8 @@ pub(crate) fn routes() -> Router<Served> {
         .route("/v1/close", post(close))
 }
 
-async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<FetchCall>) -> ApiResult<Response> {
-    served.admit(&peer)?;
+async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call): ApiJson<FetchCall>) -> ApiResult<Response> {
+    served.admit(&peer, &mut call.call.session_uid)?;
     served.admit_session(&call.call.namespace)?;
     if call.call.tool != FETCH {
         return Err(ApiError::new(ErrorCode::InvalidRequest, format!("the tool of a fetch is named {FETCH}")).into());
@@ -37,14 +37,14 @@ async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): 
     Ok(served.answer_within(room, &uid, &answer).await?)
 }
 
-async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {
-    served.admit(&peer)?;
+async fn body(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call): ApiJson<BodyCall>) -> ApiResult<Json<BodyAnswer>> {
+    served.admit(&peer, &mut call.session_uid)?;
     served.admit_session(&call.namespace)?;
     Ok(Json(served.broker.body(call).await?))
 }
 
-async fn close(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<CloseCall>) -> ApiResult<Json<()>> {
-    served.admit(&peer)?;
+async fn close(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call): ApiJson<CloseCall>) -> ApiResult<Json<()>> {
+    served.admit(&peer, &mut call.session_uid)?;
     served.admit_session(&call.namespace)?;
     served.broker.close(&call);
     Ok(Json(()))

@@ -161,7 +161,13 @@ mod tests {
 
     #[test]
     fn the_largest_pages_that_are_not_in_use_go() {
-        let session = |uid: &str| SessionKey { store_prefix: String::new(), tenant: "t".into(), uid: uid.into(), name: String::new() };
+        let session = |uid: &str| SessionKey {
+            store_prefix: String::new(),
+            tenant: "t".into(),
+            pool: "default".into(),
+            uid: uid.into(),
+            name: String::new(),
+        };
         let of = |(uid, bytes): (&str, usize)| {
             let slot = Slot::new(session(uid));
             *slot.page.try_lock().unwrap() = Some((CallPage::new(&slot.session), None));

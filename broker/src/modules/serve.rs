@@ -11,8 +11,12 @@ pub(crate) fn routes() -> Router<Served> {
     Router::new().route("/v1/modules", post(modules))
 }
 
-async fn modules(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<ModulesCall>) -> ApiResult<Json<ModulesAnswer>> {
-    served.admit(&peer)?;
+async fn modules(
+    State(served): State<Served>,
+    peer: PeerIdentity,
+    ApiJson(mut call): ApiJson<ModulesCall>,
+) -> ApiResult<Json<ModulesAnswer>> {
+    served.admit(&peer, &mut call.session_uid)?;
     served.admit_session(&call.namespace)?;
     Ok(Json(served.broker.modules(call).await?))
 }

@@ -24,8 +24,8 @@ pub(crate) fn orders() -> Router<Served> {
     Router::new().route("/v1/deliveries", post(deliveries)).route("/v1/redeliver", post(redeliver))
 }
 
-async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(notice): ApiJson<Notice>) -> ApiResult<Response> {
-    served.admit(&peer)?;
+async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut notice): ApiJson<Notice>) -> ApiResult<Response> {
+    served.admit(&peer, &mut notice.session_uid)?;
     served.admit_session(&notice.namespace)?;
     served.broker.take_notice(notice).await?;
     let mut response = Json(()).into_response();

@@ -57,7 +57,7 @@ impl Shared {
     }
 
     fn session() -> SessionKey {
-        SessionKey { store_prefix: "p/".into(), tenant: "team-a".into(), uid: "u-1".into(), name: String::new() }
+        SessionKey { store_prefix: "p/".into(), tenant: "team-a".into(), pool: String::new(), uid: "u-1".into(), name: String::new() }
     }
 }
 

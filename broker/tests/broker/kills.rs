@@ -150,8 +150,8 @@ impl Far {
         });
         write(folder.path(), "broker.yaml", &spec.to_string());
         let client = |identity| PeerClient::new(TlsFiles::from_pem(&issue(identity)).unwrap()).unwrap();
-        let kernel = client(Identity::wildcard(Peer::Kernel, "team-a"));
-        let gateway = client(Identity::wildcard(Peer::Gateway, "dormouse-system"));
+        let kernel = client(Identity::of_pool("team-a", "default"));
+        let gateway = client(Identity::new(Peer::Gateway, "dormouse-system", "gateway").dns_name());
         Self { folder, endpoint, kernel, gateway }
     }
 

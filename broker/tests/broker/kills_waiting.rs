@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use dormouse_lifecycle::keys::broker_name;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{AnswerJobCall, ClaimJobCall, ClaimedJob, DecideCall, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
@@ -99,7 +100,7 @@ impl Stage {
         let decision = DecideCall {
             namespace: of.namespace.clone(),
             session: of.session.clone(),
-            session_uid: of.session_uid.clone(),
+            session_uid: broker_name("default", &of.session_uid),
             call: of.call,
             tool: of.tool.clone(),
             digest: digest(&of.tool, &of.args),
@@ -120,7 +121,7 @@ impl Stage {
     async fn answer(&self, job: &Job) -> bool {
         let answer = AnswerJobCall {
             namespace: "team-a".to_owned(),
-            session_uid: job.arguments["uid"].as_str().unwrap().to_owned(),
+            session_uid: broker_name("default", job.arguments["uid"].as_str().unwrap()),
             call: NUMBER,
             lease: job.lease.clone(),
             answer: ToolAnswer::Ok { value: json!({ "receipt": "rendered" }) },

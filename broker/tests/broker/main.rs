@@ -18,6 +18,7 @@ mod oauth;
 mod openapi;
 #[path = "../../../cli/tests/support/packages.rs"]
 mod packages;
+mod pools;
 mod process;
 mod services;
 mod webhooks;

@@ -7,7 +7,7 @@ use std::{
 
 use crate::world::{World, broker, call, secrets, spec};
 use clap::Parser as _;
-use dormouse_broker::{Args, Broker, ConfigError, ProblemKind};
+use dormouse_broker::{Args, Broker, ConfigError, LivingPools, ProblemKind};
 use dormouse_protocol::{
     ErrorBody, ErrorCode,
     broker::{FETCH, ToolAnswer, ToolDescription},
@@ -28,7 +28,11 @@ fn issue(ca: &Ca, name: String) -> CertPem {
 }
 
 fn client(ca: &Ca, process: Process, namespace: &str) -> PeerClient {
-    PeerClient::new(TlsFiles::from_pem(&issue(ca, Identity::wildcard(process, namespace))).unwrap()).unwrap()
+    let name = match process {
+        Process::Kernel => Identity::of_pool(namespace, "default"),
+        _ => Identity::new(process, namespace, "any").dns_name(),
+    };
+    PeerClient::new(TlsFiles::from_pem(&issue(ca, name)).unwrap()).unwrap()
 }
 
 fn own() -> Identity {
@@ -55,7 +59,7 @@ async fn a_broker_whose_memory_is_in_use_makes_no_call_and_says_so() {
     let (world, broker) = broker().await;
     let (ca, listener, address, tls) = door().await;
     let memory = Memory::with_reading(100 << 20, || Some(USED.load(Ordering::SeqCst)));
-    tokio::spawn(broker.serve_within(memory.clone(), listener, tls, CancellationToken::new()));
+    tokio::spawn(broker.serve_within(memory.clone(), LivingPools::default(), listener, tls, CancellationToken::new()));
     let kernel = client(&ca, Process::Kernel, "team-a");
     USED.store(90 << 20, Ordering::SeqCst);
     let refused = post(&kernel, address, &call(1, "getWidget", json!({"id": "7"}))).await;

@@ -8,6 +8,7 @@ use dormouse_broker::{Broker, JournalStore};
 use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
 use dormouse_crds::webhooks::EventKind;
+use dormouse_gateway::directory::folder::POOL;
 use dormouse_kernel::{BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -42,7 +43,7 @@ pub(super) async fn start(
         broker.look_now().await;
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let client = PeerClient::new(authority.issue(Process::Kernel, namespace, POD)?)?;
+        let client = PeerClient::new(authority.issue_kernel(namespace, POOL, POD)?)?;
         let address = listener.local_addr()?.to_string();
         let tools = BrokerTools::new(client, address.clone());
         addresses.insert(metadata.name.clone(), address);

@@ -20,7 +20,16 @@ impl Authority {
 
     /// A certificate for `<name>.<namespace>.<process>`.
     pub(super) fn issue(&self, process: Process, namespace: &str, name: &str) -> anyhow::Result<TlsFiles> {
-        let pem = self.0.issue(&[Identity::new(process, namespace, name).dns_name()], VALIDITY)?;
+        self.issue_for(&Identity::new(process, namespace, name))
+    }
+
+    /// A certificate for a kernel pod of a pool.
+    pub(super) fn issue_kernel(&self, namespace: &str, pool: &str, pod: &str) -> anyhow::Result<TlsFiles> {
+        self.issue_for(&Identity::kernel(namespace, pool, pod))
+    }
+
+    fn issue_for(&self, identity: &Identity) -> anyhow::Result<TlsFiles> {
+        let pem = self.0.issue(&[identity.dns_name()], VALIDITY)?;
         Ok(TlsFiles::from_pem(&pem)?)
     }
 }

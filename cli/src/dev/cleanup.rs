@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use dormouse_gateway::directory::{Record, folder::Cleanup};
+use dormouse_gateway::directory::{
+    Record,
+    folder::{Cleanup, POOL},
+};
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::SnapshotStore;
 
@@ -18,6 +21,7 @@ impl Cleanup for StoreCleanup {
         let key = SessionKey {
             store_prefix: super::STORE_PREFIX.to_owned(),
             tenant: record.key.namespace.clone(),
+            pool: POOL.to_owned(),
             uid: record.uid.clone(),
             name: record.key.name.clone(),
         };

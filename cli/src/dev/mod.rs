@@ -26,7 +26,7 @@ use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
     BrokerAddresses, Directory, Gateway, Kernels,
     auth::{keys::file::KeyFile, loopback::Loopback},
-    directory::folder::{FolderDirectory, StaticPod},
+    directory::folder::{FolderDirectory, POOL, StaticPod},
     links::Links,
 };
 use dormouse_kernel::{Pod, PodConfig};
@@ -126,6 +126,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let config = PodConfig {
         pod: POD.to_owned(),
         namespace: namespace.clone(),
+        pool: POOL.to_owned(),
         slots: SLOTS,
         cache_bytes: CACHE_BYTES,
         store_prefix: STORE_PREFIX.to_owned(),
@@ -135,7 +136,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let pod_listener = TcpListener::bind("127.0.0.1:0").await?;
     let static_pod =
         StaticPod { pod: POD.to_owned(), namespace: namespace.clone(), address: pod_listener.local_addr()?, boot: pod.info().boot };
-    let pod_tls = authority.issue(Process::Kernel, &namespace, POD)?;
+    let pod_tls = authority.issue_kernel(&namespace, POOL, POD)?;
     inner_tasks.spawn({
         let (pod, inner) = (pod.clone(), inner.clone());
         async move { pod.serve(pod_listener, pod_tls, inner).await }

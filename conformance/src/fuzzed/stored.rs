@@ -14,7 +14,13 @@ use super::bytes::{Bytes, forms, unsealed};
 const REPLIES_MAX: usize = 16;
 
 fn key(uid: &str) -> SessionKey {
-    SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), uid: uid.to_owned(), name: uid.to_owned() }
+    SessionKey {
+        store_prefix: "p/".to_owned(),
+        tenant: "team".to_owned(),
+        pool: "default".into(),
+        uid: uid.to_owned(),
+        name: uid.to_owned(),
+    }
 }
 
 /// A head's bytes; or a manifest's JSON, then after a zero its inline part and what the store answers.
@@ -144,9 +150,9 @@ fn manifest() -> serde_json::Value {
     json!({
         "format": dormouse_lifecycle::head::FORMAT, "tenant": "team", "uid": "a", "name": "a", "epoch": 3, "sequence": 7, "putId": "p", "engineDigest": "e",
         "time": "t", "memoryPages": 4, "globals": {}, "state": {},
-        "segments": [{ "key": "p/t/team/s/a/3-7-ab", "bytes": 9, "sha256": "ab", "pages": 1 }],
-        "checkpoints": [{ "id": 5, "key": "p/t/team/s/a/c3-5-cd", "bytes": 3, "sha256": "cd", "snapshotBytes": 3, "time": "t", "segments": [] }],
-        "journal": { "segments": [{ "key": "p/t/team/s/a/j3-6-ef", "bytes": 3, "sha256": "ef", "first": 1 }], "tail": [{ "n": 1 }], "last": 9 },
+        "segments": [{ "key": "p/t/team/s/default/a/3-7-ab", "bytes": 9, "sha256": "ab", "pages": 1 }],
+        "checkpoints": [{ "id": 5, "key": "p/t/team/s/default/a/c3-5-cd", "bytes": 3, "sha256": "cd", "snapshotBytes": 3, "time": "t", "segments": [] }],
+        "journal": { "segments": [{ "key": "p/t/team/s/default/a/j3-6-ef", "bytes": 3, "sha256": "ef", "first": 1 }], "tail": [{ "n": 1 }], "last": 9 },
     })
 }
 
@@ -186,7 +192,7 @@ pub(super) fn journal_seeds() -> Vec<Vec<u8>> {
 
 pub(super) fn recover_seeds() -> Vec<Vec<u8>> {
     let mut seed = 9u64.to_le_bytes().to_vec();
-    for key in ["p/t/team/s/a/3-7-ab", "p/t/team/s/a/c3-5-cd", "p/t/team/s/a/j3-6-ef", "p/t/team/s/a/head"] {
+    for key in ["p/t/team/s/default/a/3-7-ab", "p/t/team/s/default/a/c3-5-cd", "p/t/team/s/default/a/j3-6-ef", "p/t/team/s/default/a/head"] {
         seed.extend_from_slice(&u16::try_from(key.len()).unwrap_or(0).to_le_bytes());
         seed.extend_from_slice(key.as_bytes());
         seed.extend_from_slice(&[2, 0, b'{', b'}', 1]);

@@ -50,7 +50,7 @@ impl TenantPrefix {
     pub async fn join(&self, store: &dyn SnapshotStore, cluster: &str) -> Result<(), StoreError> {
         for _ in 0..JOIN_ATTEMPTS_MAX {
             let (stored, condition) = self.read(store).await?;
-            let empty = stored.is_none() && self.is_empty(store).await?;
+            let empty = stored.is_none() && self.seems_empty(store).await?;
             let Some(joined) = Clusters::join(stored.as_ref(), cluster, empty) else { return Ok(()) };
             if self.write(store, &joined, condition).await? {
                 return Ok(());
@@ -80,6 +80,14 @@ impl TenantPrefix {
             store.delete(&self.clusters()).await?;
         }
         Ok(())
+    }
+
+    /// A process of a pool may not list what others keep there. It leaves open what is there; the next sweep accounts for it.
+    async fn seems_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {
+        match self.is_empty(store).await {
+            Err(StoreError::Denied { .. }) => Ok(false),
+            other => other,
+        }
     }
 
     async fn is_empty(&self, store: &dyn SnapshotStore) -> Result<bool, StoreError> {

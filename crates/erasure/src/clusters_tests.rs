@@ -30,6 +30,7 @@ async fn what_was_there_before_is_not_accounted_for() {
     let session = SessionKey {
         store_prefix: "p/".to_owned(),
         tenant: "team".to_owned(),
+        pool: "default".into(),
         uid: "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01".to_owned(),
         name: String::new(),
     };
@@ -61,7 +62,7 @@ async fn the_last_cluster_leaves_nothing_and_no_other_name_goes() {
     place().leave(&store, "b").await.unwrap();
     assert_eq!(names(&store).await.0, ["a"], "it is another's");
     let uid = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01".to_owned();
-    let session = SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), uid, name: String::new() };
+    let session = SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), pool: "default".into(), uid, name: String::new() };
     store.put(&session.head(), Bytes::from_static(b"x"), Condition::None).await.unwrap();
     place().leave(&store, "a").await.unwrap();
     assert_eq!(names(&store).await.0, ["a"], "a session is there");

@@ -73,7 +73,7 @@ pub async fn put_tombstone(store: &dyn SnapshotStore, key: &SessionKey) -> Resul
 /// When the store failed.
 pub async fn remove_calls(store: &dyn SnapshotStore, key: &SessionKey) -> Result<(), EraseError> {
     store.delete(&key.calls()).await?;
-    for job in store.list(&dormouse_lifecycle::keys::jobs_of(&key.store_prefix, &key.tenant, &key.uid)).await? {
+    for job in store.list(&key.jobs()).await? {
         store.delete(&job).await?;
     }
     store.delete(&key.spent()).await?;
@@ -108,7 +108,13 @@ mod tests {
     use super::*;
 
     fn key() -> SessionKey {
-        SessionKey { store_prefix: "p/".to_owned(), tenant: "team".to_owned(), uid: "u-1".to_owned(), name: "a".to_owned() }
+        SessionKey {
+            store_prefix: "p/".to_owned(),
+            tenant: "team".to_owned(),
+            pool: "default".into(),
+            uid: "u-1".to_owned(),
+            name: "a".to_owned(),
+        }
     }
 
     async fn put(store: &Memory, key: &str, bytes: Bytes) {
@@ -122,8 +128,8 @@ mod tests {
         put(&store, &key().segment(1, 1, &hash), Bytes::from_static(b"x")).await;
         put(&store, &key().segment(2, 9, &hash), Bytes::from_static(b"y")).await;
         put(&store, &key().calls(), Bytes::from_static(b"calls")).await;
-        put(&store, "p/t/team/s/u-2/head", Bytes::from_static(b"another session")).await;
-        put(&store, "p/t/team/b/u-2/calls", Bytes::from_static(b"and its calls")).await;
+        put(&store, "p/t/team/s/default/u-2/head", Bytes::from_static(b"another session")).await;
+        put(&store, "p/t/team/b/default_u-2/calls", Bytes::from_static(b"and its calls")).await;
         put_tombstone(&store, &key()).await.unwrap();
         let head = store.get(&key().head()).await.unwrap().unwrap();
         assert!(Head::decode(&head.bytes).unwrap().tombstone);
@@ -133,7 +139,7 @@ mod tests {
         remove_all(&store, &key()).await.unwrap();
         let mut left = store.list("p/").await.unwrap();
         left.sort_unstable();
-        assert_eq!(left, ["p/t/team/b/u-2/calls", "p/t/team/s/u-2/head"]);
+        assert_eq!(left, ["p/t/team/b/default_u-2/calls", "p/t/team/s/default/u-2/head"]);
         remove_all(&store, &key()).await.unwrap();
     }
 

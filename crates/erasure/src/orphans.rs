@@ -139,18 +139,24 @@ async fn list(store: &dyn SnapshotStore, scope: Scope<'_>) -> Result<(Listed, Le
 
 /// By the same road as a deletion, so that a process which is still at work meets the tombstone.
 async fn collect(store: &dyn SnapshotStore, place: &TenantPrefix, orphans: &[Orphan]) -> Result<(), EraseError> {
-    let key = |orphan: &Orphan| SessionKey {
-        store_prefix: place.store_prefix.clone(),
-        tenant: place.tenant.clone(),
-        uid: orphan.uid.clone(),
-        name: String::new(),
-    };
-    let keys: Vec<SessionKey> = orphans.iter().map(key).collect();
+    let keys: Vec<SessionKey> = orphans.iter().flat_map(|orphan| keys_of(place, orphan)).collect();
     futures::stream::iter(keys)
         .map(|key| async move { erase(store, &key).await })
         .buffer_unordered(ERASED_IN_FLIGHT_MAX)
         .try_collect()
         .await
+}
+
+/// Where an orphan is: a hostile pod of another pool may have put something there under its uid.
+fn keys_of(place: &TenantPrefix, orphan: &Orphan) -> Vec<SessionKey> {
+    let key = |pool: &str| SessionKey {
+        store_prefix: place.store_prefix.clone(),
+        tenant: place.tenant.clone(),
+        pool: pool.to_owned(),
+        uid: orphan.uid.clone(),
+        name: String::new(),
+    };
+    orphan.pools.iter().map(|pool| key(pool)).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,13 @@ const LIVE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
 const GONE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e02";
 
 fn key(tenant: &str, uid: &str) -> SessionKey {
-    SessionKey { store_prefix: "p/".to_owned(), tenant: tenant.to_owned(), uid: uid.to_owned(), name: String::new() }
+    SessionKey {
+        store_prefix: "p/".to_owned(),
+        tenant: tenant.to_owned(),
+        pool: "default".into(),
+        uid: uid.to_owned(),
+        name: String::new(),
+    }
 }
 
 async fn put(store: &Memory, key: &str) {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn session() -> SessionKey {
-        SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() }
+        SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() }
     }
 
     fn stored(epoch: u64, change: impl FnOnce(&mut Head)) -> Option<(Result<Head, HeadError>, String)> {

@@ -14,7 +14,7 @@ use crate::{
 const ID: &str = "0123456789abcdef";
 
 fn session(uid: &str) -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: uid.into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: uid.into(), name: uid.into() }
 }
 
 fn extent(sequence: u64, id: u64, bytes: u64) -> Extent {
@@ -60,7 +60,7 @@ fn a_session_without_any_pays_nothing_for_them() {
 fn a_key_tells_which_piece_it_is() {
     let extent = Extent { version: (3, 17), id: ID.into(), bytes: 2 * PIECE_BYTES as u64 + 1, sealed: false };
     let keys: Vec<_> = extent.keys(&session("u")).collect();
-    assert_eq!((keys.len(), keys[2].as_str()), (3, "p/t/team/s/u/b3-17-0123456789abcdef00000002"));
+    assert_eq!((keys.len(), keys[2].as_str()), (3, "p/t/team/s/default/u/b3-17-0123456789abcdef00000002"));
     assert_eq!(parse_piece(&keys[2]), Some(((3, 17), ID, 2)));
     assert_eq!(parse_piece("p/t/team/s/u/3-17-0123456789abcdef00000002"), None);
     assert_eq!(parse_piece("p/t/team/s/u/b3-17-0123456789abcdef"), None);

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn session() -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() }
 }
 
 fn asked(epoch: u64, call: u64, attempt: &'static str) -> Asked<'static> {

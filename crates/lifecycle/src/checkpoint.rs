@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn session() -> SessionKey {
-        SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+        SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() }
     }
 
     fn ids(checkpoints: &[CheckpointRef]) -> Vec<u64> {

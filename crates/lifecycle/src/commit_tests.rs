@@ -6,7 +6,7 @@ use crate::blobs::{Blob, Extent, ID_DIGITS, KEPT_MAX, Kept, Table};
 use crate::checkpoint::CheckpointRef;
 
 fn session() -> SessionKey {
-    SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() }
+    SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() }
 }
 
 fn fresh(epoch: u64) -> Owned {

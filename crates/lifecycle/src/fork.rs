@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn key(uid: &str) -> SessionKey {
-        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: uid.into() }
+        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: uid.into(), name: uid.into() }
     }
 
     fn state() -> Head {
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn every_segment_gets_a_key_of_the_child() {
         let Fork { copies, base } = fork(&key("parent"), &state(), &key("child"), 4).unwrap();
-        let copy = "p/t/team/s/child/4-1-ab".to_owned();
-        assert_eq!(copies, [("p/t/team/s/parent/1-3-ab".to_owned(), copy.clone())]);
+        let copy = "p/t/team/s/default/child/4-1-ab".to_owned();
+        assert_eq!(copies, [("p/t/team/s/default/parent/1-3-ab".to_owned(), copy.clone())]);
         assert!(base.belongs_to(&key("child")));
         assert_eq!(base.segments, [SegmentRef { key: copy, ..state().segments[0].clone() }]);
     }

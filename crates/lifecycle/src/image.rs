@@ -85,7 +85,8 @@ mod tests {
     }
 
     fn head(segments: &[bytes::Bytes], inline: bytes::Bytes) -> Head {
-        let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
+        let session =
+            SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() };
         let named =
             |bytes: &bytes::Bytes| SegmentRef { key: "k".into(), bytes: bytes.len() as u64, sha256: segment::sha256_hex(bytes), pages: 1 };
         Head { tombstone: false, memory_pages: 1, segments: segments.iter().map(named).collect(), inline, ..crate::sweep::empty(&session) }

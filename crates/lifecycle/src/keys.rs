@@ -1,9 +1,9 @@
 //! Where a session's objects lie in the store.
 //!
-//! `<store prefix>t/<tenant>/s/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
+//! `<store prefix>t/<tenant>/s/<pool>/<uid>/head`, and beside it `<epoch>-<sequence>-<hash>` for segments, the same after `c` for checkpoints, after
 //! `j` for the journal, after `e` for events and after `b` for pieces of what lies outside the heap, whose hash is no hash but an id and a number. A uid is never used
 //! twice, and neither is such a key: (epoch, sequence) grows, and the hash tells attempts at the same number apart. The calls that brokers made
-//! for the session are in `<store prefix>t/<tenant>/b/<uid>/calls`, what it has spent on models in `spent` beside them, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
+//! for the session are in `<store prefix>t/<tenant>/b/<pool>_<uid>/calls`, what it has spent on models in `spent` beside them, `<store prefix>t/<tenant>/clusters` names who stores sessions there, and what brokers
 //! were asked is told in `<store prefix>t/<tenant>/audit/<day>/<process>-<number>.ndjson`. Messages of a ToolBroker's webhooks are in
 //! `<store prefix>t/<tenant>/jobs/<broker>/<capability>/` names calls that runners may make, which are in `job-<call>` beside the page, and
 //! `<store prefix>t/<tenant>/webhooks/<broker>/open/<id>` until they are delivered, and in `…/done/<order>-<id>` afterwards.
@@ -18,10 +18,10 @@ pub fn audit(store_prefix: &str, tenant: &str, day: &str, process: &str, number:
     format!("{}audit/{day}/{process}-{number:08}.ndjson", tenant_prefix(store_prefix, tenant))
 }
 
-/// Prefix of the keys of a session's calls that runners make; the call's number follows.
+/// Prefix of the keys of the calls that runners make for the session of this [`broker_name`]; the call's number follows.
 #[must_use]
-pub fn jobs_of(store_prefix: &str, tenant: &str, uid: &str) -> String {
-    format!("{}b/{uid}/{JOB}", tenant_prefix(store_prefix, tenant))
+pub fn jobs_of(store_prefix: &str, tenant: &str, name: &str) -> String {
+    format!("{}b/{name}/{JOB}", tenant_prefix(store_prefix, tenant))
 }
 
 /// Prefix of the keys that name what runners of a capability may claim, with the trailing `/`.
@@ -184,6 +184,8 @@ pub struct SessionKey {
     pub store_prefix: String,
     /// The tenant, which is the namespace.
     pub tenant: String,
+    /// The pool that runs the session: its processes reach what lies below its name, and nothing of another pool's sessions.
+    pub pool: String,
     /// The uid of the session's object.
     pub uid: String,
     /// The name of the session's object; not part of any key.
@@ -194,19 +196,19 @@ impl SessionKey {
     /// Key of this session's head.
     #[must_use]
     pub fn head(&self) -> String {
-        head(&self.store_prefix, &self.tenant, &self.uid)
+        format!("{}{HEAD}", self.prefix())
     }
 
     /// Key of the page of calls that this session's broker made: beside the session's prefix, because no commit decides about it.
     #[must_use]
     pub fn calls(&self) -> String {
-        format!("{}b/{}/{CALLS}", tenant_prefix(&self.store_prefix, &self.tenant), self.uid)
+        format!("{}{CALLS}", self.of_brokers())
     }
 
     /// Key of what brokers have counted for this session on models.
     #[must_use]
     pub fn spent(&self) -> String {
-        spent(&self.store_prefix, &self.tenant, &self.uid)
+        format!("{}{SPENT}", self.of_brokers())
     }
 
     /// Keys of the objects that say that this session has been archived: among its own, and among those that brokers keep for it.
@@ -218,19 +220,25 @@ impl SessionKey {
     /// Prefix of what brokers keep for this session, with the trailing `/`.
     #[must_use]
     pub fn of_brokers(&self) -> String {
-        format!("{}b/{}/", tenant_prefix(&self.store_prefix, &self.tenant), self.uid)
+        format!("{}b/{}/", tenant_prefix(&self.store_prefix, &self.tenant), broker_name(&self.pool, &self.uid))
+    }
+
+    /// Prefix of the keys of this session's calls that runners make; the call's number follows.
+    #[must_use]
+    pub fn jobs(&self) -> String {
+        format!("{}{JOB}", self.of_brokers())
     }
 
     /// Prefix of every key of this session, with the trailing `/`.
     #[must_use]
     pub fn prefix(&self) -> String {
-        prefix(&self.store_prefix, &self.tenant, &self.uid)
+        format!("{}{}/", sessions(&self.store_prefix, &self.tenant, &self.pool), self.uid)
     }
 
-    /// Key of a segment of this session. See [`segment`].
+    /// Key of a segment of this session. `hash` is a hex sha256 over its bytes, of which the first [`HASH_DIGITS`] count.
     #[must_use]
     pub fn segment(&self, epoch: u64, sequence: u64, hash: &str) -> String {
-        segment(&self.store_prefix, &self.tenant, &self.uid, epoch, sequence, hash)
+        object(&self.prefix(), Kind::Segment, epoch, sequence, hash)
     }
 
     /// Key of a checkpoint of this session.
@@ -256,7 +264,20 @@ impl SessionKey {
     }
 }
 
-/// Key of what brokers have counted on models for `whom`: a session's uid, or [`ALL`].
+/// How brokers name a session: with the pool whose certificate its pod has. So a pod of another pool that knows the uid means another session. No name of a
+/// pool has a `_`.
+#[must_use]
+pub fn broker_name(pool: &str, uid: &str) -> String {
+    format!("{pool}_{uid}")
+}
+
+/// The pool and the uid in a [`broker_name`].
+#[must_use]
+pub fn of_broker_name(name: &str) -> (&str, &str) {
+    name.split_once('_').unwrap_or(("", name))
+}
+
+/// Key of what brokers have counted on models for `whom`: a session's [`broker_name`], or [`ALL`].
 #[must_use]
 pub fn spent(store_prefix: &str, tenant: &str, whom: &str) -> String {
     format!("{}b/{whom}/{SPENT}", tenant_prefix(store_prefix, tenant))
@@ -286,22 +307,10 @@ pub fn clusters(store_prefix: &str, tenant: &str) -> String {
     format!("{}{CLUSTERS}", tenant_prefix(store_prefix, tenant))
 }
 
-/// Prefix of every key of a session, with the trailing `/`.
+/// Prefix of every key of the sessions of a pool, with the trailing `/`.
 #[must_use]
-pub fn prefix(store_prefix: &str, tenant: &str, uid: &str) -> String {
-    format!("{store_prefix}t/{tenant}/s/{uid}/")
-}
-
-/// Key of a session's head.
-#[must_use]
-pub fn head(store_prefix: &str, tenant: &str, uid: &str) -> String {
-    format!("{}{HEAD}", prefix(store_prefix, tenant, uid))
-}
-
-/// Key of a segment. `hash` is a hex sha256 over its bytes, of which the first [`HASH_DIGITS`] count.
-#[must_use]
-pub fn segment(store_prefix: &str, tenant: &str, uid: &str, epoch: u64, sequence: u64, hash: &str) -> String {
-    object(&prefix(store_prefix, tenant, uid), Kind::Segment, epoch, sequence, hash)
+pub fn sessions(store_prefix: &str, tenant: &str, pool: &str) -> String {
+    format!("{}s/{pool}/", tenant_prefix(store_prefix, tenant))
 }
 
 fn object(prefix: &str, kind: Kind, epoch: u64, sequence: u64, hash: &str) -> String {
@@ -330,14 +339,30 @@ pub fn parse_object(key: &str) -> Option<(Kind, (u64, u64))> {
     (!hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit())).then_some((kind, (epoch, sequence)))
 }
 
-/// Tenant and uid of the session that the object at `key` is of: anything below its prefix, or what brokers keep for it. `None` for what is not ours.
+/// Whose an object of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner<'a> {
+    /// The tenant.
+    pub tenant: &'a str,
+    /// The pool.
+    pub pool: &'a str,
+    /// The session.
+    pub uid: &'a str,
+}
+
+/// Whose the object at `key` is: anything below a session's prefix, or what brokers keep for it. `None` for what is not ours.
 #[must_use]
-pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<(&'a str, &'a str)> {
-    let mut parts = key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/');
-    let (tenant, folder, uid, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let ours = parts.next().is_none() && !tenant.is_empty() && !name.is_empty() && is_uid(uid);
-    (ours && (folder == "s" || folder == "b" && ([CALLS, SPENT, ARCHIVED].contains(&name) || name.starts_with(JOB))))
-        .then_some((tenant, uid))
+pub fn session_of<'a>(store_prefix: &str, key: &'a str) -> Option<Owner<'a>> {
+    let parts: Vec<&str> = key.strip_prefix(store_prefix)?.strip_prefix("t/")?.split('/').collect();
+    let (tenant, pool, uid, name) = match parts.as_slice() {
+        [tenant, "s", pool, uid, name] => (*tenant, *pool, *uid, *name),
+        [tenant, "b", of, name] if [CALLS, SPENT, ARCHIVED].contains(name) || name.starts_with(JOB) => {
+            let (pool, uid) = of_broker_name(of);
+            (*tenant, pool, uid, *name)
+        }
+        _ => return None,
+    };
+    (!tenant.is_empty() && !pool.is_empty() && !name.is_empty() && is_uid(uid)).then_some(Owner { tenant, pool, uid })
 }
 
 fn is_uid(text: &str) -> bool {
@@ -376,12 +401,13 @@ mod tests {
 
     #[test]
     fn keys_are_what_the_operator_and_policies_expect() {
-        assert_eq!(head("p/", "team", "u-1"), "p/t/team/s/u-1/head");
-        let hash = "ab".repeat(32);
-        let key = segment("", "team", "u-1", 3, 17, &hash);
-        assert_eq!(key, format!("t/team/s/u-1/3-17-{}", "ab".repeat(16)));
+        let session =
+            SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() };
+        assert_eq!(session.head(), "p/t/team/s/default/u-1/head");
+        let key = session.segment(3, 17, &"ab".repeat(32));
+        assert_eq!(key, format!("p/t/team/s/default/u-1/3-17-{}", "ab".repeat(16)));
         assert_eq!(parse_object(&key), Some((Kind::Segment, (3, 17))));
-        assert!(is_head(&head("p/", "team", "u-1")));
+        assert!(is_head(&session.head()) && key.starts_with(&sessions("p/", "team", "default")));
     }
 
     #[test]
@@ -394,7 +420,12 @@ mod tests {
         let open = [webhooks_open("p/", "team", "shop") + "msg_a", jobs_open("p/", "team", "shop", "browser") + "1_u_2"];
         assert!(open.iter().all(|key| of(key) == Some(("team", Shared::Open { broker: "shop" }))));
         assert_eq!(of(&usage("p/", "team", "2030-01-02", "x", 3)), Some(("team", Shared::Used { day: "2030-01-02" })));
-        let others = [audit("p/", "team", "2030-01-02", "x", 3), clusters("p/", "team"), head("p/", "team", "u"), spent("p/", "team", ALL)];
+        let others = [
+            audit("p/", "team", "2030-01-02", "x", 3),
+            clusters("p/", "team"),
+            "p/t/team/s/default/u/head".to_owned(),
+            spent("p/", "team", ALL),
+        ];
         assert!(others.iter().all(|key| of(key).is_none()));
         for key in [done.as_str(), &open[0], &open[1], &others[3]] {
             assert!(shared("p/", "team").iter().any(|prefix| key.starts_with(prefix)), "{key}");
@@ -406,14 +437,15 @@ mod tests {
 
     #[test]
     fn a_key_tells_what_it_is_of() {
-        let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u-1".into(), name: "n".into() };
-        assert_eq!(session.checkpoint(3, 17, "ab"), "p/t/team/s/u-1/c3-17-ab");
+        let session =
+            SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u-1".into(), name: "n".into() };
+        assert_eq!(session.checkpoint(3, 17, "ab"), "p/t/team/s/default/u-1/c3-17-ab");
         assert_eq!(parse_object(&session.checkpoint(3, 17, "ab")), Some((Kind::Checkpoint, (3, 17))));
         assert_eq!(parse_object(&session.log(Which::Journal, 3, 17, "ab")), Some((Kind::Journal, (3, 17))));
         assert_eq!(parse_object(&session.log(Which::Events, 3, 17, "ab")), Some((Kind::Events, (3, 17))));
         assert_eq!(parse_object(&session.segment(3, 17, "ab")), Some((Kind::Segment, (3, 17))));
         assert_eq!(parse_object("t/a/s/u/cj1-2-ab"), None);
-        assert_eq!(session.calls(), "p/t/team/b/u-1/calls");
+        assert_eq!(session.calls(), "p/t/team/b/default_u-1/calls");
         assert_eq!(parse_object(&session.calls()), None);
         assert!(!is_head(&session.calls()) && !session.calls().starts_with(&session.prefix()));
     }
@@ -440,23 +472,28 @@ mod tests {
     #[test]
     fn a_key_tells_whose_it_is() {
         let uid = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
-        let session = SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() };
-        for key in [session.head(), session.segment(1, 2, "ab"), session.calls(), session.spent(), format!("{}anything", session.prefix())]
-        {
-            assert_eq!(session_of("p/", &key), Some(("team", uid)), "{key}");
+        let session =
+            SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: uid.into(), name: "n".into() };
+        let [own, of_brokers] = session.archived();
+        let others = [session.calls(), session.spent(), of_brokers, format!("{}7", session.jobs())];
+        for key in [session.head(), session.segment(1, 2, "ab"), own, format!("{}anything", session.prefix())].into_iter().chain(others) {
+            assert_eq!(session_of("p/", &key), Some(Owner { tenant: "team", pool: "default", uid }), "{key}");
             assert_eq!(session_of("", &key), None, "{key}");
         }
         for key in [
             clusters("p/", "team"),
             spent("p/", "team", ALL),
-            format!("p/t/team/s/{uid}/"),
-            format!("p/t/team/s/{uid}/a/b"),
-            format!("p/t/team/b/{uid}/head"),
-            format!("p/t//s/{uid}/head"),
+            format!("p/t/team/s/default/{uid}/"),
+            format!("p/t/team/s/default/{uid}/a/b"),
+            format!("p/t/team/s/{uid}/head"),
+            format!("p/t/team/s//{uid}/head"),
+            format!("p/t/team/b/default_{uid}/head"),
+            format!("p/t/team/b/{uid}/calls"),
+            format!("p/t//s/default/{uid}/head"),
             format!("p/t/team/probe/{uid}/race-0"),
-            format!("p/t/team/s/{}/head", uid.replace('-', "_")),
-            format!("p/t/team/s/{uid}0/head"),
-            "p/t/team/s/u/head".to_owned(),
+            format!("p/t/team/s/default/{}/head", uid.replace('-', "_")),
+            format!("p/t/team/s/default/{uid}0/head"),
+            "p/t/team/s/default/u/head".to_owned(),
         ] {
             assert_eq!(session_of("p/", &key), None, "{key}");
         }

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn session() -> SessionKey {
-        SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+        SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() }
     }
 
     #[test]

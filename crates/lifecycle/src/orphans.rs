@@ -5,9 +5,9 @@
 //! cannot come back. In the other order it could be of one that was made in between. A session that is being deleted is known until its
 //! deletion has ended. Unknown to whom, and who may therefore act on it, is [`crate::clusters`]' part.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::keys::{self, Shared};
+use crate::keys::{self, Owner, Shared};
 
 /// How long a message of a webhook is kept that was delivered or given up, in days.
 pub const MESSAGES_KEPT_DAYS: u32 = 30;
@@ -20,7 +20,7 @@ const REMEMBERED_MAX: usize = 100_000;
 /// uids may be those of no API object, and whoever deletes them erases them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    sessions: BTreeMap<String, BTreeMap<String, u64>>,
+    sessions: BTreeMap<String, BTreeMap<String, Orphan>>,
     /// The folder of the last session that has been archived: a store lists what is in one folder together.
     archived: Option<String>,
 }
@@ -30,6 +30,8 @@ pub struct Listed {
 pub struct Orphan {
     /// Its uid.
     pub uid: String,
+    /// Below the names of which pools.
+    pub pools: BTreeSet<String>,
     /// Objects that were listed.
     pub objects: u64,
 }
@@ -46,14 +48,20 @@ impl Listed {
     /// Takes in a further part of the listing.
     pub fn add(&mut self, store_prefix: &str, keys: &[String]) {
         for key in keys {
-            let Some((tenant, uid)) = keys::session_of(store_prefix, key) else { continue };
+            let Some(Owner { tenant, pool, uid }) = keys::session_of(store_prefix, key) else { continue };
             let Some((folder, name)) = key.rsplit_once('/') else { continue };
             if name == keys::ARCHIVED {
                 self.forget(tenant, uid);
                 self.archived = Some(folder.to_owned());
             }
             if self.archived.as_deref() != Some(folder) {
-                *self.sessions.entry(tenant.to_owned()).or_default().entry(uid.to_owned()).or_default() += 1;
+                let of_tenant = self.sessions.entry(tenant.to_owned()).or_default();
+                let none = || Orphan { uid: uid.to_owned(), pools: BTreeSet::new(), objects: 0 };
+                let session = of_tenant.entry(uid.to_owned()).or_insert_with(none);
+                session.objects += 1;
+                if !session.pools.contains(pool) {
+                    session.pools.insert(pool.to_owned());
+                }
             }
         }
     }
@@ -76,10 +84,10 @@ impl Listed {
     #[must_use]
     pub fn unknown(&self, known: &HashSet<String>) -> Vec<(&str, Vec<Orphan>)> {
         let of = |(tenant, uids)| {
-            let uids: &BTreeMap<String, u64> = uids;
-            let unknown = uids.iter().filter(|(uid, _)| !known.contains(*uid));
+            let uids: &BTreeMap<String, Orphan> = uids;
+            let unknown = uids.values().filter(|session| !known.contains(&session.uid));
             let tenant: &String = tenant;
-            (tenant.as_str(), unknown.map(|(uid, objects)| Orphan { uid: uid.clone(), objects: *objects }).collect())
+            (tenant.as_str(), unknown.cloned().collect())
         };
         self.sessions.iter().map(of).collect()
     }
@@ -167,19 +175,19 @@ mod tests {
     #[test]
     fn what_was_listed_and_is_not_known_belongs_to_no_session() {
         let listed = [
-            format!("p/t/team/s/{LIVE}/head"),
-            format!("p/t/team/s/{GONE}/head"),
-            format!("p/t/team/s/{GONE}/1-1-ab"),
-            format!("p/t/team/b/{CALLED}/calls"),
-            format!("p/t/other/s/{LIVE}/1-1-ab"),
+            format!("p/t/team/s/default/{LIVE}/head"),
+            format!("p/t/team/s/default/{GONE}/head"),
+            format!("p/t/team/s/default/{GONE}/1-1-ab"),
+            format!("p/t/team/b/default_{CALLED}/calls"),
+            format!("p/t/other/s/default/{LIVE}/1-1-ab"),
             "p/t/team/clusters".to_owned(),
             format!("p/t/team/probe/{GONE}/sequence"),
-            format!("t/team/s/{GONE}/head"),
-            format!("p/t/team/s/{GONE}/more/head"),
-            "p/t/team/s/notes/head".to_owned(),
+            format!("t/team/s/default/{GONE}/head"),
+            format!("p/t/team/s/default/{GONE}/more/head"),
+            "p/t/team/s/default/notes/head".to_owned(),
         ];
         let listed = Listed::of("p/", &listed);
-        let orphan = |uid: &str, objects| Orphan { uid: uid.to_owned(), objects };
+        let orphan = |uid: &str, objects| Orphan { uid: uid.to_owned(), pools: BTreeSet::from(["default".to_owned()]), objects };
         let known = HashSet::from([LIVE.to_owned()]);
         assert_eq!(listed.unknown(&known), [("other", vec![]), ("team", vec![orphan(GONE, 2), orphan(CALLED, 1)])]);
         assert!(!listed.is_empty() && Listed::of("q/", &["p/x".to_owned()]).is_empty());
@@ -190,6 +198,7 @@ mod tests {
         let key = |uid: &str| crate::SessionKey {
             store_prefix: "p/".to_owned(),
             tenant: "team".to_owned(),
+            pool: "default".into(),
             uid: uid.to_owned(),
             name: String::new(),
         };
@@ -200,7 +209,7 @@ mod tests {
         for page in stored.chunks(2) {
             listed.add("p/", page);
         }
-        let orphan = Orphan { uid: GONE.to_owned(), objects: 2 };
+        let orphan = Orphan { uid: GONE.to_owned(), pools: BTreeSet::from(["default".to_owned()]), objects: 2 };
         assert_eq!(listed.unknown(&HashSet::new()), [("team", vec![orphan])]);
         let only = Listed::of("p/", &[of.archived()[0].clone(), of.head()]);
         assert!(only.unknown(&HashSet::new()).is_empty() && !only.is_empty(), "something of a session is there");

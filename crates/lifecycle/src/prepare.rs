@@ -171,7 +171,8 @@ mod tests {
     }
 
     fn fresh() -> Owned {
-        let session = SessionKey { store_prefix: String::new(), tenant: "team".into(), uid: "u".into(), name: "n".into() };
+        let session =
+            SessionKey { store_prefix: String::new(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() };
         Owned { session, epoch: 1, head: None, etag: None, top_layer: TopLayer::default() }
     }
 

@@ -102,7 +102,7 @@ mod tests {
     };
 
     fn session() -> SessionKey {
-        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: "u".into(), name: "n".into() }
+        SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: "u".into(), name: "n".into() }
     }
 
     /// Commits without a fault; every object that was put goes to `store`.

@@ -19,7 +19,7 @@ const ANCHOR: (u64, u64) = (1, 3);
 type Objects = BTreeMap<String, Bytes>;
 
 fn session(uid: &str) -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: uid.into(), name: "n".into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: uid.into(), name: "n".into() }
 }
 
 fn noise(seed: u32) -> Page {

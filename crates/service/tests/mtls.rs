@@ -24,7 +24,7 @@ fn gateway() -> Identity {
 }
 
 fn pod() -> Identity {
-    Identity::new(Process::Kernel, "team-a", "pod-1")
+    Identity::kernel("team-a", "default", "pod-1")
 }
 
 struct Running {
@@ -56,7 +56,7 @@ fn write(directory: &Path, pem: &CertPem) {
 #[tokio::test]
 async fn both_ends_know_each_other() {
     let ca = Ca::generate().unwrap();
-    let server = serve(files(&ca, Identity::wildcard(Process::Kernel, "team-a"))).await;
+    let server = serve(files(&ca, Identity::of_pool("team-a", "default"))).await;
     let client = PeerClient::new(files(&ca, gateway().dns_name())).unwrap();
     for host in ["127.0.0.1", "localhost"] {
         let (status, body) = ask(&client, &pod(), &format!("{host}:{}", server.address.port())).await.unwrap();
@@ -72,7 +72,7 @@ async fn both_ends_know_each_other() {
 async fn another_process_is_forbidden() {
     let ca = Ca::generate().unwrap();
     let server = serve(files(&ca, pod().dns_name())).await;
-    let client = PeerClient::new(files(&ca, Identity::wildcard(Process::Kernel, "team-b"))).unwrap();
+    let client = PeerClient::new(files(&ca, Identity::of_pool("team-b", "default"))).unwrap();
     let (status, body) = ask(&client, &pod(), &server.address.to_string()).await.unwrap();
     assert_eq!(status, 403);
     assert!(body.contains("Forbidden"), "{body}");
@@ -81,10 +81,10 @@ async fn another_process_is_forbidden() {
 #[tokio::test]
 async fn a_server_that_is_not_the_one_asked_for_is_refused() {
     let ca = Ca::generate().unwrap();
-    let server = serve(files(&ca, Identity::wildcard(Process::Kernel, "team-b"))).await;
+    let server = serve(files(&ca, Identity::of_pool("team-b", "default"))).await;
     let client = PeerClient::new(files(&ca, gateway().dns_name())).unwrap();
     assert!(ask(&client, &pod(), &server.address.to_string()).await.unwrap_err().is_connect());
-    let other = Identity::new(Process::Kernel, "team-b", "pod-1");
+    let other = Identity::kernel("team-b", "default", "pod-1");
     assert_eq!(ask(&client, &other, &server.address.to_string()).await.unwrap().0, 200);
 }
 
@@ -132,7 +132,7 @@ async fn an_identity_that_moved_is_asked_at_its_new_address() {
     let ca = Ca::generate().unwrap();
     let client = PeerClient::new(files(&ca, gateway().dns_name())).unwrap();
     let first = serve(files(&ca, pod().dns_name())).await;
-    let second = serve(files(&ca, Identity::wildcard(Process::Kernel, "team-b"))).await;
+    let second = serve(files(&ca, Identity::of_pool("team-b", "default"))).await;
     assert_eq!(ask(&client, &pod(), &first.address.to_string()).await.unwrap().0, 200);
     assert!(ask(&client, &pod(), &second.address.to_string()).await.is_err(), "a pooled connection to the first address was used");
     for address in ["nowhere", "", "host:port", "a@b:1"] {

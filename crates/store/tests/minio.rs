@@ -133,43 +133,90 @@ async fn credentials_in_a_folder_are_read_again() {
     assert_eq!(store.get("k").await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn scoped_credentials_stay_in_their_tenants_prefix() {
-    let minio = Minio::start().await.unwrap();
-    let root = minio.create_bucket("sessions").await.unwrap();
-    root.put("p/t/other/s/u/head", text("theirs"), Condition::None).await.unwrap();
-    // A tenant whose name begins with this tenant's is another tenant.
-    root.put("p/t/team-b/s/u/head", text("theirs"), Condition::None).await.unwrap();
-
-    let policy = sts::tenant_policy("sessions", "p/", "team");
+/// The store with credentials that have these rights in the tenant `team`.
+async fn scoped(minio: &Minio, rights: sts::Rights<'_>) -> S3 {
+    let policy = sts::policy("sessions", "p/", "team", rights);
     let scoped = sts::assume_role(&minio.endpoint(), minio.region(), &minio.credentials(), &policy, HOUR).await.unwrap();
     assert!(scoped.session_token.is_some() && scoped.expiration.is_some());
-    let store = S3::new(&S3Options { credentials: CredentialSource::Static(scoped), ..minio.options("sessions") });
+    S3::new(&S3Options { credentials: CredentialSource::Static(scoped), ..minio.options("sessions") })
+}
 
-    conditional_writes(&store, "p/t/team/").await.unwrap();
-    assert_eq!(store.get("p/t/team/s/u/head").await.unwrap(), None);
-    let etag = store.put("p/t/team/s/u/head", text("mine"), Condition::Absent).await.unwrap();
-    assert_eq!(store.get("p/t/team/s/u/head").await.unwrap().unwrap().etag, etag);
-    assert!(store.copy("p/t/team/s/u/head", "p/t/team/s/child/1-1-ab").await.unwrap(), "a fork stays in the tenant");
-    assert!(!store.copy("p/t/team/s/u/gone", "p/t/team/s/child/1-2-ab").await.unwrap());
-    store.delete("p/t/team/s/child/1-1-ab").await.unwrap();
-    assert_eq!(store.list("p/t/team/").await.unwrap(), ["p/t/team/s/u/head"]);
-
-    for key in ["p/t/other/s/u/head", "p/t/team-b/s/u/head", "p/t/other/s/u/absent", "elsewhere"] {
+/// Every way to these keys and prefixes is refused; `own` is an object that the store may read.
+async fn refused(store: &S3, own: &str, keys: &[&str], prefixes: &[&str]) {
+    for key in keys {
         let get = store.get(key).await;
         assert!(matches!(get, Err(StoreError::Denied { .. })), "{key}: {get:?}");
         let put = store.put(key, text("x"), Condition::None).await;
         assert!(matches!(put, Err(PutError::Failed(StoreError::Denied { .. }))), "{key}: {put:?}");
-        let copies = [store.copy(key, "p/t/team/s/u/1-1-ab").await, store.copy("p/t/team/s/u/head", key).await];
+        let copies = [store.copy(key, &format!("{own}-copy")).await, store.copy(own, key).await];
         assert!(copies.iter().all(|copy| matches!(copy, Err(StoreError::Denied { .. }))), "{key}: {copies:?}");
         let delete = store.delete(key).await;
         assert!(matches!(delete, Err(StoreError::Denied { .. })), "{key}: {delete:?}");
     }
-    for prefix in ["", "p/", "p/t/", "p/t/team", "p/t/other/"] {
+    for prefix in prefixes {
         let list = store.list(prefix).await;
         assert!(matches!(list, Err(StoreError::Denied { .. })), "{prefix}: {list:?}");
     }
-    store.delete("p/t/team/s/u/head").await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_of_a_pool_reach_its_sessions_and_no_others() {
+    let minio = Minio::start().await.unwrap();
+    let root = minio.create_bucket("sessions").await.unwrap();
+    // A tenant whose name begins with this tenant's is another tenant, and so is a pool.
+    let others = [
+        "p/t/other/s/small/u/head",
+        "p/t/team-b/s/small/u/head",
+        "p/t/team/s/small-2/u/head",
+        "p/t/team/s/large/u/head",
+        "p/t/team/b/small_u/calls",
+        "p/t/team/audit/2030-01-01/x",
+        "p/t/team/webhooks/tools/open/x",
+        "p/archive/c/team/1",
+    ];
+    for key in others {
+        root.put(key, text("theirs"), Condition::None).await.unwrap();
+    }
+    let store = scoped(&minio, sts::Rights::Kernel { pool: "small" }).await;
+
+    conditional_writes(&store, "p/t/team/").await.unwrap();
+    assert_eq!(store.get("p/t/team/s/small/u/head").await.unwrap(), None);
+    let etag = store.put("p/t/team/s/small/u/head", text("mine"), Condition::Absent).await.unwrap();
+    assert_eq!(store.get("p/t/team/s/small/u/head").await.unwrap().unwrap().etag, etag);
+    assert!(store.copy("p/t/team/s/small/u/head", "p/t/team/s/small/child/1-1-ab").await.unwrap(), "a fork stays in the pool");
+    assert!(!store.copy("p/t/team/s/small/u/gone", "p/t/team/s/small/child/1-2-ab").await.unwrap());
+    store.delete("p/t/team/s/small/child/1-1-ab").await.unwrap();
+    assert_eq!(store.list("p/t/team/s/small/").await.unwrap(), ["p/t/team/s/small/u/head"]);
+    store.put("p/t/team/usage/2030-01-01/x-1.json", text("{}"), Condition::Absent).await.unwrap();
+    store.put("p/t/team/clusters", text("x"), Condition::Absent).await.unwrap();
+    let gone = store.delete("p/t/team/clusters").await;
+    assert!(matches!(gone, Err(StoreError::Denied { .. })), "{gone:?}");
+
+    let absent = ["p/t/other/s/small/u/absent", "p/t/team/s/large/u/absent", "elsewhere"];
+    let keys: Vec<&str> = others.into_iter().chain(absent).collect();
+    let prefixes = ["", "p/", "p/t/", "p/t/team", "p/t/team/", "p/t/team/s/", "p/t/team/s/large/", "p/t/team/b/", "p/t/other/"];
+    refused(&store, "p/t/team/s/small/u/head", &keys, &prefixes).await;
+}
+
+#[tokio::test]
+async fn credentials_of_a_broker_reach_what_brokers_keep_and_no_session() {
+    let minio = Minio::start().await.unwrap();
+    let root = minio.create_bucket("sessions").await.unwrap();
+    let others = ["p/t/team/s/small/u/head", "p/t/team/webhooks/others/open/x", "p/t/team/usage/2030-01-01/x", "p/t/other/b/small_u/calls"];
+    for key in others.into_iter().chain(["p/t/team/knowledge/base/page.md"]) {
+        root.put(key, text("theirs"), Condition::None).await.unwrap();
+    }
+    let store = scoped(&minio, sts::Rights::Broker { name: "tools" }).await;
+    conditional_writes(&store, "p/t/team/").await.unwrap();
+    for own in ["b/small_u/calls", "audit/2030-01-01/x", "webhooks/tools/open/m", "jobs/tools/browser/1", "b/all/spent"] {
+        let key = format!("p/t/team/{own}");
+        store.put(&key, text("mine"), Condition::Absent).await.unwrap();
+        assert_eq!(store.list(&key).await.unwrap(), [key]);
+    }
+    assert!(store.get("p/t/team/knowledge/base/page.md").await.unwrap().is_some());
+    let write = store.put("p/t/team/knowledge/base/page.md", text("x"), Condition::None).await;
+    assert!(matches!(write, Err(PutError::Failed(StoreError::Denied { .. }))), "{write:?}");
+    refused(&store, "p/t/team/b/small_u/calls", &others, &["p/t/team/", "p/t/team/s/", "p/t/team/s/small/", "p/t/other/"]).await;
 }
 
 #[tokio::test]

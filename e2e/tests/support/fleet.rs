@@ -125,7 +125,11 @@ impl Fleet {
         for (role, namespace, name) in
             [(Role::Gateway, SYSTEM, "gateway"), (Role::Kernel, TENANT, "kernel"), (Role::Broker, TENANT, BROKER)]
         {
-            certificate(&ca, &Identity::new(role, namespace, name), &at.join(name));
+            let identity = match role {
+                Role::Kernel => Identity::kernel(namespace, "default", name),
+                _ => Identity::new(role, namespace, name),
+            };
+            certificate(&ca, &identity, &at.join(name));
         }
         let broker_address = loopback();
         let canary = format!("canary-{:032x}", u128::from(RandomState::new().hash_one(SYSTEM)));
@@ -153,7 +157,7 @@ impl Fleet {
 
     /// What a kernel pod of this name has to show who it is, for one that is made up.
     pub fn kernel_certificate(&self, namespace: &str, name: &str) -> TlsFiles {
-        TlsFiles::from_pem(&self.ca.issue(&[Identity::new(Role::Kernel, namespace, name).dns_name()], LEAF_VALIDITY).unwrap()).unwrap()
+        TlsFiles::from_pem(&self.ca.issue(&[Identity::kernel(namespace, "default", name).dns_name()], LEAF_VALIDITY).unwrap()).unwrap()
     }
 
     /// A Pod of the pool `default` that runs at this address.

@@ -232,9 +232,19 @@ impl FolderDirectory {
     }
 
     pub(super) fn kernel_pod(pod: &StaticPod) -> KernelPod {
-        KernelPod { pod: pod.pod.clone(), uid: pod.boot.clone(), namespace: pod.namespace.clone(), address: pod.address, ready: true }
+        KernelPod {
+            pod: pod.pod.clone(),
+            uid: pod.boot.clone(),
+            namespace: pod.namespace.clone(),
+            pool: POOL.to_owned(),
+            address: pod.address,
+            ready: true,
+        }
     }
 }
+
+/// The pool of every pod, whichever a session names: there are no others.
+pub const POOL: &str = "default";
 
 /// When a change must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -341,6 +351,10 @@ impl Directory for FolderDirectory {
 
     fn limits(&self, _namespace: &str) -> KernelQuotaSpec {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool_of(&self, _record: &Record) -> String {
+        POOL.to_owned()
     }
 
     fn pods(&self, _namespace: &str, _pool: &str) -> Vec<KernelPod> {

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 
 use super::{
-    Change, Directory as _, KernelPod, Key,
+    Change, Directory as _, Key,
     folder::{Durably, FLUSH_MS, FolderDirectory, StaticPod},
 };
 use crate::kernels::assignment;
@@ -62,7 +62,7 @@ async fn watch_deletions(directory: Weak<FolderDirectory>) {
 }
 
 async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
-    let endpoint = KernelPod { pod: pod.pod, uid: pod.boot.clone(), namespace: pod.namespace, address: pod.address, ready: true };
+    let endpoint = FolderDirectory::kernel_pod(&pod);
     loop {
         let Some(operator) = directory.upgrade().map(|directory| directory.operator().clone()) else { return };
         match operator.report(&endpoint).await {

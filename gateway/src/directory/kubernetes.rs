@@ -27,7 +27,6 @@ use super::{
     ArchivedPage, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, Seen, SessionPatch,
     archive::ArchiveClient,
     cached::{Sent, SessionCache},
-    pods::PoolPod,
     quotas::{self, Quotas},
     watches::{watch_pods, watch_revision, watch_sessions},
 };
@@ -41,7 +40,7 @@ pub const API_TIMEOUT: Duration = Duration::from_secs(15);
 /// The kernel pods, as a watch tells of them.
 #[derive(Default)]
 pub(super) struct Pods {
-    pub(super) pods: BTreeMap<Key, PoolPod>,
+    pub(super) pods: BTreeMap<Key, KernelPod>,
     pub(super) synced: bool,
 }
 
@@ -331,13 +330,13 @@ impl Directory for KubernetesDirectory {
         let cache = self.shared.read_pods();
         let from = Key::new(namespace, "");
         let of_namespace = cache.pods.range(from..).take_while(|(key, _)| key.namespace == namespace);
-        of_namespace.filter(|(_, pod)| pod.pool == pool).map(|(_, pod)| pod.pod.clone()).collect()
+        of_namespace.filter(|(_, pod)| pod.pool == pool).map(|(_, pod)| pod.clone()).collect()
     }
 
     fn pod(&self, namespace: &str, placement: &Placement) -> Option<KernelPod> {
         let cache = self.shared.read_pods();
         let pod = cache.pods.get(&Key::new(namespace, &placement.pod))?;
-        (pod.pod.uid == placement.pod_uid).then(|| pod.pod.clone())
+        (pod.uid == placement.pod_uid).then(|| pod.clone())
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {

@@ -73,6 +73,8 @@ pub struct KernelPod {
     pub uid: String,
     /// The pod's own namespace, which is in its certificate.
     pub namespace: String,
+    /// Its pool, which is there, too.
+    pub pool: String,
     /// Where its mTLS server listens.
     pub address: SocketAddr,
     /// Whether new sessions may be placed there.
@@ -196,6 +198,11 @@ pub trait Directory: Send + Sync + 'static {
     /// Tells what is used of the quotas of `namespace`, and which limit is reached, if one is.
     async fn tell_used(&self, _namespace: &str, _used: KernelQuotaSpec, _exceeded: Option<String>) -> Result<(), DirectoryError> {
         Ok(())
+    }
+
+    /// The pool whose pods run a session.
+    fn pool_of(&self, record: &Record) -> String {
+        record.spec.pool.clone()
     }
 
     /// The pools of `namespace` that anything is known of.

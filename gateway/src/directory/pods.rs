@@ -9,15 +9,8 @@ use kube::ResourceExt as _;
 
 use super::KernelPod;
 
-/// A kernel pod and the pool that it belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PoolPod {
-    pub(super) pool: String,
-    pub(super) pod: KernelPod,
-}
-
 /// The kernel pod in an API object, if it has an address and has not ended.
-pub(super) fn read(pod: &Pod) -> Option<PoolPod> {
+pub(super) fn read(pod: &Pod) -> Option<KernelPod> {
     let status = pod.status.as_ref()?;
     if matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) {
         return None;
@@ -25,15 +18,13 @@ pub(super) fn read(pod: &Pod) -> Option<PoolPod> {
     let address: IpAddr = status.pod_ip.as_deref()?.parse().ok()?;
     let conditions = status.conditions.iter().flatten();
     let ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    Some(PoolPod {
+    Some(KernelPod {
+        pod: pod.name_any(),
+        uid: pod.uid()?,
+        namespace: pod.namespace()?,
         pool: pod.labels().get(POOL)?.clone(),
-        pod: KernelPod {
-            pod: pod.name_any(),
-            uid: pod.uid()?,
-            namespace: pod.namespace()?,
-            address: SocketAddr::new(address, KERNEL_PORT),
-            ready: ready && pod.metadata.deletion_timestamp.is_none(),
-        },
+        address: SocketAddr::new(address, KERNEL_PORT),
+        ready: ready && pod.metadata.deletion_timestamp.is_none(),
     })
 }
 
@@ -53,12 +44,12 @@ mod tests {
     #[test]
     fn only_pods_that_run_and_stay_are_ready() {
         let running = read(&pod(serde_json::json!({}))).unwrap();
-        assert!(running.pod.ready);
-        assert_eq!(running.pod.address.to_string(), "10.0.0.7:7443");
+        assert!(running.ready);
+        assert_eq!(running.address.to_string(), "10.0.0.7:7443");
         let going = read(&pod(serde_json::json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))).unwrap();
-        assert!(!going.pod.ready);
+        assert!(!going.ready);
         let starting = read(&pod(serde_json::json!({"status": {"conditions": null}}))).unwrap();
-        assert!(!starting.pod.ready);
+        assert!(!starting.ready);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use kube::{Api, ResourceExt as _, api::ListParams, core::error_boundary::Deseria
 use tokio::sync::watch::Receiver;
 
 use super::{
-    Key, Record,
+    KernelPod, Key, Record,
     cached::{REVISION_POLL, version},
     kubernetes::{API_TIMEOUT, Shared, record},
-    pods::{self, PoolPod},
+    pods,
 };
 
 /// Objects that a list asks for at once: they are in memory whole, however large somebody made them.
@@ -71,7 +71,7 @@ pub(super) async fn watch_pods(apis: Vec<Api<Pod>>, shared: Arc<Shared>) {
 async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
     let config = watcher::Config::default().labels(&format!("{COMPONENT}=kernel"));
     let mut events = std::pin::pin!(watch(apis, config));
-    let mut listed: BTreeMap<Key, PoolPod> = BTreeMap::new();
+    let mut listed: BTreeMap<Key, KernelPod> = BTreeMap::new();
     let key = |pod: &Pod| Key::new(pod.namespace().unwrap_or_default(), pod.name_any());
     while let Some(event) = events.next().await {
         match event {

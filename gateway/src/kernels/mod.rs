@@ -399,7 +399,7 @@ impl Kernels {
     }
 
     fn request(&self, pod: &KernelPod, method: Method, path: &str) -> RequestBuilder {
-        let identity = Identity::new(Process::Kernel, pod.namespace.clone(), pod.pod.clone());
+        let identity = Identity::kernel(pod.namespace.clone(), pod.pool.clone(), pod.pod.clone());
         self.client.request(method, &identity, &pod.address.to_string(), path)
     }
 }

@@ -119,7 +119,11 @@ impl Trust {
     }
 
     pub fn files(&self, process: Process, name: &str) -> TlsFiles {
-        let name = Identity::new(process, "default", name).dns_name();
+        let name = match process {
+            Process::Kernel => Identity::kernel("default", "default", name),
+            _ => Identity::new(process, "default", name),
+        }
+        .dns_name();
         TlsFiles::from_pem(&self.0.issue(&[name], LEAF_VALIDITY).unwrap()).unwrap()
     }
 

@@ -207,7 +207,9 @@ impl Actor {
             None => return Err(failed(ErrorCode::Internal, "the session has no source".to_owned())),
         };
         let Some(uid) = self.assignment.source_uid.clone() else {
-            let message = format!("spec.source.session names `{name}`, which does not exist: make this session again with another source");
+            let message = format!(
+                "spec.source.session names `{name}`, which does not exist in this session's pool: make this session again with another source"
+            );
             return Err(failed(ErrorCode::SessionNotFound, message));
         };
         let parent = self.host.session_key(&uid, &name);

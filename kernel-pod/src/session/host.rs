@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub boot: String,
     /// The tenant whose sessions run here.
     pub namespace: String,
+    /// Its pool: all that it stores of sessions lies below that name.
+    pub pool: String,
     /// Before every key in the store: empty, or ending in `/`.
     pub store_prefix: String,
     /// Clock and threads.
@@ -61,7 +63,13 @@ pub(crate) struct Host {
 impl Host {
     /// Where a session of the process's tenant is stored.
     pub(crate) fn session_key(&self, uid: &str, name: &str) -> SessionKey {
-        SessionKey { store_prefix: self.store_prefix.clone(), tenant: self.namespace.clone(), uid: uid.to_owned(), name: name.to_owned() }
+        SessionKey {
+            store_prefix: self.store_prefix.clone(),
+            tenant: self.namespace.clone(),
+            pool: self.pool.clone(),
+            uid: uid.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// Where contents outside a heap are.

@@ -180,6 +180,7 @@ fn config(name: &str, slots: u32) -> PodConfig {
     PodConfig {
         pod: name.to_owned(),
         namespace: "team".to_owned(),
+        pool: "default".to_owned(),
         slots,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),

@@ -66,6 +66,7 @@ pub fn pod(name: &str, engine: Engine, world: &World, tools: Arc<dyn Tools>) -> 
     let config = PodConfig {
         pod: name.to_owned(),
         namespace: "team".to_owned(),
+        pool: "default".to_owned(),
         slots: 10,
         cache_bytes: 64 << 20,
         store_prefix: "p/".to_owned(),

@@ -56,7 +56,7 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let ca = Ca::generate().unwrap();
         let gateway = ca.issue(&[Identity::new(Role::Gateway, "dormouse-system", "g").dns_name()], LEAF_VALIDITY).unwrap();
-        let kernels = ca.issue(&[Identity::wildcard(Role::Kernel, NAMESPACE)], LEAF_VALIDITY).unwrap();
+        let kernels = ca.issue(&[Identity::of_pool(NAMESPACE, "default")], LEAF_VALIDITY).unwrap();
         write(&dir.path().join("tls"), &[("ca.crt", &kernels.ca), ("tls.crt", &kernels.cert), ("tls.key", &kernels.key)]);
         let root = minio.credentials();
         write(&dir.path().join("s3"), &[("accessKeyId", &root.access_key_id), ("secretAccessKey", &root.secret_access_key)]);
@@ -142,7 +142,7 @@ impl Cluster {
 
 impl Kernel {
     fn peer(&self) -> Identity {
-        Identity::new(Role::Kernel, NAMESPACE, &self.name)
+        Identity::kernel(NAMESPACE, "default", &self.name)
     }
 
     /// This process as the owner under `epoch`.

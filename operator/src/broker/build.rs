@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::validate::ValidBroker;
+use super::{living, validate::ValidBroker};
 use crate::{
     config::NetworkArgs,
     error::ReconcileError,
@@ -46,15 +46,15 @@ pub struct Built {
     pub disruption_budget: PodDisruptionBudget,
 }
 
-/// Builds all of it.
+/// Builds all of it; `pools` is what [`super::living::list`] says.
 ///
 /// # Errors
 /// Something in it is not of its kind.
-pub fn build(broker: &ValidBroker, system_namespace: &str, network: &NetworkArgs) -> Result<Built, ReconcileError> {
+pub fn build(broker: &ValidBroker, pools: &str, system_namespace: &str, network: &NetworkArgs) -> Result<Built, ReconcileError> {
     let config = yaml_serde::to_string(&broker.spec)?;
     let hash = hash(broker, &config);
     Ok(Built {
-        config_map: serde_json::from_value(json!({ "metadata": metadata(broker), "data": { CONFIG_KEY: config } }))?,
+        config_map: serde_json::from_value(json!({ "metadata": metadata(broker), "data": { CONFIG_KEY: config, living::KEY: pools } }))?,
         deployment: deployment(broker, &hash, network)?,
         service: serde_json::from_value(json!({
             "metadata": metadata(broker),
@@ -178,6 +178,7 @@ fn container(broker: &ValidBroker, mounts: &[Value], network: &NetworkArgs) -> V
     let (liveness, readiness, startup) = r::probes();
     let mut env = vec![
         r::env("DORMOUSE_CONFIG", format!("{CONFIG_DIR}/{CONFIG_KEY}")),
+        r::env("DORMOUSE_POOLS_FILE", format!("{CONFIG_DIR}/{}", living::KEY)),
         r::env("DORMOUSE_SECRETS_DIR", SECRETS_DIR),
         r::env("DORMOUSE_CONFIG_MAPS_DIR", CONFIG_MAPS_DIR),
         r::env_field("DORMOUSE_NAMESPACE", "metadata.namespace"),

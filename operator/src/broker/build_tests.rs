@@ -5,12 +5,13 @@ use dormouse_crds::{
     pool::{Encryption, KernelPoolSpec, Kms},
     service::{Auth, AuthType},
 };
+use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::*;
 use crate::broker::{
     health,
-    journal::decide,
+    journal::{Credentials, decide},
     validate::{Secrets, validate},
 };
 use crate::config::StorageArgs;
@@ -41,7 +42,7 @@ fn secrets(version: &str, keys: &[&str]) -> Secrets {
 }
 
 fn built(secrets: &Secrets) -> Built {
-    build(&validate(&broker(), secrets, None, &config()).unwrap(), "dormouse-system", &config().network).unwrap()
+    build(&validate(&broker(), secrets, None, &config()).unwrap(), "", "dormouse-system", &config().network).unwrap()
 }
 
 #[test]
@@ -68,14 +69,33 @@ fn own_storage() -> StorageArgs {
     StorageArgs { s3_endpoint: Some("http://minio:9000".into()), s3_bucket: Some("sessions".into()), ..StorageArgs::default() }
 }
 
+fn with_journal(pool: &str) -> ToolBroker {
+    let mut broker = broker();
+    broker.spec.journal.pool = pool.to_owned();
+    broker
+}
+
+#[test]
+fn credentials_that_are_minted_are_the_brokers_own() {
+    let due = Timestamp::from_second(1_000_000).unwrap();
+    let found = decide(&broker(), Some(&KernelPoolSpec::default()), Credentials::Own(due), &own_storage());
+    assert_eq!(found.due, Some(due));
+    assert_eq!(found.place.unwrap().secret, "tools-broker-storage");
+}
+
 #[test]
 fn the_journal_is_in_the_storage_of_the_named_pool() {
     let credentials_secret_ref = NameRef { name: "kms-token".into() };
     let kms = Kms { url: "https://vault.example".into(), mount: "transit".into(), key: "sessions".into(), credentials_secret_ref };
     let encryption = Some(Encryption { key_secret_ref: Some(NameRef { name: "keys".into() }), kms: Some(kms) });
-    let found = decide("batch", Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }), true, &own_storage());
+    let found = decide(
+        &with_journal("batch"),
+        Some(&KernelPoolSpec { encryption, ..KernelPoolSpec::default() }),
+        Credentials::OfPool,
+        &own_storage(),
+    );
     let valid = validate(&broker(), &secrets("1", &["token"]), found.place.clone(), &config()).unwrap();
-    let pod = build(&valid, "dormouse-system", &config().network).unwrap().deployment.spec.unwrap().template.spec.unwrap();
+    let pod = build(&valid, "", "dormouse-system", &config().network).unwrap().deployment.spec.unwrap().template.spec.unwrap();
     let container = &pod.containers[0];
     let env = |name: &str| container.env.iter().flatten().find(|env| env.name == name).and_then(|env| env.value.clone());
     assert_eq!(env("DORMOUSE_S3_ENDPOINT").as_deref(), Some("http://minio:9000"));
@@ -98,11 +118,11 @@ fn the_journal_is_in_the_storage_of_the_named_pool() {
 fn a_broker_without_storage_says_that_its_journal_is_in_memory() {
     let (nowhere, pool) = (StorageArgs::default(), KernelPoolSpec::default());
     for (pool, credentials, own, reason) in [
-        (None, true, &own_storage(), "PoolNotFound"),
-        (Some(&pool), true, &nowhere, "StorageNotConfigured"),
-        (Some(&pool), false, &own_storage(), "CredentialsNotReady"),
+        (None, Credentials::OfPool, &own_storage(), "PoolNotFound"),
+        (Some(&pool), Credentials::OfPool, &nowhere, "StorageNotConfigured"),
+        (Some(&pool), Credentials::None, &own_storage(), "CredentialsNotReady"),
     ] {
-        let found = decide("default", pool, credentials, own);
+        let found = decide(&broker(), pool, credentials, own);
         let say = found.update();
         assert_eq!((found.place, say.status, say.reason.as_str()), (None, Some(false), reason));
         assert!(say.message.contains("in the memory of each broker pod"), "{}", say.message);
@@ -158,7 +178,7 @@ fn a_changed_secret_or_spec_rolls_the_pods() {
     let mut other = broker();
     other.spec.tools[0].path = "/other".to_owned();
     let other =
-        build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap(), "dormouse-system", &config().network).unwrap();
+        build(&validate(&other, &secrets("1", &["token"]), None, &config()).unwrap(), "", "dormouse-system", &config().network).unwrap();
     assert_ne!(hash(&one), hash(&other));
 }
 
@@ -167,7 +187,7 @@ fn a_secret_that_sessions_may_name_holds_nobody_up() {
     let mut broker = broker();
     broker.spec.services[0].session_secrets = vec!["ann".to_owned(), "widgets".to_owned()];
     let valid = validate(&broker, &secrets("1", &["token"]), None, &config()).unwrap();
-    let built = build(&valid, "dormouse-system", &config().network).unwrap();
+    let built = build(&valid, "", "dormouse-system", &config().network).unwrap();
     let volumes = built.deployment.spec.unwrap().template.spec.unwrap().volumes.unwrap();
     let optional = |secret: &str| {
         let of = volumes.iter().filter_map(|volume| volume.secret.as_ref()).find(|of| of.secret_name.as_deref() == Some(secret));
@@ -229,7 +249,7 @@ fn what_the_spec_names_is_open_and_nothing_else() {
         let mut broker = broker();
         change(&mut broker.spec);
         let valid = validate(&broker, &secrets("1", &["token"]), None, &config()).unwrap();
-        let policy = serde_json::to_value(build(&valid, "dormouse-system", &config().network).unwrap().network_policy).unwrap();
+        let policy = serde_json::to_value(build(&valid, "", "dormouse-system", &config().network).unwrap().network_policy).unwrap();
         let rules = policy["spec"]["egress"].as_array().unwrap().clone();
         assert_eq!(rules[0]["ports"][0]["port"], 53);
         rules.get(1).map_or(json!([]), |rule| rule["to"].clone())

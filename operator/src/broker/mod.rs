@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod journal;
+pub mod living;
 pub mod validate;
 
 use std::{sync::Arc, time::Duration};
@@ -13,10 +14,13 @@ use dormouse_control::{
 use dormouse_crds::{
     broker::{ToolBroker, ToolBrokerStatus},
     condition::READY,
-    labels::BROKER,
+    labels::{BROKER, POOL},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret},
+};
 use kube::{
     Api, ResourceExt as _,
     core::PartialObjectMeta,
@@ -32,7 +36,6 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::validate::storage_secret,
     restricted,
 };
 use validate::{Secrets, ValidBroker, references, validate};
@@ -63,8 +66,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
         return Ok(Action::await_change());
     }
     let secrets = dereference(&broker, &context).await?;
-    let namespace = broker.namespace().unwrap_or_default();
-    let found = journal::find(&context, &namespace, &broker.spec.journal.pool).await?;
+    let found = journal::find(&context, &broker).await?;
     let valid = match validate(&broker, &secrets, found.place.clone(), &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
@@ -77,6 +79,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
     let due = context.authority.ensure(&Leaf::broker(&valid.namespace, &valid.name, labels, valid.owner.clone())).await?;
     let deployment = apply_all(&valid, &context).await?;
     write_status(&broker, &context, &health(&deployment), &found).await?;
+    let due = found.due.map_or(due, |journal| journal.min(due));
     Ok(Action::requeue(wait_until(due, if found.place.is_some() { RESYNC } else { JOURNAL_AGAIN })))
 }
 
@@ -93,8 +96,11 @@ async fn dereference(broker: &ToolBroker, context: &Context) -> Result<Secrets, 
 
 /// Applies what the broker becomes: the policy before the pods, so that no pod is ever without it.
 async fn apply_all(valid: &ValidBroker, context: &Context) -> Result<Deployment, ReconcileError> {
-    let built = build::build(valid, &context.config.system_namespace, &context.config.network)?;
     let (owned, client) = (&context.caches.of_brokers, &context.client);
+    let before = owned.get::<ConfigMap>(&valid.namespace, &valid.workload());
+    let before = before.as_ref().and_then(|map| map.data.as_ref()?.get(living::KEY));
+    let pools = living::list(&valid.namespace, &context.caches.pools.state(), before.map(String::as_str), Timestamp::now());
+    let built = build::build(valid, &pools, &context.config.system_namespace, &context.config.network)?;
     owned.apply(client, built.network_policy).await?;
     owned.apply(client, built.config_map).await?;
     owned.apply(client, built.service).await?;
@@ -143,14 +149,13 @@ async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, j
     Ok(())
 }
 
-/// Brokers that refer to a Secret, or keep their journal with its credentials.
+/// Brokers that refer to a Secret, or keep their journal with its credentials; and all of the namespace if it is of a pool, which may be new or gone.
 #[must_use]
 pub fn referring(brokers: &Store<ToolBroker>, secret: &PartialObjectMeta<Secret>) -> Vec<ObjectRef<ToolBroker>> {
     let (namespace, name) = (secret.namespace(), secret.name_any());
     let refers = |broker: &ToolBroker| {
         broker.namespace() == namespace
-            && (storage_secret(&broker.spec.journal.pool) == name
-                || validate::references(&broker.spec).is_ok_and(|needed| needed.contains_key(&name)))
+            && (secret.labels().contains_key(POOL) || validate::references(&broker.spec).is_ok_and(|needed| needed.contains_key(&name)))
     };
     brokers.state().iter().filter(|broker| refers(broker)).map(|broker| ObjectRef::from_obj(&**broker)).collect()
 }

@@ -21,9 +21,10 @@ use dormouse_crds::{
     labels::POOL,
     pool::{KernelPool, KernelPoolStatus, StoredIn},
 };
+use dormouse_store::sts::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{ResourceExt as _, runtime::controller::Action};
+use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     apply::apply_status,
@@ -31,6 +32,7 @@ use crate::{
     ca::{Leaf, wait_until},
     context::Context,
     controller::Outcome,
+    credentials::{self, Holder},
     error::ReconcileError,
     reports::{self, WAITING_BELIEVED},
     restricted, session,
@@ -58,14 +60,17 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
         return retention::release(&pool, &context).await;
     }
     retention::hold(&pool, &context).await?;
+    let certificate_due = ensure_certificate(&pool, &context).await?;
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
-        Err(refusal) => return refused(&pool, &context, refusal).await,
+        Err(refusal) => {
+            keep_credentials(&pool, &context).await;
+            return refused(&pool, &context, refusal).await;
+        }
     };
-    let labels = restricted::labels("kernel", POOL, &valid.name);
-    let leaf = Leaf::kernel(&valid.namespace, &valid.name, labels, valid.owner.clone());
-    let certificate_due = context.authority.ensure(&leaf).await?;
-    let credentials_due = match storage::ensure_credentials(&context, &valid).await {
+    let rights = Rights::Kernel { pool: &valid.name };
+    let holder = Holder { namespace: &valid.namespace, rights, target: &valid.storage, owner: valid.owner.clone() };
+    let credentials_due = match credentials::ensure(&context, &holder, valid.held).await {
         Ok(due) => due,
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
         Err(error) => return Err(error.into()),
@@ -83,6 +88,25 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     // Who is not told to be waiting any more is to be noticed.
     let waits = context.hub.anybody_waits(&valid.namespace, &valid.name);
     Ok(Action::requeue(wait_until(due, if waits { again.min(WAITING_BELIEVED) } else { again })))
+}
+
+/// The certificate of a pool's pods: also of those that go on when its spec cannot be built any more.
+async fn ensure_certificate(pool: &KernelPool, context: &Context) -> Result<Timestamp, ReconcileError> {
+    let labels = restricted::labels("kernel", POOL, &pool.name_any());
+    let leaf = Leaf::kernel(&pool.namespace().unwrap_or_default(), &pool.name_any(), labels, pool.controller_owner_ref(&()));
+    Ok(context.authority.ensure(&leaf).await?)
+}
+
+/// Keeps the credentials good that the pods of a pool have whose spec cannot be built any more: for the place where its sessions are. What the operator
+/// cannot mint stays as it is, and the condition says what is wrong.
+async fn keep_credentials(pool: &KernelPool, context: &Context) {
+    let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
+    let Some(target) = storage::former_target(pool, &context.config.storage) else { return };
+    let holder =
+        Holder { namespace: &namespace, rights: Rights::Kernel { pool: &name }, target: &target, owner: pool.controller_owner_ref(&()) };
+    if let Err(error) = credentials::ensure(context, &holder, retention::is_held(pool)).await {
+        tracing::warn!(namespace, pool = name, %error, "the credentials of a pool that cannot be built any more");
+    }
 }
 
 async fn refused(pool: &KernelPool, context: &Context, refusal: Refusal) -> Outcome {
@@ -150,7 +174,9 @@ fn stored_in(pool: &KernelPool, context: &Context, health: &Health, storage: Opt
         return None;
     }
     let before = pool.status.as_ref().and_then(|status| status.stored_in.clone());
-    before.or_else(|| storage.filter(|_| health.pods > 0).map(Target::place))
+    // A journal is written by pods of brokers.
+    let written = health.pods > 0 || retention::has_journal(pool, context);
+    before.or_else(|| storage.filter(|_| written).map(Target::place))
 }
 
 /// Writes what has changed. The answer is when what has not been written yet is due.

@@ -38,9 +38,17 @@ pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<(), Rec
     patch_finalizers(pool, finalizers, context).await
 }
 
+/// Whether anything may be stored where it says: sessions of its own, or a broker's journal of those of the namespace.
 pub(super) fn is_used(pool: &KernelPool, context: &Context) -> bool {
     let index = context.index.lock().unwrap_or_else(PoisonError::into_inner);
-    index.count(&pool.namespace().unwrap_or_default(), &pool.name_any()) > 0
+    let namespace = pool.namespace().unwrap_or_default();
+    index.count(&namespace, &pool.name_any()) > 0 || (has_journal(pool, context) && index.has_any(&namespace))
+}
+
+/// Whether a broker of the namespace keeps its journal there.
+pub(super) fn has_journal(pool: &KernelPool, context: &Context) -> bool {
+    let (namespace, name) = (pool.namespace(), pool.name_any());
+    context.caches.brokers.state().iter().any(|broker| broker.namespace() == namespace && broker.spec.journal.pool == name)
 }
 
 /// Lets a deleted pool go once nothing is stored where it says.

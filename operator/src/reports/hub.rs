@@ -255,11 +255,11 @@ impl Hub {
         f(&mut self.views.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the process that the pod of this uid runs, or ran last, told of a session.
+    /// What the process that the pod of this uid runs, or ran last, told of a session of `pool`. A pod of another pool is not asked, whatever it tells.
     #[must_use]
-    pub fn report_of(&self, pod_uid: &str, session_uid: &str) -> Option<PodReport> {
+    pub fn report_of(&self, pod_uid: &str, pool: &str, session_uid: &str) -> Option<PodReport> {
         self.with(|views| {
-            let view = views.pods.get(pod_uid)?;
+            let view = views.pods.get(pod_uid).filter(|view| view.pool == pool)?;
             let report = view.sessions.get(session_uid).cloned();
             Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete: view.open && view.complete, report })
         })

@@ -45,21 +45,21 @@ fn hub() -> (Hub, mpsc::Receiver<ObjectRef<KernelSession>>) {
 #[tokio::test]
 async fn the_newest_report_counts_while_the_process_lives() {
     let (hub, mut told) = hub();
-    assert_eq!(hub.report_of("pod-uid", "uid-a"), None, "no stream yet");
+    assert_eq!(hub.report_of("pod-uid", "default", "uid-a"), None, "no stream yet");
     hub.take("pod-uid", "team", pod("one")).await;
     hub.take("pod-uid", "team", report("team", "a", 1, State::Idle)).await;
     hub.take("pod-uid", "team", report("team", "b", 1, State::Hibernated)).await;
     assert_eq!(told.recv().await.map(|r| r.name), Some("a".to_owned()));
-    let seen = hub.report_of("pod-uid", "uid-a").unwrap();
+    let seen = hub.report_of("pod-uid", "default", "uid-a").unwrap();
     assert_eq!((seen.boot.as_str(), seen.report.unwrap().state), ("one", State::Idle));
     assert_eq!(hub.live("team", "default"), 1, "a sleeping session holds no slot");
     assert_eq!(hub.live("other", "default"), 0);
 
     hub.take("pod-uid", "team", pod("two")).await;
-    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None, "another process knows nothing of it");
-    assert!(hub.report_of("pod-uid", "uid-a").unwrap().open);
+    assert_eq!(hub.report_of("pod-uid", "default", "uid-a").unwrap().report, None, "another process knows nothing of it");
+    assert!(hub.report_of("pod-uid", "default", "uid-a").unwrap().open);
     hub.closed("pod-uid");
-    assert!(!hub.report_of("pod-uid", "uid-a").unwrap().open, "what was heard last is kept, and said to be that");
+    assert!(!hub.report_of("pod-uid", "default", "uid-a").unwrap().open, "what was heard last is kept, and said to be that");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_pod_is_believed_for_its_own_namespace_only() {
     let (hub, _told) = hub();
     hub.take("pod-uid", "team", pod("one")).await;
     hub.take("pod-uid", "team", report("victim", "a", 1, State::Idle)).await;
-    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None);
+    assert_eq!(hub.report_of("pod-uid", "default", "uid-a").unwrap().report, None);
 }
 
 #[tokio::test]
@@ -87,9 +87,9 @@ async fn forgetting_an_older_epoch_keeps_the_newer_report() {
     hub.take("pod-uid", "team", pod("one")).await;
     hub.take("pod-uid", "team", report("team", "a", 3, State::Idle)).await;
     hub.take("pod-uid", "team", ReportLine::Forgotten { uid: "uid-a".to_owned(), epoch: 2 }).await;
-    assert!(hub.report_of("pod-uid", "uid-a").unwrap().report.is_some());
+    assert!(hub.report_of("pod-uid", "default", "uid-a").unwrap().report.is_some());
     hub.take("pod-uid", "team", ReportLine::Forgotten { uid: "uid-a".to_owned(), epoch: 3 }).await;
-    assert!(hub.report_of("pod-uid", "uid-a").unwrap().report.is_none());
+    assert!(hub.report_of("pod-uid", "default", "uid-a").unwrap().report.is_none());
 }
 
 const LARGE_BYTES: usize = 64 << 10;
@@ -139,7 +139,7 @@ async fn silence_means_something_once_the_picture_is_complete_and_what_it_does_n
     assert!(!hub.is_complete("pod-uid"));
     hub.take("pod-uid", "team", report("team", "b", 1, State::Idle)).await;
     hub.take("pod-uid", "team", ReportLine::Complete).await;
-    assert_eq!(hub.report_of("pod-uid", "uid-a").unwrap().report, None);
+    assert_eq!(hub.report_of("pod-uid", "default", "uid-a").unwrap().report, None);
     assert_eq!(hub.live("team", "default"), 1);
     let heard: Vec<String> = std::iter::from_fn(|| told.try_recv().ok()).map(|session| session.name).collect();
     assert_eq!(heard, ["b", "a"], "somebody looks at what is gone");

@@ -14,7 +14,7 @@ use dormouse_crds::{
 use dormouse_protocol::kernel::{KERNEL_PORT, PodInfo, ReportLine};
 use dormouse_service::{
     answer::{AnswerError, read_json},
-    tls::{Identity, Process},
+    tls::Identity,
 };
 use dormouse_watch::watch;
 use futures::StreamExt as _;
@@ -85,7 +85,7 @@ async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken
     let Some(ip) = address else { return };
     let stop = shutdown.child_token();
     let pool = pod.labels().get(POOL).cloned().unwrap_or_default();
-    let view = PodView::new(namespace.clone(), pool, stop.clone());
+    let view = PodView::new(namespace.clone(), pool.clone(), stop.clone());
     let new = context.hub.with(|views| match views.pods.entry(uid.clone()) {
         std::collections::hash_map::Entry::Occupied(_) => false,
         std::collections::hash_map::Entry::Vacant(entry) => {
@@ -94,7 +94,7 @@ async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken
         }
     });
     if new {
-        let peer = Identity::new(Process::Kernel, namespace, pod.name_any());
+        let peer = Identity::kernel(namespace, pool, pod.name_any());
         let follower = Follower { context: context.clone(), uid, peer, address: address_of(&ip, KERNEL_PORT), pod: pod.clone() };
         tokio::spawn(async move { stop.run_until_cancelled(follower.run()).await });
     }

@@ -18,7 +18,7 @@ use dormouse_crds::{
 use dormouse_erasure::EraseError;
 use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::kernel::{Assignment, KERNEL_PORT};
-use dormouse_service::tls::{Identity, Process};
+use dormouse_service::tls::Identity;
 use dormouse_store::{SnapshotStore, StoreError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -121,7 +121,13 @@ async fn erase(session: &KernelSession, context: &Context) -> Result<Result<(), 
         Err(error) => return Err(error.into()),
     };
     let uid = session.stored_uid();
-    let key = SessionKey { store_prefix: opened.prefix.clone(), tenant: namespace, uid, name: session.name_any() };
+    let key = SessionKey {
+        store_prefix: opened.prefix.clone(),
+        tenant: namespace,
+        pool: session.spec.pool.clone(),
+        uid,
+        name: session.name_any(),
+    };
     let erased = async {
         if pool.is_none() && !never_stored(session) && opened.store.get(&key.head()).await.map_err(EraseError::Store)?.is_none() {
             let why =
@@ -205,7 +211,7 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
     let Some(pod) = api.get_opt(&placement.pod).await? else { return Ok(()) };
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
     let (Some(ip), true) = (ip, pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !reports::is_over(&pod)) else { return Ok(()) };
-    let peer = Identity::new(Process::Kernel, &namespace, &placement.pod);
+    let peer = Identity::kernel(&namespace, &session.spec.pool, &placement.pod);
     let body = assignment(session, placement);
     let request = context.peer_client().request(Method::POST, &peer, &address_of(&ip, KERNEL_PORT), "/v1/forget");
     let error = match request.timeout(FORGET_TIMEOUT).json(&body).send().await {

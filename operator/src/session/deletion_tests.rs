@@ -97,6 +97,7 @@ async fn context(server: Arc<Server>) -> Context {
             pools: Writer::default().as_reader(),
             brokers: Writer::default().as_reader(),
             pods: Writer::default().as_reader(),
+            quotas: Writer::default().as_reader(),
             of_pools: Owned::unwatched(),
             of_brokers: Owned::unwatched(),
         },

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use dormouse_crds::{labels::POOL, session::KernelSession};
 use dormouse_protocol::kernel::{Anchor, KERNEL_PORT, StoredCall, StoredStatus};
-use dormouse_service::{
-    answer::read_json,
-    tls::{Identity, Process},
-};
+use dormouse_service::{answer::read_json, tls::Identity};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use reqwest::Method;
@@ -77,7 +74,8 @@ fn call(session: &KernelSession) -> Option<StoredCall> {
 
 async fn ask_one(context: &Context, pod: &Pod, call: &StoredCall) -> Result<StoredStatus, String> {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).ok_or("it has no address")?;
-    let peer = Identity::new(Process::Kernel, &call.namespace, pod.name_any());
+    let pool = pod.labels().get(POOL).map(String::as_str).unwrap_or_default();
+    let peer = Identity::kernel(&call.namespace, pool, pod.name_any());
     let client = context.peer_client();
     let request = client.request(Method::POST, &peer, &address_of(ip, KERNEL_PORT), "/v1/stored/status").timeout(ASK_TIMEOUT).json(call);
     let response = client.send(request).await.map_err(|error| error.to_string())?;

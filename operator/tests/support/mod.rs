@@ -248,7 +248,7 @@ impl Cluster {
             .route("/v1/forget", post(async || StatusCode::NO_CONTENT))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
-        let identity = Identity::new(Peer::Kernel, "team", pod.name.clone()).dns_name();
+        let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
         let files = TlsFiles::from_pem(&ca.issue(&[identity], LEAF_VALIDITY).unwrap()).unwrap();
         tokio::spawn(Server::new(files).serve(listener, require(routes, &[Peer::Operator]), CancellationToken::new()));
         let status = json!({ "status": { "phase": "Running", "podIP": address, "podIPs": [{ "ip": address }],

@@ -72,7 +72,13 @@ static FETCHES: LazyLock<FetchClients> = LazyLock::new(|| FetchClients::new().ex
 
 /// Where a session is stored.
 pub fn session_key(uid: &str, name: &str) -> SessionKey {
-    SessionKey { store_prefix: PREFIX.to_owned(), tenant: TEAM.to_owned(), uid: uid.to_owned(), name: name.to_owned() }
+    SessionKey {
+        store_prefix: PREFIX.to_owned(),
+        tenant: TEAM.to_owned(),
+        pool: "default".into(),
+        uid: uid.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 /// A spec whose cells are the same every time.
@@ -176,7 +182,10 @@ impl World {
         let clock = Clock::following_runtime(BEGIN.parse().expect("a time"));
         let status = Status::default();
         let node = Node::new("operator");
-        let wire = network.wire(&node, Some(PeerIdentity { process: Process::Operator, namespace: "system".into(), name: None }));
+        let wire = network.wire(
+            &node,
+            Some(PeerIdentity { process: Process::Operator, namespace: "system".into(), pool: None, incarnation: None, name: None }),
+        );
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), wire));
         let operator = Operator { status: status.clone(), kernels, clock };
         let disk = Disk::default();
@@ -227,12 +236,19 @@ impl World {
 
     async fn pod_of(&self, name: &str, slots: u32, engines: impl Into<Engines>) -> PodHandle {
         let node = Node::new(name);
-        let identity = PeerIdentity { process: Process::Kernel, namespace: TEAM.into(), name: Some(name.into()) };
+        let identity = PeerIdentity {
+            process: Process::Kernel,
+            namespace: TEAM.into(),
+            pool: Some("default".into()),
+            incarnation: None,
+            name: Some(name.into()),
+        };
         let client = PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity)));
         let tools = BrokerTools::new(client, "{name}.{namespace}:443");
         let config = PodConfig {
             pod: name.to_owned(),
             namespace: TEAM.to_owned(),
+            pool: "default".to_owned(),
             slots,
             cache_bytes: 64 << 20,
             store_prefix: PREFIX.to_owned(),
@@ -240,13 +256,14 @@ impl World {
         };
         let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
         let pod = Pod::within(config, engines, Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
-        let host = Identity::new(Process::Kernel, TEAM, name).dns_name();
+        let host = Identity::kernel(TEAM, "default", name).dns_name();
         self.network.listen(&host, &node, pod.routes(CancellationToken::new()));
         let number = self.number();
         let entry = KernelPod {
             pod: name.to_owned(),
             uid: format!("{name}-{number}"),
             namespace: TEAM.to_owned(),
+            pool: "default".to_owned(),
             address: SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], KERNEL_PORT)),
             ready: true,
         };
@@ -266,7 +283,8 @@ impl World {
     pub fn gateway(&self, name: &str) -> GatewayHandle {
         let node = Node::new(name);
         let seen = Seen::new(&node, &self.status, &self.chaos);
-        let identity = PeerIdentity { process: Process::Gateway, namespace: "system".into(), name: Some(name.into()) };
+        let identity =
+            PeerIdentity { process: Process::Gateway, namespace: "system".into(), pool: None, incarnation: None, name: Some(name.into()) };
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
         let gateway = Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default()))
             .with_clock(self.clock)

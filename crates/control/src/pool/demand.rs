@@ -96,6 +96,12 @@ impl SessionIndex {
         self.of(namespace, pool).map_or(0, |sessions| u32::try_from(sessions.all.len()).unwrap_or(u32::MAX))
     }
 
+    /// Whether a namespace has any session.
+    #[must_use]
+    pub fn has_any(&self, namespace: &str) -> bool {
+        self.pools.keys().any(|(of, _)| of == namespace)
+    }
+
     /// How many sessions of a pool want a slot: those that have to start, and those that were told to be waiting, each once, and only where `served` does
     /// not say that a process has it or has failed to run it.
     pub fn waiting(&self, namespace: &str, pool: &str, told: impl IntoIterator<Item = String>, served: impl Fn(&str) -> bool) -> u32 {

@@ -19,7 +19,7 @@ pub const OTHER_UID: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e02";
 
 /// The one session of a run.
 pub fn session() -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: UID.into(), name: "n".into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: UID.into(), name: "n".into() }
 }
 
 /// Another cluster's session: an object of it at most.

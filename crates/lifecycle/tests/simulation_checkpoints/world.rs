@@ -73,7 +73,7 @@ pub struct World {
 }
 
 fn key(number: usize) -> SessionKey {
-    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), uid: format!("u{number}"), name: "n".into() }
+    SessionKey { store_prefix: "p/".into(), tenant: "team".into(), pool: "default".into(), uid: format!("u{number}"), name: "n".into() }
 }
 
 impl World {

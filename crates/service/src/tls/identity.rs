@@ -59,33 +59,40 @@ impl FromStr for Process {
 #[error("`{0}` is not `<name>.<namespace>.<process>.dormouse.internal`")]
 pub struct IdentityError(String);
 
-/// One process: `<name>.<namespace>.<process>.dormouse.internal`.
+/// One process: `<name>.<namespace>.<process>.dormouse.internal`, and `<pod>.<pool>.<namespace>.kernel.dormouse.internal` for a kernel pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Its kind.
     pub process: Process,
     /// The Kubernetes namespace it runs in.
     pub namespace: String,
+    /// The pool of a kernel pod.
+    pub pool: Option<String>,
     /// The pod's name for a kernel, the ToolBroker's for a broker.
     pub name: String,
 }
 
 impl Identity {
-    /// The identity of these parts.
+    /// The identity of a process that is no kernel pod.
     pub fn new(process: Process, namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { process, namespace: namespace.into(), name: name.into() }
+        Self { process, namespace: namespace.into(), pool: None, name: name.into() }
+    }
+
+    /// The identity of a kernel pod.
+    pub fn kernel(namespace: impl Into<String>, pool: impl Into<String>, pod: impl Into<String>) -> Self {
+        Self { process: Process::Kernel, namespace: namespace.into(), pool: Some(pool.into()), name: pod.into() }
     }
 
     /// The DNS name that a certificate must hold.
     #[must_use]
     pub fn dns_name(&self) -> String {
-        format!("{}.{}.{}.{DOMAIN}", self.name, self.namespace, self.process)
+        dns_name(&self.name, self.pool.as_deref(), &self.namespace, self.process)
     }
 
-    /// The wildcard that the certificate of a namespace's processes holds: `*.<namespace>.<process>.dormouse.internal`.
+    /// The wildcard that the certificate of a pool's pods holds: `*.<pool>.<namespace>.kernel.dormouse.internal`.
     #[must_use]
-    pub fn wildcard(process: Process, namespace: &str) -> String {
-        format!("*.{namespace}.{process}.{DOMAIN}")
+    pub fn of_pool(namespace: &str, pool: &str) -> String {
+        dns_name("*", Some(pool), namespace, Process::Kernel)
     }
 }
 
@@ -101,7 +108,7 @@ impl FromStr for Identity {
     fn from_str(text: &str) -> Result<Self, IdentityError> {
         let peer: PeerIdentity = text.parse()?;
         let name = peer.name.ok_or_else(|| IdentityError(text.to_owned()))?;
-        Ok(Self { process: peer.process, namespace: peer.namespace, name })
+        Ok(Self { process: peer.process, namespace: peer.namespace, pool: peer.pool, name })
     }
 }
 
@@ -112,8 +119,49 @@ pub struct PeerIdentity {
     pub process: Process,
     /// The Kubernetes namespace it runs in.
     pub namespace: String,
-    /// Its name; `None` when the certificate is good for every name in the namespace.
+    /// The pool of a kernel pod.
+    pub pool: Option<String>,
+    /// Which object of that name the pool was, and when the certificate was made. Absent where no operator makes them.
+    pub incarnation: Option<Incarnation>,
+    /// Its name; `None` when the certificate is good for every pod of the pool.
     pub name: Option<String>,
+}
+
+/// Which pool a certificate was made for. A second name in it says so: `<seconds>.<uid>.pool.dormouse.internal`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Incarnation {
+    /// Uid of the KernelPool.
+    pub uid: String,
+    /// When the certificate was made, in seconds since the Unix epoch.
+    pub issued_seconds: u64,
+}
+
+/// What the name of an [`Incarnation`] ends in.
+const INCARNATION: &str = "pool.dormouse.internal";
+
+impl Incarnation {
+    /// The name of a pool's certificates without the time: [`Self::dated`] adds it.
+    #[must_use]
+    pub fn undated(uid: &str) -> String {
+        format!("{uid}.{INCARNATION}")
+    }
+
+    /// `name` with the time if it is such a name, else `name`.
+    #[must_use]
+    pub fn dated(name: &str, seconds: u64) -> String {
+        let is_undated = name.strip_suffix(INCARNATION).and_then(|rest| rest.strip_suffix('.')).is_some_and(|uid| !uid.contains('.'));
+        if is_undated { format!("{seconds}.{name}") } else { name.to_owned() }
+    }
+
+    fn read(name: &str) -> Option<Self> {
+        let (seconds, uid) = name.strip_suffix(INCARNATION)?.strip_suffix('.')?.split_once('.')?;
+        Some(Self { uid: uid.to_owned(), issued_seconds: seconds.parse().ok()? })
+    }
+}
+
+fn dns_name(name: &str, pool: Option<&str>, namespace: &str, process: Process) -> String {
+    let pool = pool.map(|pool| format!("{pool}.")).unwrap_or_default();
+    format!("{name}.{pool}{namespace}.{process}.{DOMAIN}")
 }
 
 impl PeerIdentity {
@@ -126,13 +174,14 @@ impl PeerIdentity {
     /// The identity in an already verified certificate: its first DNS name that is one of ours.
     pub(crate) fn of_certificate(der: &CertificateDer<'_>) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(der).ok()?;
-        certificate.valid_dns_names().find_map(|name| name.parse().ok())
+        let peer: Self = certificate.valid_dns_names().find_map(|name| name.parse().ok())?;
+        Some(Self { incarnation: certificate.valid_dns_names().find_map(Incarnation::read), ..peer })
     }
 }
 
 impl fmt::Display for PeerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}.{DOMAIN}", self.name.as_deref().unwrap_or("*"), self.namespace, self.process)
+        f.write_str(&dns_name(self.name.as_deref().unwrap_or("*"), self.pool.as_deref(), &self.namespace, self.process))
     }
 }
 
@@ -144,11 +193,19 @@ impl FromStr for PeerIdentity {
         let rest = text.strip_suffix(DOMAIN).and_then(|rest| rest.strip_suffix('.')).ok_or_else(refuse)?;
         let (rest, process) = rest.rsplit_once('.').ok_or_else(refuse)?;
         let (name, namespace) = rest.rsplit_once('.').ok_or_else(refuse)?;
-        if name.is_empty() || namespace.is_empty() || namespace.contains('*') || (name != "*" && name.contains('*')) {
+        let process = process.parse().map_err(|_| refuse())?;
+        let (name, pool) = match process {
+            Process::Kernel => name.split_once('.').map(|(name, pool)| (name, Some(pool))).ok_or_else(refuse)?,
+            _ => (name, None),
+        };
+        let wrong = |part: &str| part.is_empty() || part.contains('*');
+        // A certificate that is good for many names is a pool's.
+        let of_any = name == "*" && pool.is_some();
+        if (wrong(name) && !of_any) || wrong(namespace) || pool.is_some_and(wrong) {
             return Err(refuse());
         }
-        let process = process.parse().map_err(|_| refuse())?;
-        Ok(Self { process, namespace: namespace.to_owned(), name: (name != "*").then(|| name.to_owned()) })
+        let name = (!of_any).then(|| name.to_owned());
+        Ok(Self { process, namespace: namespace.to_owned(), pool: pool.map(str::to_owned), incarnation: None, name })
     }
 }
 
@@ -170,8 +227,26 @@ mod tests {
         let identity = Identity::new(Process::Broker, "team-a", "tools.v2");
         assert_eq!(identity.dns_name(), "tools.v2.team-a.broker.dormouse.internal");
         assert_eq!(identity.dns_name().parse::<Identity>(), Ok(identity));
-        let wildcard: PeerIdentity = Identity::wildcard(Process::Kernel, "team-a").parse().unwrap();
-        assert_eq!(wildcard, PeerIdentity { process: Process::Kernel, namespace: "team-a".to_owned(), name: None });
+        let pod = Identity::kernel("team-a", "small", "pod-1");
+        assert_eq!(pod.dns_name(), "pod-1.small.team-a.kernel.dormouse.internal");
+        assert_eq!(pod.dns_name().parse::<Identity>(), Ok(pod));
+        let (namespace, pool) = ("team-a".to_owned(), Some("small".to_owned()));
+        let wildcard: PeerIdentity = Identity::of_pool("team-a", "small").parse().unwrap();
+        assert_eq!(wildcard, PeerIdentity { process: Process::Kernel, namespace, pool, incarnation: None, name: None });
+    }
+
+    #[test]
+    fn a_certificate_says_which_pool_it_was_made_for_and_when() {
+        let undated = Incarnation::undated("0b9f-1");
+        let dated = Incarnation::dated(&undated, 1_700_000_000);
+        assert_eq!(dated, "1700000000.0b9f-1.pool.dormouse.internal");
+        assert_eq!(Incarnation::read(&dated), Some(Incarnation { uid: "0b9f-1".to_owned(), issued_seconds: 1_700_000_000 }));
+        assert_eq!(Incarnation::read(&undated), None);
+        // What is dated stays as it is, and so does another name.
+        for name in [dated.as_str(), "a.b.kernel.dormouse.internal"] {
+            assert_eq!(Incarnation::dated(name, 2), name);
+        }
+        assert!(dated.parse::<PeerIdentity>().is_err() && undated.parse::<PeerIdentity>().is_err());
     }
 
     #[test]
@@ -182,12 +257,16 @@ mod tests {
             "a.b.dormouse.internal",
             "a.b.toaster.dormouse.internal",
             "a.b.kernel.example",
-            "x*.b.kernel.dormouse.internal",
-            ".b.kernel.dormouse.internal",
+            "x*.p.b.kernel.dormouse.internal",
+            ".p.b.kernel.dormouse.internal",
+            "a.b.kernel.dormouse.internal",
+            "*.b.kernel.dormouse.internal",
+            "a.*.b.kernel.dormouse.internal",
+            "*.b.broker.dormouse.internal",
             "a.b.kerneldormouse.internal",
         ] {
             assert!(text.parse::<PeerIdentity>().is_err(), "{text}");
         }
-        assert!("*.a.kernel.dormouse.internal".parse::<Identity>().is_err());
+        assert!("*.p.a.kernel.dormouse.internal".parse::<Identity>().is_err());
     }
 }
