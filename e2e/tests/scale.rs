@@ -116,9 +116,9 @@ async fn make_session(admin: &Admin, number: u64) {
 }
 
 /// Does it for all numbers, some at a time.
-async fn each(count: u64, make: impl AsyncFn(u64)) -> Duration {
+async fn each<F: Future<Output = ()>>(count: u64, make: impl Fn(u64) -> F) -> Duration {
     let began = Instant::now();
-    futures::stream::iter(0..count).map(&make).buffer_unordered(16).for_each(async |()| ()).await;
+    futures::stream::iter(0..count).map(make).buffer_unordered(16).for_each(async |()| ()).await;
     began.elapsed()
 }
 
@@ -163,8 +163,8 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
     for number in 0..pods {
         serve_pod(&fleet, number).await;
     }
-    let pods_took = each(pods, async |number| make_pod(&admin, number).await).await;
-    let sessions_took = each(sessions, async |number| make_session(&admin, number).await).await;
+    let pods_took = each(pods, |number| make_pod(&admin, number)).await;
+    let sessions_took = each(sessions, |number| make_session(&admin, number)).await;
     let streams = async || fleet.operator.metrics().await.contains(&format!("dormouse_operator_report_streams {}\n", pods + 1));
     eventually("the operator follows every pod", streams).await;
 

@@ -105,10 +105,10 @@ pub(crate) async fn admit_cell(router: &Router, namespace: &str) -> Result<(), A
         return Ok(());
     }
     let known = router.quotas().of(namespace);
-    if let Some(limit) = limits.evals_per_second {
-        if !known.begin_cell(limit, router.clock().now_ms()) {
-            return Err(exceeded("evalsPerSecond", limit, limit, "send fewer cells a second", Some(1)).again());
-        }
+    if let Some(limit) = limits.evals_per_second
+        && !known.begin_cell(limit, router.clock().now_ms())
+    {
+        return Err(exceeded("evalsPerSecond", limit, limit, "send fewer cells a second", Some(1)).again());
     }
     let used = known.measure(router, namespace, &limits).await;
     judge(&limits, &used, router.clock().now_ms())

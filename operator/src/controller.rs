@@ -84,7 +84,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let events = readable(revisions, apis).reflect(writer).take_until(shutdown.cancelled_owned());
-    events.for_each(|event| future::ready(drop(logged(event)))).await;
+    let seen = events.map(|event| logged(event).is_some());
+    seen.for_each(|_| future::ready(())).await;
 }
 
 fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {

@@ -192,7 +192,8 @@ pub(super) fn journal_seeds() -> Vec<Vec<u8>> {
 
 pub(super) fn recover_seeds() -> Vec<Vec<u8>> {
     let mut seed = 9u64.to_le_bytes().to_vec();
-    for key in ["p/t/team/s/default/a/3-7-ab", "p/t/team/s/default/a/c3-5-cd", "p/t/team/s/default/a/j3-6-ef", "p/t/team/s/default/a/head"] {
+    for key in ["p/t/team/s/default/a/3-7-ab", "p/t/team/s/default/a/c3-5-cd", "p/t/team/s/default/a/j3-6-ef", "p/t/team/s/default/a/head"]
+    {
         seed.extend_from_slice(&u16::try_from(key.len()).unwrap_or(0).to_le_bytes());
         seed.extend_from_slice(key.as_bytes());
         seed.extend_from_slice(&[2, 0, b'{', b'}', 1]);

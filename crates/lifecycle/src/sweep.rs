@@ -145,8 +145,16 @@ mod tests {
         let mut head = empty(&session());
         (head.epoch, head.sequence, head.tombstone) = (2, 10, false);
         head.segments = vec![SegmentRef { key: key(1, 4), bytes: 1, sha256: String::new(), pages: 1 }];
-        let listed =
-            vec![key(1, 4), key(1, 5), key(1, 99), key(2, 10), key(2, 11), key(3, 1), session().head(), "p/t/team/s/default/u-1/odd".into()];
+        let listed = vec![
+            key(1, 4),
+            key(1, 5),
+            key(1, 99),
+            key(2, 10),
+            key(2, 11),
+            key(3, 1),
+            session().head(),
+            "p/t/team/s/default/u-1/odd".into(),
+        ];
         assert_eq!(deletable(&listed, &head), vec![key(1, 5), key(1, 99), key(2, 10)]);
         head.tombstone = true;
         assert_eq!(deletable(&listed, &head).len(), 6);

@@ -37,6 +37,7 @@ pub struct Process {
 }
 
 /// What it does.
+#[expect(clippy::large_enum_variant, reason = "few are simulated at a time")]
 pub enum Phase {
     Asleep,
     /// The head was read; `missing` is the ETag under which a segment was not there.
