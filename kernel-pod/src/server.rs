@@ -16,7 +16,7 @@ use dormouse_protocol::event::{Event, EventBody, PROTOCOL_VERSION};
 use dormouse_protocol::history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration};
 use dormouse_protocol::kernel::{
     AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall, LiveUsage,
-    McpTools, MigrateCall, PodInfo, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall, StoredStatus, StoredUsage,
+    McpCatalog, MigrateCall, PodInfo, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall, StoredStatus, StoredUsage,
     UsageCall, WaitingCall,
 };
 use dormouse_protocol::run::{Run, RunList};
@@ -81,7 +81,7 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/answer", post(answer).layer(DefaultBodyLimit::max(ANSWER_BYTES_MAX)))
         .route("/v1/stored/approvals", post(stored_approvals))
         .route("/v1/stored/hostcalls", post(stored_hostcalls))
-        .route("/v1/stored/mcp-tools", post(stored_mcp_tools))
+        .route("/v1/stored/mcp", post(stored_mcp))
         .route("/v1/checkpoint", post(checkpoint))
         .route("/v1/restore", post(restore))
         .route("/v1/reset", post(reset))
@@ -230,8 +230,8 @@ async fn stored_hostcalls(State(app): State<App>, ApiJson(call): ApiJson<StoredC
     Ok(Json(app.pod.stored_hostcalls(&call).await?))
 }
 
-async fn stored_mcp_tools(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<McpTools>> {
-    Ok(Json(app.pod.stored_mcp_tools(&call).await?))
+async fn stored_mcp(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<McpCatalog>> {
+    Ok(Json(app.pod.stored_mcp(&call).await?))
 }
 
 async fn stored_approvals(State(app): State<App>, ApiJson(call): ApiJson<StoredCall>) -> ApiResult<Json<ApprovalList>> {

@@ -14,12 +14,12 @@ use futures::{Stream, StreamExt as _};
 
 /// What is replayed of a session.
 async fn replay(pod: &Pod, session: &Assignment, after: Option<u64>) -> Vec<Event> {
-    let call = EventsCall { assignment: session.clone(), after, follow: false };
+    let call = EventsCall { assignment: session.clone(), after, follow: false, fresh: false };
     pod.events(&call).await.unwrap().collect().await
 }
 
 async fn follow(pod: &Pod, session: &Assignment, after: u64) -> impl Stream<Item = Event> + Send + Unpin {
-    let call = EventsCall { assignment: session.clone(), after: Some(after), follow: true };
+    let call = EventsCall { assignment: session.clone(), after: Some(after), follow: true, fresh: false };
     Box::pin(pod.events(&call).await.unwrap())
 }
 
@@ -163,7 +163,7 @@ async fn events_that_are_not_kept_any_more_are_refused_with_the_oldest_that_is()
     let oldest = kept[0].seq;
     assert!(oldest > 1, "{oldest}");
     assert_numbered_from(&kept, oldest);
-    let asked = |after| EventsCall { assignment: moved.clone(), after: Some(after), follow: false };
+    let asked = |after| EventsCall { assignment: moved.clone(), after: Some(after), follow: false, fresh: false };
     let Err(refused) = fresh.events(&asked(oldest - 2)).await else { panic!("it is not kept") };
     assert_eq!((refused.code, refused.details.unwrap()["oldest"].as_u64()), (ErrorCode::EventsExpired, Some(oldest)));
     let at_the_edge: Vec<Event> = fresh.events(&asked(oldest - 1)).await.unwrap().collect().await;

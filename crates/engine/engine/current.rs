@@ -1,1 +1,1 @@
-include_bytes!("76672a7fa2c6c375.wasm")
+include_bytes!("3c6e82872df84b3d.wasm")

@@ -124,13 +124,15 @@ pub enum OpKind {
         /// Of the operation.
         id: u64,
     },
-    /// A function of the session is an MCP tool of this name now, or none any more. Needs no answer.
-    McpTool {
-        /// The tool.
+    /// What the session's MCP server has under this name is another now, or gone. Needs no answer.
+    Mcp {
+        /// `tool`, `prompt`, `resource`, `client` or `updated`.
+        of: String,
+        /// Its name, URI or id.
         name: String,
         /// What is told of it; absent when it is taken away.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        tool: Option<Value>,
+        entry: Option<Value>,
     },
 }
 

@@ -343,6 +343,9 @@ pub struct EventsCall {
     pub after: Option<u64>,
     /// Whether to go on with live events; else the answer ends after the replay.
     pub follow: bool,
+    /// Whether only what comes from now on is wanted, and no replay.
+    #[serde(default)]
+    pub fresh: bool,
 }
 
 /// What a pod is.
@@ -423,12 +426,88 @@ pub struct McpTool {
     pub input: serde_json::Value,
 }
 
-/// The MCP tools of a session, by name.
+/// A prompt that a cell has registered.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct McpTools {
-    /// They.
+pub struct McpPrompt {
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<McpArgument>,
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpArgument {
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether there is no prompt without it.
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// A resource that a cell has registered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpResource {
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Media type of its contents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Whether its URI is a template.
+    #[serde(default)]
+    pub template: bool,
+}
+
+/// What a client of a revision before the stateless one has said for all its requests.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpClient {
+    /// The least level of the messages that it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// URIs of resources that it wants to hear of.
+    #[serde(default)]
+    pub uris: Vec<String>,
+}
+
+/// What a session's MCP server has. All by name, but resources and changes by URI, and clients by id.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct McpCatalog {
+    /// Functions that are tools.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub tools: std::collections::BTreeMap<String, McpTool>,
+    /// Prompts.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub prompts: std::collections::BTreeMap<String, McpPrompt>,
+    /// Resources and templates of them.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub resources: std::collections::BTreeMap<String, McpResource>,
+    /// Clients.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub clients: std::collections::BTreeMap<String, McpClient>,
+    /// Resources that the session said had changed, each with a number that rises.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub updated: std::collections::BTreeMap<String, u64>,
 }
 
 /// One line of `GET /v1/report`. The stream begins with `Picture`, `Pod`, every session, live or cached, and `Complete`; then it brings changes. A reader

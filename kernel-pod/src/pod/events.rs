@@ -32,7 +32,7 @@ impl Pod {
         // First, so that what is stored while the store is read comes live.
         let followed = handle.map(|handle| handle.control.events.follow(after));
         let known_from = followed.as_ref().and_then(|followed| followed.known_from);
-        let earlier = if known_from.is_some_and(|from| from <= next) { None } else { Some(self.stored_events(call).await?) };
+        let earlier = if call.fresh || known_from.is_some_and(|from| from <= next) { None } else { Some(self.stored_events(call).await?) };
         let oldest = earlier.as_ref().map_or(0, Log::first);
         if call.after.is_some() && oldest > next {
             return Err(expired(oldest));
@@ -41,6 +41,7 @@ impl Pod {
         let earlier = futures::stream::iter(earlier).flat_map(move |log| entries(Arc::clone(&host), log, after));
         let earlier = earlier.map(move |entry| entry.and_then(|(seq, entry)| form.read(seq, &entry)));
         let (replay, live) = match followed {
+            Some(Followed { live, .. }) if call.fresh => (Vec::new(), Some(live)),
             Some(Followed { replay, live, .. }) if call.follow => (replay, Some(live)),
             Some(Followed { replay, .. }) => (replay, None),
             None => (Vec::new(), None),

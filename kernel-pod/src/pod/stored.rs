@@ -5,7 +5,7 @@ use dormouse_lifecycle::usage::Sheet;
 use dormouse_protocol::approval::ApprovalList;
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::history::{CheckpointList, Difference, JournalPage};
-use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, McpTools, StoredCall, StoredStatus, StoredUsage, UsageCall};
+use dormouse_protocol::kernel::{DifferenceCall, JournalCall, LiveUsage, McpCatalog, StoredCall, StoredStatus, StoredUsage, UsageCall};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::SignedDuration;
 
@@ -55,13 +55,13 @@ impl Pod {
         Ok(ApprovalList { items: waits.map(ParkedCall::view).collect(), truncated: false })
     }
 
-    /// The MCP tools that cells of a session have registered, as committed.
+    /// What a session's MCP server has, as committed.
     ///
     /// # Errors
     /// The store cannot be read, or what is stored does not verify.
-    pub async fn stored_mcp_tools(&self, call: &StoredCall) -> Result<McpTools, ApiError> {
-        let Some(record) = self.stored_record(call).await? else { return Ok(McpTools::default()) };
-        Ok(McpTools { tools: record.mcp_tools })
+    pub async fn stored_mcp(&self, call: &StoredCall) -> Result<McpCatalog, ApiError> {
+        let Some(record) = self.stored_record(call).await? else { return Ok(McpCatalog::default()) };
+        Ok(record.mcp.0)
     }
 
     async fn stored_record(&self, call: &StoredCall) -> Result<Option<SessionState>, ApiError> {

@@ -2,6 +2,7 @@
 //!
 //! It must not know who reads or writes it.
 
+mod mcp;
 mod notices;
 mod operations;
 
@@ -17,10 +18,10 @@ use dormouse_protocol::ErrorCode;
 use dormouse_protocol::approval::{Approval, ApprovalState};
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::eval::{ConsoleLine, Display, EvalRequest};
-use dormouse_protocol::kernel::McpTool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub(crate) use mcp::Mcp;
 pub(crate) use notices::{NOTICES_MAX, Notices};
 pub(crate) use operations::Operations;
 
@@ -29,12 +30,6 @@ const STATE_VERSION: u32 = 1;
 
 /// Names that are kept as constants. What is declared beyond them can be assigned to.
 const CONSTANTS_MAX: usize = 4096;
-
-/// MCP tools of a session.
-const MCP_TOOLS_MAX: usize = 64;
-
-/// Bytes of their names, descriptions and schemas together. They ride in every head.
-const MCP_TOOLS_BYTES_MAX: usize = 64 << 10;
 
 /// What a cell catches when the rest of a response is lost. The guest gives it the same name.
 pub(crate) const STREAM_INTERRUPTED: &str = "StreamInterrupted";
@@ -90,9 +85,9 @@ pub(crate) struct SessionState {
     /// What its cells have used.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     pub usage: Usage,
-    /// Functions that are MCP tools of the session, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mcp_tools: BTreeMap<String, McpTool>,
+    /// What its MCP server has.
+    #[serde(default, skip_serializing_if = "Mcp::is_empty")]
+    pub mcp: Mcp,
     /// RFC 3339, the end of the last request.
     pub last_active: Option<String>,
 }
@@ -283,7 +278,7 @@ impl SessionState {
             operations: Operations::default(),
             notices: Notices::default(),
             usage: Usage::default(),
-            mcp_tools: BTreeMap::new(),
+            mcp: Mcp::default(),
             last_active: None,
         }
     }
@@ -296,20 +291,6 @@ impl SessionState {
             } else if self.constants.len() < CONSTANTS_MAX {
                 self.constants.insert(it.name.clone());
             }
-        }
-    }
-
-    /// Takes in that a function is an MCP tool of the session, or none any more. The guest holds to the limits; what is over them here is left out.
-    pub(crate) fn describe_mcp_tool(&mut self, name: String, tool: Option<Value>) {
-        let Some(tool) = tool.and_then(|tool| serde_json::from_value::<McpTool>(tool).ok()) else {
-            self.mcp_tools.remove(&name);
-            return;
-        };
-        let bytes = |name: &str, tool: &McpTool| name.len() + tool.description.len() + tool.input.to_string().len();
-        let others: usize = self.mcp_tools.iter().filter(|(other, _)| **other != name).map(|(other, tool)| bytes(other, tool)).sum();
-        let is_new = !self.mcp_tools.contains_key(&name);
-        if others + bytes(&name, &tool) <= MCP_TOOLS_BYTES_MAX && (!is_new || self.mcp_tools.len() < MCP_TOOLS_MAX) {
-            self.mcp_tools.insert(name, tool);
         }
     }
 

@@ -485,8 +485,8 @@ impl Live {
                 self.close_body(stream, allowance.sender);
                 None
             }
-            OpKind::McpTool { name, tool } => {
-                self.state.describe_mcp_tool(name, tool);
+            OpKind::Mcp { of, name, entry } => {
+                self.state.mcp.tell(&of, name, entry);
                 None
             }
         }

@@ -141,7 +141,7 @@ impl Actor {
             approvals: waiting(WaitsFor::Person),
             jobs: waiting(WaitsFor::Runner),
             hostcalls: waiting(WaitsFor::Client),
-            mcp_tools: u32::try_from(live.state.mcp_tools.len()).unwrap_or(u32::MAX),
+            mcp_tools: u32::try_from(live.state.mcp.tools.len()).unwrap_or(u32::MAX),
             ..self.unknown_report()
         }
     }

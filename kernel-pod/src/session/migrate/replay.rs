@@ -101,7 +101,7 @@ impl Replay {
                     self.timers.insert((due, op.id), ());
                 }
                 OpKind::Cancel { id } => self.timers.retain(|(_, timer), ()| *timer != id),
-                OpKind::CloseBody { .. } | OpKind::McpTool { .. } => {}
+                OpKind::CloseBody { .. } | OpKind::Mcp { .. } => {}
                 OpKind::Tool { .. } | OpKind::Fetch { .. } | OpKind::Body { .. } => {
                     self.calls += 1;
                     refused.push(op.id);
