@@ -19,9 +19,8 @@ use crate::problem::Problem;
 const PREFLIGHT_SECONDS: &str = "600";
 const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "authorization, content-type, accept, prefer, if-match, if-none-match, if-range, range, last-event-id, x-request-id, \
-    dormouse-namespace, mcp-protocol-version, mcp-method, mcp-name";
-const EXPOSED: &str =
-    "x-request-id, dormouse-woke, idempotency-key, location, etag, retry-after, preference-applied, content-range, www-authenticate";
+    dormouse-namespace, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id";
+const EXPOSED: &str = "x-request-id, dormouse-woke, idempotency-key, location, etag, retry-after, preference-applied, content-range, www-authenticate, mcp-session-id";
 
 /// Origins such as `https://app.example`. Clones share them.
 #[derive(Debug, Clone, Default)]

@@ -90,6 +90,7 @@ fn routes(id: &str) -> Vec<Route> {
         ("post", "/api/kernels/{id}/restart"),
         ("post", "/mcp"),
         ("post", &format!("{below}/mcp")),
+        ("get", &format!("{below}/mcp")),
         ("get", &format!("{below}/files/../../b")),
     ] {
         add(method, path);

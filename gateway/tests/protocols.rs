@@ -122,24 +122,30 @@ async fn mcp_is_answered_in_both_revisions() {
         assert!(tools.contains(&wanted), "{wanted}: {tools:?}");
     }
     assert_eq!(listed["result"].get("resultType"), None, "older revisions have no such field");
-    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
     let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments, "_meta": meta });
-    let newest = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
-    let (_, made) = ask("tools/call", call("session_create", json!({ "name": "model" })), &newest).await;
+    let newest = |name: &'static str| [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", name)];
+    let (_, made) = ask("tools/call", call("session_create", json!({ "name": "model" })), &newest("session_create")).await;
     assert_eq!(
         (&made["result"]["resultType"], &made["result"]["structuredContent"]["name"]),
         (&json!("complete"), &json!("model")),
         "{made}"
     );
-    let (_, cell) = ask("tools/call", call("eval", json!({ "session": "model", "code": "1" })), &newest).await;
+    let (_, cell) = ask("tools/call", call("eval", json!({ "session": "model", "code": "1" })), &newest("eval")).await;
     assert_eq!((&cell["result"]["content"][0]["text"], &cell["result"]["isError"]), (&json!("a"), &json!(false)));
-    let (_, wrong) = ask("tools/call", call("eval", json!({ "session": "model", "coed": "1" })), &newest).await;
+    let (_, wrong) = ask("tools/call", call("eval", json!({ "session": "model", "coed": "1" })), &newest("=?base64?ZXZhbA==?=")).await;
     assert_eq!(
         (&wrong["result"]["isError"], &wrong["result"]["structuredContent"]["error"]["code"]),
         (&json!(true), &json!("InvalidRequest"))
     );
     let refused = [
-        (ask("tools/call", call("no_such", json!({})), &newest).await, 200, -32602),
+        (ask("tools/call", call("no_such", json!({})), &newest("no_such")).await, 200, -32602),
+        (ask("tools/call", call("eval", json!({})), &newest("eval")[..2]).await, 400, -32020),
+        (ask("tools/call", call("eval", json!({})), &newest("=?base64?bm8=?=")).await, 400, -32020),
+        (ask("server/discover", json!({}), &newest("")[..1]).await, 400, -32602),
+        (ask("server/discover", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } }), &[]).await, 400, -32602),
+        (ask("ping", json!({ "_meta": meta }), &[("mcp-protocol-version", "2026-07-28"), ("mcp-method", "ping")]).await, 404, -32601),
+        (ask("prompts/list", json!({}), &[]).await, 404, -32601),
         (ask("no/such", json!({}), &[]).await, 404, -32601),
         (ask("tools/list", json!({}), &[("mcp-protocol-version", "1999-01-01")]).await, 400, -32022),
         (ask("tools/list", json!({ "_meta": meta }), &[("mcp-protocol-version", "2025-11-25")]).await, 400, -32020),

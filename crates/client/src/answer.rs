@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use dormouse_protocol::{ErrorBody, event::Event};
-use futures::{Stream, StreamExt as _};
-use reqwest::{RequestBuilder, Response};
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use reqwest::{
+    RequestBuilder, Response,
+    header::{CONTENT_TYPE, HeaderMap},
+};
 use serde::de::DeserializeOwned;
 
 use crate::{ANSWER_BYTES_MAX, Error, lines::Lines};
@@ -16,15 +19,28 @@ pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result
     serde_json::from_slice(&body).map_err(|error| Error::Garbled { status, reason: error.to_string() })
 }
 
-/// Sends, and reads an answer of JSON that says itself whether it is a success; `None` for one without content.
-pub(crate) async fn any(request: RequestBuilder) -> Result<Option<Vec<u8>>, Error> {
+/// Sends, and gives the messages that are answered, each JSON that says itself whether it is a success: one, some as server-sent events, or none.
+pub(crate) async fn messages(request: RequestBuilder) -> Result<(HeaderMap, BoxStream<'static, Result<Bytes, Error>>), Error> {
     let response = request.send().await?;
-    let is_json =
-        response.headers().get(reqwest::header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if is_json {
-        return read(response).await.map(Some);
+    let headers = response.headers().clone();
+    let is = |kind: &str| headers.get(CONTENT_TYPE).is_some_and(|told| told.as_bytes().starts_with(kind.as_bytes()));
+    if is("application/json") {
+        let message = read(response).await.map(Bytes::from);
+        return Ok((headers, stream::once(async { message }).boxed()));
     }
-    checked(response).await.map(|_| None)
+    if is("text/event-stream") {
+        let chunks = response.bytes_stream().map(|chunk| chunk.map_err(Error::from));
+        let lines = Lines::new(chunks.boxed(), ANSWER_BYTES_MAX).into_stream();
+        // Of an event only its data is a message, and one without data only bears an id.
+        let data = |line: Bytes| {
+            let data = line.strip_prefix(b"data:").map(|data| line.slice_ref(data.trim_ascii()));
+            data.filter(|data| !data.is_empty())
+        };
+        let messages = lines.filter_map(move |line| std::future::ready(line.map(data).transpose()));
+        return Ok((headers, messages.boxed()));
+    }
+    checked(response).await?;
+    Ok((headers, stream::empty().boxed()))
 }
 
 /// Sends, and reads an answer without content.

@@ -26,7 +26,7 @@ use dormouse_protocol::{
     session::{CreateSession, Session, SessionList},
     usage::UsageReport,
 };
-use futures::Stream;
+use futures::{Stream, stream::BoxStream};
 use reqwest::{
     Method, RequestBuilder, Url,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH},
@@ -34,6 +34,27 @@ use reqwest::{
 use serde::{Deserialize, Serialize};
 
 pub use error::Error;
+
+/// What the headers of a message of the Model Context Protocol say of it.
+#[derive(Debug, Clone, Default)]
+pub struct McpHeaders {
+    /// The revision that it is in.
+    pub revision: Option<String>,
+    /// The id that the server gave its client.
+    pub session: Option<String>,
+    /// Its method.
+    pub method: Option<String>,
+    /// The name or URI in it, as a header may have it.
+    pub name: Option<String>,
+}
+
+/// What is answered to one.
+pub struct McpAnswer {
+    /// The id that the server gives its client.
+    pub session: Option<String>,
+    /// Messages: notifications and questions of the server, and the answer last.
+    pub messages: BoxStream<'static, Result<Bytes, Error>>,
+}
 
 /// Longest wait for a connection, in seconds.
 pub const CONNECT_TIMEOUT_SECONDS: u64 = 10;
@@ -428,19 +449,24 @@ impl Client {
         answer::empty(self.http.delete(self.keys(&[name])?)).await
     }
 
-    /// Passes a message of the Model Context Protocol on, and gives what is answered; nothing to a notification. `revision` is the one that the
-    /// client and the server have agreed on.
+    /// Passes a message of the Model Context Protocol on, and gives the messages that are answered, of which there are none to a notification.
     ///
     /// # Errors
     /// The gateway cannot be reached, or refuses the client.
-    pub async fn mcp(&self, message: Vec<u8>, revision: Option<&str>) -> Result<Option<Vec<u8>>, Error> {
+    pub async fn mcp(&self, message: Vec<u8>, of: &McpHeaders) -> Result<McpAnswer, Error> {
         let mut request = self.http.post(below(&self.server, &["mcp"])?).body(message);
         request = request.header("content-type", "application/json").header(ACCEPT, "application/json, text/event-stream");
         request = request.header("dormouse-namespace", &self.namespace);
-        if let Some(revision) = revision {
-            request = request.header("mcp-protocol-version", revision);
+        for (name, value) in
+            [("mcp-protocol-version", &of.revision), ("mcp-session-id", &of.session), ("mcp-method", &of.method), ("mcp-name", &of.name)]
+        {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
         }
-        answer::any(request).await
+        let (headers, messages) = answer::messages(request).await?;
+        let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        Ok(McpAnswer { session, messages })
     }
 
     fn keys(&self, path: &[&str]) -> Result<Url, Error> {

@@ -172,7 +172,14 @@ impl Desk {
     /// Streams a session's events from behind `after`, a JSON object a line.
     pub(crate) async fn events(&self, key: &Key, after: Option<u64>, follow: bool) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        let wanted = Wanted { after, follow, framing: Framing::Ndjson };
+        let wanted = Wanted { after, follow, fresh: false, framing: Framing::Ndjson };
+        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
+    }
+
+    /// Streams what happens in a session from now on.
+    pub(crate) async fn coming_events(&self, key: &Key) -> Result<Frames, ApiError> {
+        self.may(Verb::Create, key, Part::Eval).await?;
+        let wanted = Wanted { after: None, follow: true, fresh: true, framing: Framing::Ndjson };
         stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
     }
 

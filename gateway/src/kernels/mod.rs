@@ -18,7 +18,7 @@ use dormouse_protocol::{
     history::{Checkpoint, CheckpointList, Difference, JournalPage, Migration},
     kernel::{
         Anchor, AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, DifferenceCall, EvalCall, EventsCall, JournalCall,
-        LiveUsage, McpTools, MigrateCall, PodInfo, ReportLine, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall,
+        LiveUsage, McpCatalog, MigrateCall, PodInfo, ReportLine, ResetCall, RestoreCall, RunsCall, SessionCall, SessionReport, StoredCall,
         StoredStatus, StoredUsage, UsageCall, WaitingCall,
     },
     run::{Run, RunList},
@@ -212,9 +212,9 @@ impl Kernels {
         json(self.client.send(self.order(pod, "/v1/stored/hostcalls", call)).await?).await
     }
 
-    /// The MCP tools that cells of a session have registered, as stored.
-    pub async fn stored_mcp_tools(&self, pod: &KernelPod, call: &StoredCall) -> Result<McpTools, KernelError> {
-        json(self.client.send(self.order(pod, "/v1/stored/mcp-tools", call)).await?).await
+    /// What a session's MCP server has, as stored.
+    pub async fn stored_mcp(&self, pod: &KernelPod, call: &StoredCall) -> Result<McpCatalog, KernelError> {
+        json(self.client.send(self.order(pod, "/v1/stored/mcp", call)).await?).await
     }
 
     /// The calls of a session that wait for a person, as stored. Any pod of its namespace can tell.

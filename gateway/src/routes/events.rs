@@ -50,7 +50,7 @@ pub(crate) async fn events(
     app.allow_eval(&caller, Verb::Create, &key).await?;
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
-    let wanted = Wanted { after: params.after.or(last_id), follow: params.follow, framing };
+    let wanted = Wanted { after: params.after.or(last_id), follow: params.follow, fresh: false, framing };
     let frames = stream::events(&app.router, &key, wanted, app.shutdown.clone()).await?;
     Ok(streamed(frames, content_type))
 }

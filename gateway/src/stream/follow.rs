@@ -26,6 +26,8 @@ pub struct Wanted {
     pub after: Option<u64>,
     /// Whether to go on with live events after the replay.
     pub follow: bool,
+    /// Whether only what comes from now on is wanted, and no replay.
+    pub fresh: bool,
     /// How.
     pub framing: Framing,
 }
@@ -33,7 +35,7 @@ pub struct Wanted {
 /// Streams a session's events. Does not keep it awake, and does not wake it again when it has gone to sleep.
 pub async fn events(router: &Router, key: &Key, wanted: Wanted, shutdown: CancellationToken) -> Result<Frames, ApiError> {
     let sent = router.send(key, Asleep::Accept, Source::Request, |pod, assignment| async move {
-        router.kernels().events(&pod, &EventsCall { assignment, after: wanted.after, follow: wanted.follow }).await
+        router.kernels().events(&pod, &EventsCall { assignment, after: wanted.after, follow: wanted.follow, fresh: wanted.fresh }).await
     });
     let (lines, route) = sent.await?;
     let (queue, receiver) = Queue::new();
@@ -129,7 +131,8 @@ impl Follower {
             if let Some(route) = self.router.placed(&record, failed_epoch) {
                 // Behind what has been seen, if anything was.
                 let after = if self.client.last_seq == 0 { self.wanted.after } else { Some(self.client.last_seq) };
-                let call = EventsCall { assignment: route.assignment(), after, follow: self.wanted.follow };
+                let fresh = self.wanted.fresh && after.is_none();
+                let call = EventsCall { assignment: route.assignment(), after, follow: self.wanted.follow, fresh };
                 match self.router.kernels().events(&route.pod, &call).await {
                     Ok(lines) => return Ok((lines, route.placement.epoch)),
                     Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),

@@ -1,9 +1,14 @@
 //! Whether arguments fit the JSON Schema that a cell has registered a tool with. The schema is a tenant's and the gateway is everybody's: what is
 //! checked takes no more time than the sizes of the two allow, and away from those who serve.
 
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jsonschema::PatternOptions;
 use serde_json::{Value, json};
+
+use super::{Failure, code, decoded};
 
 /// A schema that has one of these is not checked here. `$schema` is what zod's have: zod itself checks, in the session, and knows defaults. With the
 /// others, references and what asks its neighbours, a schema can be made to check again and again, as often as it likes.
@@ -29,6 +34,45 @@ pub(super) async fn check(schema: &Value, arguments: &Value) -> Result<(), ApiEr
     let (schema, arguments) = (schema.clone(), arguments.clone());
     let checked = tokio::task::spawn_blocking(move || fits(&schema, &arguments)).await;
     checked.unwrap_or_else(|_| Err(ApiError::new(ErrorCode::Internal, "the arguments could not be checked")))
+}
+
+/// Before the name of an argument's header.
+const PARAM: &str = "mcp-param-";
+/// Where a schema says under which name an argument is repeated in a header.
+const ANNOTATION: &str = "x-mcp-header";
+
+/// The headers of a request that repeat arguments, by their names in lower case. What is no text is empty.
+pub(super) fn repeated(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let named = |(name, value): (&HeaderName, &HeaderValue)| {
+        let name = name.as_str().strip_prefix(PARAM)?;
+        Some((name.to_owned(), value.to_str().unwrap_or_default().to_owned()))
+    };
+    headers.iter().filter_map(named).collect()
+}
+
+/// Checks that headers say what the arguments say that a schema has them repeat: something in between may have judged by them.
+pub(super) fn agree(schema: &Value, arguments: &Value, repeated: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        let Some(header) = property.get(ANNOTATION).and_then(Value::as_str) else { continue };
+        let said = arguments
+            .get(name)
+            .filter(|value| !value.is_null())
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let told = repeated.get(&header.to_ascii_lowercase());
+        let same = match (&said, told) {
+            (None, None) => true,
+            (Some(said), Some(told)) => decoded(told).as_deref() == Some(said.as_str()),
+            _ => false,
+        };
+        if !same {
+            return Err(Failure::new(
+                code::HEADER_MISMATCH,
+                format!("the header Mcp-Param-{header} does not say what the argument `{name}` says"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn is_unchecked(schema: &Value) -> bool {
@@ -76,6 +120,26 @@ mod tests {
         assert!(refused(&schema, &json!({})).unwrap().contains("\"n\" is a required property"));
         assert!(refused(&json!({ "type": "nothing" }), &json!({})).unwrap().contains("is none"));
         assert!(refused(&schema, &json!({ "n": "x".repeat(10_000) })).unwrap().len() <= REASON_BYTES_MAX);
+    }
+
+    #[test]
+    fn headers_say_what_arguments_say() {
+        let schema = json!({ "properties": { "region": { "type": "string", "x-mcp-header": "Region" }, "n": { "type": "integer" } } });
+        let told = |value: &str| repeated(&[(HeaderName::from_static("mcp-param-region"), value.parse().unwrap())].into_iter().collect());
+        let agrees = |arguments: Value, told: &BTreeMap<String, String>| agree(&schema, &arguments, told).is_ok();
+        let none = BTreeMap::new();
+        assert!(agrees(json!({ "n": 1 }), &none) && agrees(json!({ "region": null }), &none));
+        assert!(agrees(json!({ "region": "eu" }), &told("eu")) && agrees(json!({ "region": "Hello" }), &told("=?base64?SGVsbG8=?=")));
+        assert!(agrees(json!({ "region": "=?base64?eu" }), &told("=?base64?eu")), "what is not wrapped is meant as it is");
+        for (arguments, told) in [
+            (json!({ "region": "eu" }), none),
+            (json!({}), told("eu")),
+            (json!({ "region": "eu" }), told("us")),
+            (json!({ "region": "Hello" }), told("=?base64?SGVs!!!bG8=?=")),
+            (json!({ "region": "Hello" }), told("=?base64?SGVsbG8?=")),
+        ] {
+            assert!(!agrees(arguments.clone(), &told), "{arguments} {told:?}");
+        }
     }
 
     #[test]

@@ -2,20 +2,24 @@
 //! replica answers any request, and nothing is kept between two.
 //!
 //! Both revisions that clients speak are answered: 2026-07-28, where every request says its version and `server/discover` tells what there is, and
-//! those before it, which begin with `initialize` and are given no session. Each POST is one JSON-RPC message and has one JSON answer; nothing is
-//! ever sent unasked, so a GET, which would listen for that, is refused as the specification says.
+//! those before it, which begin with `initialize` and are given an id that says what they can. Each POST is one JSON-RPC message and has one JSON
+//! answer, or a stream that ends with it: where its client wants to hear of it meanwhile, or is asked something.
+
+use std::borrow::Cow;
 
 use axum::{
     Json,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
+use base64::Engine as _;
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::traces;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 
+use self::{asked::Asked, clients::Client};
 use super::desk::Desk;
 use crate::{
     auth::{Part, Verb},
@@ -25,9 +29,15 @@ use crate::{
 };
 
 mod arguments;
+mod asked;
+mod calls;
+mod clients;
 mod files;
+mod listening;
+mod offered;
 mod registered;
 mod runs;
+mod streams;
 mod task;
 mod told;
 mod tools;
@@ -38,8 +48,8 @@ const INSTRUCTIONS: &str = "Dormouse keeps JavaScript/TypeScript sessions alive 
     background for what takes long, and run_get for its result. Sessions cost nothing while they sleep; there is no need to delete one to save \
     anything. When you take over work, call task_resume first.";
 /// The same about a session's own server.
-const SESSION_INSTRUCTIONS: &str = "The tools are functions of one Dormouse session, which its cells have registered with mcp.tool, and the resources \
-    are its files. The session's variables survive sleep and crashes: what a tool has done is there for the next one.";
+const SESSION_INSTRUCTIONS: &str = "The tools and prompts are functions of one Dormouse session, which its cells have registered, and the resources are \
+    its files and what else they have registered. The session's variables survive sleep and crashes: what a tool has done is there for the next one.";
 /// The scheme of files.
 const SCHEME: &str = "dormouse://";
 /// Revisions that are spoken, newest first.
@@ -67,10 +77,13 @@ pub(crate) struct Message {
     jsonrpc: String,
     /// Absent in a notification.
     id: Option<Value>,
-    /// Absent in an answer, which this server asks for none of.
+    /// Absent in an answer.
     method: Option<String>,
     #[serde(default)]
     params: Value,
+    /// What a client answers to a request of this server.
+    result: Option<Value>,
+    error: Option<Value>,
 }
 
 /// A failure of the protocol, which a client shows and a model does not see.
@@ -78,11 +91,13 @@ struct Failure {
     code: i64,
     message: String,
     data: Option<Value>,
+    /// Whether the request itself is none, in HTTP's words, whatever the code says.
+    is_bad: bool,
 }
 
 impl Failure {
     fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self { code, message: message.into(), data: None, is_bad: false }
     }
 
     fn message(self, id: &Value) -> Value {
@@ -119,32 +134,40 @@ pub(crate) async fn serve_session(
     Ok(serve_in(desk, Scope::Session(key), headers, message).await)
 }
 
+/// `GET` of a session's own server: what a client of a revision before the stateless one is told unasked, or the rest of a stream that broke.
+pub(crate) async fn listen_session(desk: Desk, SessionPath(key): SessionPath, headers: HeaderMap) -> Result<Response, Problem> {
+    let desk = Desk { namespace: key.namespace.clone(), ..desk };
+    desk.may(Verb::Create, &key, Part::Eval).await?;
+    if let Some(response) = streams::resumed(&desk, &headers) {
+        return Ok(response);
+    }
+    let client = Client::known(&headers);
+    let Some(id) = client.id.filter(|_| told::takes_stream(&headers)) else { return Ok(StatusCode::METHOD_NOT_ALLOWED.into_response()) };
+    Ok(streams::listen(desk, key, listening::Wanted::OfClient(id)).await?)
+}
+
+/// `GET /mcp`: the rest of a stream that broke. Nothing is ever sent unasked.
+pub(crate) async fn listen(desk: Desk, headers: HeaderMap) -> Response {
+    streams::resumed(&desk, &headers).unwrap_or_else(|| StatusCode::METHOD_NOT_ALLOWED.into_response())
+}
+
 async fn serve_in(desk: Desk, scope: Scope, headers: HeaderMap, message: Message) -> Response {
     let Some(id) = message.id.clone() else { return StatusCode::ACCEPTED.into_response() };
-    let Some(method) = message.method.clone() else { return StatusCode::ACCEPTED.into_response() };
+    let Some(method) = message.method.clone() else {
+        return match calls::answered(&desk, &id, message.result, message.error).await {
+            Some(Err(error)) => Problem(error).into_response(),
+            Some(Ok(())) | None => StatusCode::ACCEPTED.into_response(),
+        };
+    };
     let revision = match version(&message, &headers) {
         Ok(_) if message.jsonrpc != "2.0" => return failed(&id, Failure::new(code::INVALID_REQUEST, "jsonrpc: write \"2.0\"")),
         Ok(revision) => revision,
         Err(failure) => return failed(&id, failure),
     };
     let span = span(&method, &message.params);
-    let token = told::wanted(&message.params, &headers).filter(|_| method == "tools/call");
-    let asked = Asked { desk, scope, revision, told: None };
-    if let Some(token) = token {
-        let work = move |told| {
-            let asked = Asked { told: Some(told), ..asked };
-            async move {
-                let answered = asked.answer(&method, message.params).await;
-                answered.map_or_else(|failure| failure.message(&id), |result| message_of(&id, result))
-            }
-            .instrument(span)
-        };
-        return told::stream(token, work);
-    }
-    match asked.answer(&method, message.params).instrument(span).await {
-        Ok(result) => Json(message_of(&id, result)).into_response(),
-        Err(failure) => failed(&id, failure),
-    }
+    let client = if revision == REVISIONS[0] { Client::stateless(&message.params) } else { Client::known(&headers) };
+    let asked = Asked::new(desk, scope, revision, id, client, &headers);
+    streams::answer(asked, method, message.params, &headers, span).await
 }
 
 fn message_of(id: &Value, result: Value) -> Value {
@@ -153,6 +176,7 @@ fn message_of(id: &Value, result: Value) -> Value {
 
 fn failed(id: &Value, failure: Failure) -> Response {
     let status = match failure.code {
+        _ if failure.is_bad => StatusCode::BAD_REQUEST,
         code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         code::UNSUPPORTED_VERSION | code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
@@ -181,10 +205,8 @@ fn version(message: &Message, headers: &HeaderMap) -> Result<&'static str, Failu
     let named = text(message.params.get("name").or_else(|| message.params.get("uri")).or_else(|| message.params.get("taskId")));
     let pairs = [("mcp-protocol-version", stated.clone()), ("mcp-method", message.method.clone()), ("mcp-name", named)];
     for (name, body) in pairs {
-        // A name that is no ASCII stands there encoded, for nobody to judge by.
         if let (Some(header), Some(body)) = (header(name), body)
-            && header != body
-            && !header.starts_with("=?base64?")
+            && decoded(header).as_deref() != Some(body.as_str())
         {
             return Err(Failure::new(code::HEADER_MISMATCH, format!("the header {name} says `{header}` and the body `{body}`")));
         }
@@ -195,116 +217,55 @@ fn version(message: &Message, headers: &HeaderMap) -> Result<&'static str, Failu
         (None, Some(header)) => header,
         (None, None) => return Ok("2025-03-26"),
     };
-    REVISIONS.into_iter().find(|revision| *revision == asked).ok_or_else(|| Failure {
-        code: code::UNSUPPORTED_VERSION,
-        message: format!("revision {asked} is not spoken here"),
+    let revision = REVISIONS.into_iter().find(|revision| *revision == asked).ok_or_else(|| Failure {
         data: Some(json!({ "supported": REVISIONS, "requested": asked })),
-    })
+        ..Failure::new(code::UNSUPPORTED_VERSION, format!("revision {asked} is not spoken here"))
+    })?;
+    if revision == REVISIONS[0] {
+        clients::says_what_it_must(&message.params)?;
+        let method = message.method.as_deref().unwrap_or_default();
+        let named = matches!(method, "tools/call" | "prompts/get" | "resources/read");
+        for (name, needed) in [("mcp-protocol-version", true), ("mcp-method", true), ("mcp-name", named)] {
+            if needed && headers.get(name).is_none() {
+                return Err(Failure::new(code::HEADER_MISMATCH, format!("the header {name} is missing")));
+            }
+        }
+    }
+    Ok(revision)
 }
 
-fn capabilities() -> Value {
-    json!({ "tools": {}, "resources": {} })
+/// What a header says: itself, or text that is no ASCII, encoded. `None`: it is encoded and cannot be read.
+fn decoded(header: &str) -> Option<Cow<'_, str>> {
+    let Some(encoded) = header.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else { return Some(header.into()) };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// The same with what only the stateless revision has.
-fn extended() -> Value {
-    let mut capabilities = capabilities();
-    capabilities["extensions"] = json!({ runs::EXTENSION: {} });
+/// The revision that is agreed on with a client which begins with these parameters.
+fn agreed(params: &Value) -> &'static str {
+    let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let spoken = REVISIONS.into_iter().filter(|spoken| *spoken <= INITIALIZED).find(|spoken| *spoken == asked);
+    spoken.unwrap_or(INITIALIZED)
+}
+
+/// What there is. `session`: in a session's own server.
+fn capabilities(session: bool, stateless: bool) -> Value {
+    let mut capabilities = json!({ "tools": {}, "resources": {} });
+    if session {
+        let told = json!({ "listChanged": true });
+        capabilities = json!({
+            "tools": told, "prompts": told, "resources": { "listChanged": true, "subscribe": true }, "completions": {}, "logging": {},
+        });
+    }
+    if stateless {
+        capabilities["logging"] = json!({});
+        capabilities["extensions"] = json!({ runs::EXTENSION: {} });
+    }
     capabilities
 }
 
 fn implementation() -> Value {
     json!({ "name": "dormouse", "title": "Dormouse", "version": env!("CARGO_PKG_VERSION") })
-}
-
-/// A request, at its caller's desk.
-struct Asked {
-    desk: Desk,
-    scope: Scope,
-    revision: &'static str,
-    told: Option<told::Told>,
-}
-
-impl Asked {
-    async fn answer(&self, method: &str, params: Value) -> Result<Value, Failure> {
-        let (desk, stateless) = (&self.desk, self.revision == REVISIONS[0]);
-        let result = match method {
-            "initialize" => {
-                let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-                let spoken = REVISIONS.into_iter().filter(|spoken| *spoken <= INITIALIZED).find(|spoken| *spoken == asked);
-                json!({
-                    "protocolVersion": spoken.unwrap_or(INITIALIZED), "capabilities": capabilities(), "serverInfo": implementation(),
-                    "instructions": self.instructions(),
-                })
-            }
-            "server/discover" => json!({
-                "supportedVersions": REVISIONS, "capabilities": extended(), "instructions": self.instructions(), "ttlMs": 0,
-                "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": implementation() },
-            }),
-            "ping" => json!({}),
-            "tools/list" => fresh(json!({ "tools": self.tools().await? })),
-            "tools/call" => self.call(params).await?,
-            "resources/list" => fresh(match &self.scope {
-                Scope::Server => json!({ "resources": [] }),
-                Scope::Session(key) => files::list(desk, key, &params).await?,
-            }),
-            "resources/templates/list" => {
-                let session = match &self.scope {
-                    Scope::Server => format!("{SCHEME}{{namespace}}/{{session}}"),
-                    Scope::Session(key) => format!("{SCHEME}{}/{}", key.namespace, key.name),
-                };
-                fresh(json!({ "resourceTemplates": [
-                    { "uriTemplate": format!("{session}/{{+path}}"), "name": "file", "title": "A file of a session" },
-                ] }))
-            }
-            "resources/read" => fresh(files::read(desk, &self.scope, &params).await?),
-            "tasks/get" | "tasks/update" | "tasks/cancel" if stateless => {
-                if !runs::are_known(&params) {
-                    return Err(runs::unknown());
-                }
-                runs::answer(desk, method, params).await?
-            }
-            other => return Err(Failure::new(code::METHOD_NOT_FOUND, format!("there is no method `{other}`"))),
-        };
-        Ok(completed(result, self.revision))
-    }
-
-    fn instructions(&self) -> &'static str {
-        if matches!(self.scope, Scope::Server) { INSTRUCTIONS } else { SESSION_INSTRUCTIONS }
-    }
-
-    async fn tools(&self) -> Result<Vec<Value>, Failure> {
-        match &self.scope {
-            Scope::Server => {
-                let mut all = tools::all().clone();
-                all.extend(registered::list(&self.desk).await);
-                Ok(all)
-            }
-            Scope::Session(key) => registered::of_session(&self.desk, key, "").await.map_err(|error| of_api(&error)),
-        }
-    }
-
-    /// A failure of a tool is for the model to read and to act on.
-    async fn call(&self, params: Value) -> Result<Value, Failure> {
-        let name = params.get("name").and_then(Value::as_str).ok_or_else(|| Failure::new(code::INVALID_PARAMS, "name: say which tool"))?;
-        let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-        let none = || Failure::new(code::INVALID_PARAMS, format!("there is no tool `{name}`: list the tools"));
-        let called = match &self.scope {
-            Scope::Server => registered::Called::named(name),
-            Scope::Session(key) => Some(registered::Called { session: &key.name, tool: name }),
-        };
-        if let Some(called) = called
-            && let Some(answer) = called.run(&self.desk, &arguments, self.told.as_ref()).await.transpose()
-        {
-            return Ok(answer.unwrap_or_else(|error| tools::failed(&error)));
-        }
-        if matches!(self.scope, Scope::Session(_)) || !tools::all().iter().any(|tool| tool["name"] == name) {
-            return Err(none());
-        }
-        let tasks = self.revision == REVISIONS[0] && runs::are_known(&params);
-        let called = tools::call(&self.desk, name, arguments, tasks, self.told.as_ref()).await;
-        Ok(called.unwrap_or_else(|error| tools::failed(&error)))
-    }
 }
 
 /// A result, which says in the stateless revision whether it is all.
@@ -330,5 +291,5 @@ fn of_api(error: &ApiError) -> Failure {
         ErrorCode::InvalidRequest => code::INVALID_PARAMS,
         _ => code::INTERNAL,
     };
-    Failure { code, message: error.message.clone(), data: serde_json::to_value(error).ok() }
+    Failure { data: serde_json::to_value(error).ok(), ..Failure::new(code, error.message.clone()) }
 }

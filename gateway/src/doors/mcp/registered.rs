@@ -3,24 +3,19 @@
 
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    eval::EvalRequest,
-    kernel::{McpTool, McpTools},
+    eval::EvalResult,
+    kernel::{McpCatalog, McpTool},
 };
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{
-    arguments,
-    told::{self, Told},
-    tools,
-};
+use super::{Failure, calls::Outcome, code, tools};
 use crate::{
     auth::{Part, Verb},
     directory::Key,
     doors::desk::Desk,
     history::ask,
     kernels::stored,
-    router::Router,
 };
 
 /// Sessions whose tools one list shows.
@@ -38,27 +33,28 @@ pub(super) async fn list(desk: &Desk) -> Vec<Value> {
     lists.into_iter().flatten().collect()
 }
 
-async fn stored_tools(router: &Router, key: &Key) -> Result<McpTools, ApiError> {
+/// What the server of a session has, for those who may run cells in it. Wakes nothing.
+pub(super) async fn catalog(desk: &Desk, key: &Key) -> Result<McpCatalog, ApiError> {
+    desk.may(Verb::Create, key, Part::Eval).await?;
+    let router = &desk.app.router;
     let record = router.find(key).await?;
     let call = stored(&record);
     ask(router, &record, |pod| {
         let call = &call;
-        async move { router.kernels().stored_mcp_tools(&pod, call).await }
+        async move { router.kernels().stored_mcp(&pod, call).await }
     })
     .await
 }
 
 /// The tools of a session, with something before their names.
-pub(super) async fn of_session(desk: &Desk, key: &Key, before: &str) -> Result<Vec<Value>, ApiError> {
-    desk.may(Verb::Create, key, Part::Eval).await?;
-    let found = stored_tools(&desk.app.router, key).await?;
+pub(super) fn shown(catalog: McpCatalog, before: &str) -> Vec<Value> {
     let shown = |(name, tool): (String, McpTool)| json!({ "name": format!("{before}{name}"), "description": tool.description, "inputSchema": tool.input });
-    Ok(found.tools.into_iter().map(shown).collect())
+    catalog.tools.into_iter().map(shown).collect()
 }
 
 async fn listed(desk: &Desk, key: &Key) -> Vec<Value> {
-    match of_session(desk, key, &format!("{}.", key.name)).await {
-        Ok(found) => found,
+    match catalog(desk, key).await {
+        Ok(found) => shown(found, &format!("{}.", key.name)),
         // One session that cannot be read takes nobody the others; whoever may not see it does not.
         Err(error) => {
             if error.code != ErrorCode::Forbidden {
@@ -69,62 +65,62 @@ async fn listed(desk: &Desk, key: &Key) -> Vec<Value> {
     }
 }
 
-/// A tool of a session, as a call names it.
-pub(super) struct Called<'a> {
-    pub(super) session: &'a str,
-    pub(super) tool: &'a str,
+/// The session and the tool that a name stands for: `SESSION.TOOL`; no tool of the server itself has a dot.
+pub(super) fn named(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('.')
 }
 
-impl<'a> Called<'a> {
-    /// `SESSION.TOOL`; no tool of the server itself has a dot.
-    pub(super) fn named(name: &'a str) -> Option<Self> {
-        let (session, tool) = name.rsplit_once('.')?;
-        Some(Self { session, tool })
-    }
+/// What a tool's call comes to, as its client sees it: failures are for the model to read.
+pub(super) fn result(outcome: Outcome, stateless: bool) -> Result<Value, Failure> {
+    Ok(match outcome {
+        Outcome::End(value, cell) => answer(value, &cell),
+        Outcome::Failed(cell) => tools::evaluated(&cell),
+        Outcome::Asks(asks) => asks,
+        Outcome::Missing { capabilities, message } if stateless => return Err(missing(capabilities, message)),
+        Outcome::Missing { message, .. } => tools::failed(&ApiError::new(ErrorCode::NotSupported, message)),
+        Outcome::Refused(message) => return Err(Failure::new(code::INVALID_PARAMS, message)),
+    })
+}
 
-    /// Calls it. `None`: there is no such tool.
-    pub(super) async fn run(&self, desk: &Desk, given: &Value, told: Option<&Told>) -> Result<Option<Value>, ApiError> {
-        let Ok(key) = desk.key(self.session) else { return Ok(None) };
-        desk.may(Verb::Create, &key, Part::Eval).await?;
-        let known = match stored_tools(&desk.app.router, &key).await {
-            Err(error) if error.code == ErrorCode::SessionNotFound => return Ok(None),
-            known => known?,
-        };
-        let Some(known) = known.tools.get(self.tool) else { return Ok(None) };
-        arguments::check(&known.input, given).await?;
-        // Text in a text: a key `__proto__` of a literal would be something else.
-        let code = format!("await mcp.call({}, JSON.parse({}))", Value::from(self.tool), Value::from(given.to_string()));
-        let result = told::eval(desk, &key, EvalRequest { code, ..EvalRequest::default() }, told).await?;
-        if !result.ok {
-            return Ok(Some(tools::evaluated(&result)));
-        }
-        let value = result.value.unwrap_or_default();
-        if is_result(&value) {
-            return Ok(Some(value));
-        }
-        let text = match &value {
-            Value::String(text) => text.clone(),
-            Value::Null => result.preview,
-            other => other.to_string(),
-        };
-        let mut answer = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
-        if value.is_object() {
-            answer["structuredContent"] = value;
-        }
-        Ok(Some(answer))
+/// What is answered to a client that lacks what a function asks for.
+pub(super) fn missing(capabilities: Value, message: String) -> Failure {
+    Failure { data: Some(json!({ "requiredCapabilities": capabilities })), ..Failure::new(code::MISSING_CAPABILITY, message) }
+}
+
+fn answer(value: Value, cell: &EvalResult) -> Value {
+    if is_result(&value) {
+        return value;
     }
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        // No JSON, so what is shown of it says more: without what the cell has put it into.
+        Value::Null if cell.value.is_none() => {
+            let shown = cell.preview.strip_prefix("{ end: ").and_then(|rest| rest.strip_suffix(" }"));
+            shown.unwrap_or(&cell.preview).to_owned()
+        }
+        other => other.to_string(),
+    };
+    let mut answer = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
+    if value.is_object() {
+        answer["structuredContent"] = value;
+    }
+    answer
 }
 
 /// Whether a value is a tool's answer as the protocol has it: `content` is a list of nothing but its blocks.
 fn is_result(value: &Value) -> bool {
-    let block = |block: &Value| match block.get("type").and_then(Value::as_str) {
+    value.get("content").and_then(Value::as_array).is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
+}
+
+/// Whether a value is a block of content.
+pub(super) fn is_block(block: &Value) -> bool {
+    match block.get("type").and_then(Value::as_str) {
         Some("text") => block.get("text").is_some_and(Value::is_string),
         Some("image" | "audio") => ["data", "mimeType"].iter().all(|field| block.get(field).is_some_and(Value::is_string)),
         Some("resource") => block.get("resource").and_then(|resource| resource.get("uri")).is_some_and(Value::is_string),
         Some("resource_link") => ["uri", "name"].iter().all(|field| block.get(field).is_some_and(Value::is_string)),
         _ => false,
-    };
-    value.get("content").and_then(Value::as_array).is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(block))
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! What a client is told while its tool runs: how far the cell has come, as `host.progress` says.
+//! What a client is told while its request is worked on, in a stream that ends with the answer: how far the cell has come, what it prints, and what
+//! its function asks.
 
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    http::{HeaderMap, header},
-    response::{
-        IntoResponse as _, Response,
-        sse::{Event, KeepAlive, Sse},
-    },
+    body::Body,
+    http::{HeaderMap, HeaderName, header},
+    response::{IntoResponse as _, Response},
 };
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -28,53 +27,143 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Messages that wait for a slow client.
 const QUEUED_MAX: usize = 16;
+/// When a client whose stream broke comes back.
+const RETRY: Duration = Duration::from_secs(1);
+/// Levels of messages, the least first, as RFC 5424 has them.
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Who is told, and under which token.
-pub(super) struct Told {
-    token: Value,
-    out: mpsc::Sender<Value>,
+/// The least level of what a client wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level(usize);
+
+impl Level {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        LEVELS.iter().position(|level| *level == name).map(Self)
+    }
+
+    /// Of a line of the console.
+    fn of_console(level: &str) -> Self {
+        Self(match level {
+            "debug" => 0,
+            "warn" => 3,
+            "error" => 4,
+            _ => 1,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        LEVELS.get(self.0).copied().unwrap_or("info")
+    }
 }
 
-/// Whether a request wants to be told: it has a token for that, and takes an answer of several messages.
-pub(super) fn wanted(params: &Value, headers: &HeaderMap) -> Option<Value> {
-    let token = params.get("_meta").and_then(|meta| meta.get("progressToken")).filter(|token| token.is_string() || token.is_number())?;
-    let takes =
-        headers.get_all(header::ACCEPT).iter().any(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/event-stream")));
-    takes.then(|| token.clone())
+/// What a client wants to be told.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// Under which token it wants to hear of progress.
+    pub(super) token: Option<Value>,
+    /// What it wants to hear of what is printed.
+    pub(super) level: Option<Level>,
+    /// Whether it can be asked in the stream.
+    pub(super) asked: bool,
+    /// Whether it comes back to a stream that broke.
+    pub(super) returns: bool,
+}
+
+impl Wanted {
+    /// Whether all of that needs a stream.
+    pub(super) fn is_any(&self) -> bool {
+        self.token.is_some() || self.level.is_some() || self.asked
+    }
+}
+
+/// Under which token a request wants to hear of progress.
+pub(super) fn token(params: &Value) -> Option<Value> {
+    params.get("_meta")?.get("progressToken").filter(|token| token.is_string() || token.is_number()).cloned()
+}
+
+/// Whether a client takes an answer of several messages.
+pub(super) fn takes_stream(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/event-stream")))
+}
+
+/// A message of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// Behind which a client may go on.
+    pub(super) id: Option<String>,
+    /// Absent in what only bears an id.
+    pub(super) message: Option<Value>,
+}
+
+impl Sent {
+    /// As an event. One without a message has data that is empty: only so it counts, and its id.
+    fn written(self) -> String {
+        let id = self.id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+        match self.message {
+            Some(message) => format!("{id}data: {message}\n\n"),
+            None => format!("{id}retry: {}\ndata: \n\n", RETRY.as_millis()),
+        }
+    }
+}
+
+impl From<Value> for Sent {
+    fn from(message: Value) -> Self {
+        Self { id: None, message: Some(message) }
+    }
+}
+
+/// Who is told.
+pub(super) struct Told {
+    wanted: Wanted,
+    out: mpsc::Sender<Sent>,
 }
 
 /// The answer of a request that is told: what `work` tells, and then what it comes to, as server-sent events.
-pub(super) fn stream<F: Future<Output = Value> + Send + 'static>(token: Value, work: impl FnOnce(Told) -> F) -> Response {
+pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted: Wanted, work: impl FnOnce(Told) -> F) -> Response {
     let (out, queue) = mpsc::channel(QUEUED_MAX);
-    let working = work(Told { token, out: out.clone() });
+    let working = work(Told { wanted, out: out.clone() });
     let ends = async move {
-        let answer = working.await;
-        // The client has left.
-        let _ = out.send(answer).await;
+        if let Some(answer) = working.await {
+            // The client has left.
+            let _ = out.send(answer.into()).await;
+        }
     };
     let ends = stream::once(ends).filter_map(|()| std::future::ready(None));
-    let events = stream::select(ReceiverStream::new(queue), ends)
-        .map(|message: Value| Ok::<_, Infallible>(Event::default().data(message.to_string())));
-    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+    let sent = stream::select(ReceiverStream::new(queue), ends).boxed();
+    let written = stream::unfold(sent, |mut sent| async {
+        match tokio::time::timeout(HEARTBEAT, sent.next()).await {
+            Ok(next) => Some((next?.written(), sent)),
+            Err(_) => Some((":\n\n".to_owned(), sent)),
+        }
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        // A proxy in between is not to keep what it could hand on.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, Body::from_stream(written.map(Ok::<_, Infallible>))).into_response()
 }
 
-/// Runs a cell and waits for its end, telling its progress.
+/// Runs a cell and waits for its end, telling of it. Answers it with its place in the session's events, where it was told of.
 ///
 /// # Errors
 /// As of [`Desk::eval`].
-pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option<&Told>) -> Result<EvalResult, ApiError> {
-    let Some(told) = told else { return desk.eval(key, eval).await };
+pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option<&Told>) -> Result<(EvalResult, u64), ApiError> {
+    let Some(told) = told else { return Ok((desk.eval(key, eval).await?, 0)) };
     let mut events = Events::new(desk.eval_events(key, eval).await?);
     let mut furthest = -1.0;
     while let Some(line) = events.next().await {
-        match serde_json::from_slice::<EventOfCell>(&line).map(|event| event.body) {
+        let Ok(EventOfCell { seq, body, .. }) = serde_json::from_slice::<EventOfCell>(&line) else { continue };
+        match body {
             // It may only grow, as the protocol has it.
-            Ok(EventBody::Progress { fraction, note }) if fraction > furthest => {
+            EventBody::Progress { fraction, note } if fraction > furthest => {
                 furthest = fraction;
                 told.progress(fraction, &note).await;
             }
-            Ok(EventBody::Final { result }) => return Ok(*result),
-            Ok(EventBody::Error { code, message, .. }) => return Err(ApiError::new(code, message)),
+            EventBody::Log { level, text } => told.log(key, &level, &text).await,
+            EventBody::Final { result } => return Ok((*result, seq)),
+            EventBody::Error { code, message, .. } => return Err(ApiError::new(code, message)),
             _ => {}
         }
     }
@@ -82,9 +171,67 @@ pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option
 }
 
 impl Told {
-    async fn progress(&self, fraction: f64, note: &str) {
-        let params = json!({ "progressToken": self.token, "progress": fraction, "total": 1, "message": note });
+    /// Says behind which event a client may go on, before there is anything else.
+    pub(super) async fn prime(&self, id: Option<String>) {
+        if self.wanted.returns && id.is_some() {
+            self.send(Sent { id, message: None }).await;
+        }
+    }
+
+    /// Asks the client.
+    pub(super) async fn ask(&self, mark: Option<String>, id: &str, method: &str, params: Value) {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(Sent { id: mark.filter(|_| self.wanted.returns), message: Some(message) }).await;
+    }
+
+    /// Tells it anything else.
+    pub(super) async fn notify(&self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }).into()).await;
+    }
+
+    /// Returns when the client has left.
+    pub(super) async fn left(&self) {
+        self.out.closed().await;
+    }
+
+    async fn send(&self, sent: Sent) {
         // Whoever has left is told nothing more; the cell goes on.
-        let _ = self.out.send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })).await;
+        let _ = self.out.send(sent).await;
+    }
+
+    async fn progress(&self, fraction: f64, note: &str) {
+        let Some(token) = &self.wanted.token else { return };
+        self.notify("notifications/progress", json!({ "progressToken": token, "progress": fraction, "total": 1, "message": note })).await;
+    }
+
+    async fn log(&self, key: &Key, level: &str, text: &str) {
+        let level = Level::of_console(level);
+        if self.wanted.level.is_some_and(|least| level >= least) {
+            self.notify("notifications/message", json!({ "level": level.name(), "logger": key.name, "data": text })).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_only_bears_an_id_has_empty_data() {
+        let id = Some("a/b".to_owned());
+        assert_eq!(Sent { id: id.clone(), message: None }.written(), "id: a/b\nretry: 1000\ndata: \n\n");
+        assert_eq!(Sent { id, message: Some(json!({ "text": "a\nb" })) }.written(), "id: a/b\ndata: {\"text\":\"a\\nb\"}\n\n");
+        assert_eq!(Sent::from(json!(1)).written(), "data: 1\n\n");
+    }
+
+    #[test]
+    fn levels_are_in_order() {
+        let named = |name| Level::named(name).unwrap();
+        assert!(named("debug") < named("info") && named("info") < named("warning") && named("warning") < named("error"));
+        assert!(named("error") < named("emergency"));
+        assert_eq!(Level::named("log"), None);
+        for (console, level) in [("debug", "debug"), ("log", "info"), ("info", "info"), ("warn", "warning"), ("error", "error")] {
+            assert_eq!(Level::of_console(console).name(), level);
+        }
     }
 }

@@ -232,7 +232,7 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool,
                 let run = desk.accept_run(&key, eval).await?;
                 return if tasks { Ok(runs::created(&key, &run)) } else { structured(&run) };
             }
-            Ok(evaluated(&told::eval(desk, &key, eval, told).await?))
+            Ok(evaluated(&told::eval(desk, &key, eval, told).await?.0))
         }
         "run_get" => {
             let asked: OfRun = read(arguments)?;

@@ -1,0 +1,258 @@
+//! Streams of what changes in a session's own server: lists of tools, prompts and resources, and resources that its cells say have changed. What is
+//! stored is compared with what was, whenever a cell has ended; so nothing is missed, whichever process the session is in, and nothing wakes.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use dormouse_protocol::{
+    ApiError,
+    event::{Event, EventBody},
+    file::FileList,
+    kernel::McpCatalog,
+};
+use serde_json::{Value, json};
+
+use super::{SCHEME, registered, told::Told};
+use crate::{
+    directory::Key,
+    doors::{desk::Desk, lines::Events},
+};
+
+/// How long it takes until a session whose events ended is followed again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Ends of cells that follow each other within this are looked at together.
+const TOGETHER: Duration = Duration::from_millis(20);
+/// Resources of one subscription.
+const URIS_MAX: usize = 256;
+/// In what is told on a subscription: which.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// What a client wants to hear of.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Wanted {
+    /// What one request of the stateless revision has named.
+    Named { id: Value, tools: bool, prompts: bool, resources: bool, uris: BTreeSet<String> },
+    /// All lists, and what a client of an earlier revision has subscribed to.
+    OfClient(String),
+}
+
+impl Wanted {
+    /// What the parameters of `subscriptions/listen` name.
+    pub(super) fn named(id: &Value, params: &Value) -> Self {
+        let named = params.get("notifications").cloned().unwrap_or_default();
+        let is = |name: &str| named.get(name).and_then(Value::as_bool).unwrap_or(false);
+        let uris = named.get("resourceSubscriptions").and_then(Value::as_array).into_iter().flatten();
+        let uris = uris.filter_map(Value::as_str).map(str::to_owned).take(URIS_MAX).collect();
+        let (tools, prompts, resources) = (is("toolsListChanged"), is("promptsListChanged"), is("resourcesListChanged"));
+        Self::Named { id: id.clone(), tools, prompts, resources, uris }
+    }
+
+    /// What the client is told that it will hear of.
+    fn acknowledged(&self) -> Option<Value> {
+        let Self::Named { tools, prompts, resources, uris, .. } = self else { return None };
+        let mut honored = json!({});
+        for (name, wanted) in [("toolsListChanged", tools), ("promptsListChanged", prompts), ("resourcesListChanged", resources)] {
+            if *wanted {
+                honored[name] = json!(true);
+            }
+        }
+        if !uris.is_empty() {
+            honored["resourceSubscriptions"] = json!(uris);
+        }
+        Some(json!({ "notifications": honored }))
+    }
+
+    fn uris(&self, catalog: &McpCatalog) -> BTreeSet<String> {
+        match self {
+            Self::Named { uris, .. } => uris.clone(),
+            Self::OfClient(id) => catalog.clients.get(id).into_iter().flat_map(|client| client.uris.iter().cloned()).collect(),
+        }
+    }
+}
+
+/// What a client is answered at the end, which the server has brought about.
+pub(super) fn over(id: &Value) -> Value {
+    json!({ "resultType": "complete", "_meta": { SUBSCRIPTION: id } })
+}
+
+/// What was there when it was looked at last.
+struct Seen {
+    catalog: McpCatalog,
+    files: FileList,
+}
+
+/// A client that is told.
+pub(super) struct Listener {
+    desk: Desk,
+    key: Key,
+    wanted: Wanted,
+    events: Events,
+    seen: Seen,
+}
+
+impl Listener {
+    /// Begins: whatever changes from here on is told.
+    ///
+    /// # Errors
+    /// The session cannot be read, or is no more.
+    pub(super) async fn begin(desk: Desk, key: Key, wanted: Wanted) -> Result<Self, ApiError> {
+        let events = Events::new(desk.coming_events(&key).await?);
+        let seen = look(&desk, &key, &wanted, None).await?;
+        Ok(Self { desk, key, wanted, events, seen })
+    }
+
+    /// Tells the client of what changes, as long as it is there.
+    ///
+    /// # Errors
+    /// As of [`Self::begin`].
+    pub(super) async fn follow(mut self, told: &Told) -> Result<(), ApiError> {
+        if let Some(acknowledged) = self.wanted.acknowledged() {
+            tell(told, &self.wanted, "notifications/subscriptions/acknowledged", acknowledged).await;
+        }
+        loop {
+            let change = tokio::select! {
+                () = told.left() => return Ok(()),
+                change = change(&mut self.events) => change?,
+            };
+            if change == Change::Over {
+                tokio::time::sleep(AGAIN).await;
+                self.events = Events::new(self.desk.coming_events(&self.key).await?);
+            }
+            // To look at files wakes a session, which only one that has just run a cell needs not.
+            let files = (change != Change::Ended).then(|| self.seen.files.clone());
+            let now = look(&self.desk, &self.key, &self.wanted, files).await?;
+            for (method, params) in differences(&self.key, &self.wanted, &self.seen, &now) {
+                tell(told, &self.wanted, method, params).await;
+            }
+            self.seen = now;
+        }
+    }
+}
+
+async fn tell(told: &Told, wanted: &Wanted, method: &str, mut params: Value) {
+    if let Wanted::Named { id, .. } = wanted {
+        params["_meta"] = json!({ SUBSCRIPTION: id });
+    }
+    told.notify(method, params).await;
+}
+
+/// What may have changed something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Change {
+    /// A cell has ended.
+    Ended,
+    /// The session sleeps, or is somewhere else.
+    Moved,
+    /// The events are over: follow them again.
+    Over,
+}
+
+async fn change(events: &mut Events) -> Result<Change, ApiError> {
+    let mut change = next_change(events).await?;
+    let together = tokio::time::sleep(TOGETHER);
+    tokio::pin!(together);
+    loop {
+        match change {
+            Change::Over => return Ok(Change::Over),
+            Change::Ended | Change::Moved => {
+                let more = tokio::select! {
+                    () = &mut together => return Ok(change),
+                    more = next_change(events) => more?,
+                };
+                if change == Change::Moved || more == Change::Over {
+                    change = more;
+                }
+            }
+        }
+    }
+}
+
+async fn next_change(events: &mut Events) -> Result<Change, ApiError> {
+    loop {
+        let Some(line) = events.next().await else { return Ok(Change::Over) };
+        match serde_json::from_slice::<Event>(&line).map(|event| event.body) {
+            Ok(EventBody::Final { .. }) => return Ok(Change::Ended),
+            Ok(EventBody::State { .. }) => return Ok(Change::Moved),
+            Ok(EventBody::Error { code, message }) => return Err(ApiError::new(code, message)),
+            _ => {}
+        }
+    }
+}
+
+async fn look(desk: &Desk, key: &Key, wanted: &Wanted, before: Option<FileList>) -> Result<Seen, ApiError> {
+    let catalog = registered::catalog(desk, key).await?;
+    if let Some(files) = before {
+        return Ok(Seen { catalog, files });
+    }
+    let of_files = wanted.uris(&catalog).iter().any(|uri| uri.starts_with(SCHEME));
+    let files = if of_files { desk.files(key, "/", true).await? } else { FileList::default() };
+    Ok(Seen { catalog, files })
+}
+
+fn differences(key: &Key, wanted: &Wanted, before: &Seen, now: &Seen) -> Vec<(&'static str, Value)> {
+    let (tools, prompts, resources) = match wanted {
+        Wanted::Named { tools, prompts, resources, .. } => (*tools, *prompts, *resources),
+        Wanted::OfClient(_) => (true, true, true),
+    };
+    let (was, is) = (&before.catalog, &now.catalog);
+    let mut told = Vec::new();
+    for (differs, method) in [
+        (tools && was.tools != is.tools, "notifications/tools/list_changed"),
+        (prompts && was.prompts != is.prompts, "notifications/prompts/list_changed"),
+        (resources && was.resources != is.resources, "notifications/resources/list_changed"),
+    ] {
+        if differs {
+            told.push((method, json!({})));
+        }
+    }
+    let base = format!("{SCHEME}{}/{}", key.namespace, key.name);
+    for uri in wanted.uris(is) {
+        let differs = match uri.strip_prefix(&base) {
+            Some(path) => {
+                let file = |of: &Seen| of.files.items.iter().find(|file| file.path == path).cloned();
+                wanted.uris(was).contains(&uri) && file(before) != file(now)
+            }
+            None => is.updated.get(&uri).is_some_and(|number| was.updated.get(&uri) != Some(number)),
+        };
+        if differs {
+            told.push(("notifications/resources/updated", json!({ "uri": uri })));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use dormouse_protocol::kernel::{McpClient, McpPrompt, McpTool};
+
+    use super::*;
+
+    fn seen(catalog: McpCatalog) -> Seen {
+        Seen { catalog, files: FileList::default() }
+    }
+
+    #[test]
+    fn a_client_hears_of_what_it_asked_for() {
+        let key = Key::new("ns", "s");
+        let params = json!({ "notifications": { "toolsListChanged": true, "resourceSubscriptions": ["a://b"] } });
+        let wanted = Wanted::named(&json!(7), &params);
+        assert_eq!(wanted.acknowledged(), Some(params));
+        let mut now = McpCatalog::default();
+        now.tools.insert("t".to_owned(), McpTool::default());
+        now.prompts.insert("p".to_owned(), McpPrompt::default());
+        now.updated.insert("a://b".to_owned(), 2);
+        now.updated.insert("a://c".to_owned(), 1);
+        let was = seen(McpCatalog::default());
+        let told = differences(&key, &wanted, &was, &seen(now.clone()));
+        let updated = ("notifications/resources/updated", json!({ "uri": "a://b" }));
+        assert_eq!(told, [("notifications/tools/list_changed", json!({})), updated]);
+        assert_eq!(differences(&key, &wanted, &seen(now.clone()), &seen(now.clone())), []);
+
+        let wanted = Wanted::OfClient("e-1".to_owned());
+        now.clients.insert("e-1".to_owned(), McpClient { level: None, uris: vec!["a://c".to_owned()] });
+        let methods: Vec<_> = differences(&key, &wanted, &was, &seen(now)).into_iter().map(|(method, _)| method).collect();
+        let lists = ["notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/updated"];
+        assert_eq!(methods, lists);
+        let nothing = Wanted::named(&json!(7), &json!({}));
+        assert_eq!(nothing.acknowledged(), Some(json!({ "notifications": {} })));
+    }
+}
