@@ -255,7 +255,13 @@ async fn mcp(dev: &Dev, method: &str, mut params: Value, capabilities: Value) ->
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities,
     });
-    post_json(dev, "/mcp", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await.1
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default();
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)];
+    let request = http().post(format!("{}/mcp", dev.server)).json(&body);
+    let request =
+        headers.iter().filter(|(_, value)| !value.is_empty()).fold(request, |request, (name, value)| request.header(*name, *value));
+    request.send().await.unwrap().json().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

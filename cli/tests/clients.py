@@ -2,6 +2,10 @@
 
 import asyncio
 import sys
+import warnings
+
+# Of what a revision has deprecated, which its clients still have.
+warnings.simplefilter("ignore")
 
 
 async def mcp(url):
@@ -24,6 +28,77 @@ async def mcp(url):
             await session.call_tool("file_write", {"session": "python", "path": "/a.txt", "text": "from python"})
             read = await session.read_resource("dormouse://default/python/a.txt")
             assert read.contents[0].text == "from python", read
+            done = await session.call_tool("eval", {"session": "python", "code": FUNCTIONS})
+            assert done.content[0].text == "1", done
+    own = url + "/v1/namespaces/default/sessions/python/mcp"
+    logged = []
+
+    async def log(params):
+        logged.append(params.data)
+
+    try:
+        from mcp import Client
+    except ImportError:
+        async with connect(own) as streams:
+            async with ClientSession(streams[0], streams[1], elicitation_callback=person, sampling_callback=model, logging_callback=log) as session:
+                await session.initialize()
+                await session.set_logging_level("info")
+                await served(session)
+        assert logged == ["ordering"], logged
+        return
+    for mode in ["legacy", "2026-07-28"]:
+        logged.clear()
+        async with Client(own, mode=mode, elicitation_callback=person, sampling_callback=model, logging_callback=log, log_level="info") as client:
+            if mode == "legacy":
+                await client.set_logging_level("info")
+            await served(client)
+            if mode == "2026-07-28":
+                async with client.listen(prompts_list_changed=True) as changes:
+                    await client.call_tool("rename", {})
+                    async for _ in changes:
+                        break
+        assert logged == ["ordering"], (mode, logged)
+
+
+# Functions of a session that ask their client.
+FUNCTIONS = """
+mcp.tool('order', {}, async () => {
+  console.log('ordering');
+  const { action, content } = await mcp.elicit({ message: 'How many?', requestedSchema: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } });
+  const rhyme = await mcp.sample({ messages: [{ role: 'user', content: { type: 'text', text: 'A rhyme' } }], maxTokens: 9 });
+  return `${action} ${content.n} ${rhyme.content.text}`;
+});
+mcp.tool('rename', {}, () => { mcp.removePrompt('review'); mcp.prompt('revise', {}, () => 'x'); return 'renamed'; });
+mcp.prompt('review', { arguments: { text: { required: true } } }, ({ text }) => `Review ${text}`);
+mcp.resource('totals://{factor}', { name: 'totals' }, (uri, { factor }) => factor);
+1
+"""
+
+
+async def person(context, params):
+    from mcp import types
+
+    assert params.message == "How many?", params
+    return types.ElicitResult(action="accept", content={"n": 3})
+
+
+async def model(context, params):
+    from mcp import types
+
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="mouse"), model="m")
+
+
+async def served(client):
+    """What the functions do for a client of any era."""
+    answer = await client.call_tool("order", {})
+    assert answer.content[0].text == "accept 3 mouse", answer
+    if [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review"]:
+        prompt = await client.get_prompt("review", {"text": "x"})
+        assert prompt.messages[0].content.text == "Review x", prompt
+    templates = await client.list_resource_templates()
+    assert "totals" in [template.name for template in (getattr(templates, "resource_templates", None) or templates.resourceTemplates)], templates
+    read = await client.read_resource("totals://7")
+    assert read.contents[0].text == "7", read
 
 
 def jupyter(url):

@@ -271,10 +271,15 @@ async fn a_model_works_in_a_session_through_mcp() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &[]);
     let http = http();
-    let ask = async |method: &str, params: Value, revision: &str| {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let request =
+    let ask = async |method: &str, mut params: Value, revision: &str| {
+        let mut request =
             http.post(url(&dev, "/mcp")).header("mcp-protocol-version", revision).header("accept", "application/json, text/event-stream");
+        if revision == "2026-07-28" {
+            let stated = json!({ "io.modelcontextprotocol/protocolVersion": revision, "io.modelcontextprotocol/clientCapabilities": {} });
+            params["_meta"] = stated;
+            request = request.header("mcp-method", method).header("mcp-name", params["name"].as_str().unwrap_or_default());
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let answer = request.json(&body).send().await.unwrap();
         assert_eq!(answer.headers()["content-type"], "application/json");
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap())

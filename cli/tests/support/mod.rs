@@ -91,16 +91,16 @@ impl Dev {
         self.child.wait().unwrap()
     }
 
+    /// Starts `dormouse ARGS` against it, with pipes.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = Command::new(BINARY);
+        command.args(["--server", &self.server]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
     /// Runs `dormouse ARGS` against it, with this input.
     pub fn command(&self, args: &[&str], input: &str) -> Said {
-        let mut child = Command::new(BINARY)
-            .args(["--server", &self.server])
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = self.spawn(args);
         // A command that reads nothing may have closed it.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let mut err = String::new();
