@@ -1,6 +1,6 @@
 //! What live sessions cost while nobody asks them anything: bare instances of the engine, and whole sessions of a kernel pod.
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{path::Path, sync::Arc, time::Duration, time::Instant};
 
 use anyhow::{Context as _, ensure};
 use dormouse_engine::{Engine, EngineOptions, Engines};
@@ -9,7 +9,7 @@ use dormouse_protocol::eval::Woke;
 use dormouse_store::{Folder, SnapshotStore};
 
 use crate::{
-    engine::{SETTINGS, run},
+    engine::{SETTINGS, made, run},
     storage::{NoTools, assignment, config, eval},
     table::{Row, Samples},
 };
@@ -23,8 +23,12 @@ const CELL: &str = "var x = 1; function f() { return ++x }; f()";
 const REST: Duration = Duration::from_secs(3);
 
 /// All rows of this part.
-pub async fn rows() -> anyhow::Result<Vec<Row>> {
-    let mut rows = instances().await?;
+pub async fn rows(other: Option<&Path>) -> anyhow::Result<Vec<Row>> {
+    let mut rows = instances(&made(other)?).await?;
+    if other.is_some() {
+        // A pod has the engine that is built in.
+        return Ok(rows);
+    }
     rows.push(sessions("memory of an idle live session of a pod, 10,000 of them", 10_000, 1, "≤ 268.4 KB").await?);
     rows.push(sessions("the same after 40 cells, with their journal and events, 300 of them", 300, 40, "–").await?);
     Ok(rows)
@@ -54,8 +58,7 @@ async fn sessions(what: &'static str, count: u32, cells: u32, aim: &'static str)
 }
 
 /// Ten thousand sessions that have run a cell, alive at once.
-async fn instances() -> anyhow::Result<Vec<Row>> {
-    let engine = Engine::new(EngineOptions::default())?;
+async fn instances(engine: &Engine) -> anyhow::Result<Vec<Row>> {
     let mut first = engine.create(&SETTINGS)?;
     run(&mut first, CELL).await?;
     let changed = first.image().pages.len() * dormouse_engine::PAGE_BYTES;

@@ -1,6 +1,9 @@
 //! Create, eval, resume, checkpoints and snapshot size, in one process and without a network.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, ensure};
 use dormouse_engine::{Budget, CellSource, Engine, EngineError, EngineOptions, Image, Instance, Settings};
@@ -33,21 +36,27 @@ pub async fn run(instance: &mut Instance, source: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The engine that is measured: the one that is built in, or another's file.
+pub fn made(file: Option<&Path>) -> anyhow::Result<Engine> {
+    let Some(file) = file else { return Ok(Engine::new(EngineOptions::default())?) };
+    let wasm = std::fs::read(file).with_context(|| format!("cannot read the engine {}", file.display()))?;
+    Ok(Engine::of_module(&wasm)?)
+}
+
 /// All rows of this part.
-pub async fn rows() -> anyhow::Result<Vec<Row>> {
-    let engine = Engine::new(EngineOptions::default())?;
-    let mut rows = vec![create(&engine), eval(&engine).await?];
+pub async fn rows(engine: &Engine) -> anyhow::Result<Vec<Row>> {
+    let mut rows = vec![create(engine), eval(engine).await?];
     let mut typical = engine.create(&SETTINGS)?;
     run(&mut typical, TYPICAL).await?;
     let image = typical.image();
-    rows.push(resume("resume from the pod's own copy, and `1+1`", &engine, &image, "≤ 0.5 ms").await?);
+    rows.push(resume("resume from the pod's own copy, and `1+1`", engine, &image, "≤ 0.5 ms").await?);
     let mut large = engine.create(&SETTINGS)?;
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
-    rows.push(resume("the same with 5 MB of heap", &engine, &large.image(), "≤ 5 ms").await?);
+    rows.push(resume("the same with 5 MB of heap", engine, &large.image(), "≤ 5 ms").await?);
     rows.extend(sizes(&mut typical, &image).await?);
-    rows.extend(fixture_two(&engine).await?);
-    rows.push(checkpoint(&engine).await?);
-    rows.push(long_builtin(&engine).await?);
+    rows.extend(fixture_two(engine).await?);
+    rows.push(checkpoint(engine).await?);
+    rows.push(long_builtin(engine).await?);
     Ok(rows)
 }
 

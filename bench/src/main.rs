@@ -25,6 +25,9 @@ struct Args {
     /// Only rows of these parts; all when absent.
     #[arg(long, value_enum)]
     only: Vec<Part>,
+    /// Another `engine.wasm` than the one that is built in, for the parts `engine` and `density`, whose rows of bare instances it is measured by.
+    #[arg(long)]
+    engine: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -64,10 +67,10 @@ async fn run() -> anyhow::Result<()> {
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);
     let mut rows = Vec::new();
     if wanted(Part::Engine) {
-        rows.extend(engine::rows().await.context("engine")?);
+        rows.extend(engine::rows(&engine::made(args.engine.as_deref())?).await.context("engine")?);
     }
     if wanted(Part::Density) {
-        rows.extend(density::rows().await.context("density")?);
+        rows.extend(density::rows(args.engine.as_deref()).await.context("density")?);
     }
     if wanted(Part::Programs) {
         rows.extend(programs::rows().await.context("programs")?);

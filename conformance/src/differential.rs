@@ -109,7 +109,8 @@ async fn in_cells(programs: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, Resu
     }
 }
 
-async fn in_cell(path: &Path) -> anyhow::Result<String> {
+/// What the program prints in a fresh session.
+pub(crate) async fn in_cell(path: &Path) -> anyhow::Result<String> {
     let source = fs::read_to_string(path)?;
     let transcript = session::Session::new(session::settings())?.run(&source).await?;
     let mut stdout = transcript.stdout;
@@ -125,7 +126,7 @@ async fn in_cell(path: &Path) -> anyhow::Result<String> {
 }
 
 /// What differs, for a person; `None` when nothing does.
-fn difference(expected: &str, got: &Result<String, String>) -> Option<String> {
+pub(crate) fn difference(expected: &str, got: &Result<String, String>) -> Option<String> {
     let got = match got {
         Ok(got) if got == expected => return None,
         Ok(got) => got,

@@ -13,6 +13,7 @@ pub mod fuzzed;
 pub mod hostile;
 pub mod known;
 pub mod node;
+pub mod peers;
 pub mod session;
 pub mod suites;
 pub mod test262;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use oxc::{
     ast::ast::{
         AccessorProperty, ArrowFunctionExpression, AwaitExpression, Decorator, ForOfStatement, Function, MethodDefinition, Program,
-        PropertyDefinition, PropertyKey, ReturnStatement, Statement, TSTypeName, TSTypeReference, VariableDeclaration,
-        VariableDeclarationKind,
+        PropertyDefinition, PropertyKey, ReturnStatement, Statement, VariableDeclaration, VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
     span::{GetSpan, Span},
@@ -65,10 +64,9 @@ fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
     }
 }
 
-/// Where only a decorator of the TC39 proposal may stand, which the transformer does not have: as one of TypeScript's it would do something else.
-const DECORATOR: &str = "decorators of the TC39 proposal are not supported: a cell has TypeScript's experimentalDecorators, which are called \
-                         with (target, key, descriptor), for classes and for members that are neither private nor an accessor; write the \
-                         decorator so, or call it as a function";
+/// Those of the TC39 proposal are gone by now (`decorate`): these are TypeScript's older ones.
+const DECORATOR: &str = "TypeScript's experimentalDecorators, which this cell asks for by a comment or has on a parameter, are for members that \
+                         are neither private nor an accessor: write the decorator as (value, context), without that comment";
 
 #[derive(Default)]
 struct Visitor {
@@ -143,16 +141,5 @@ impl<'a> Visit<'a> for Visitor {
             self.refuse_decorators(&it.decorators);
         }
         walk::walk_property_definition(self, it);
-    }
-
-    /// `ClassMethodDecoratorContext` and its like are what TypeScript calls the second argument of such a decorator.
-    fn visit_ts_type_reference(&mut self, it: &TSTypeReference<'a>) {
-        if let TSTypeName::IdentifierReference(name) = &it.type_name
-            && name.name.starts_with("Class")
-            && name.name.ends_with("DecoratorContext")
-        {
-            self.refuse(it.span, DECORATOR);
-        }
-        walk::walk_ts_type_reference(self, it);
     }
 }

@@ -16,7 +16,7 @@ use oxc::{
     transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, cost, deep, erase, imports, lower, modular, position::Positions, splice, syntax_error::SyntaxError};
+use crate::{check, cost, decorate, deep, erase, imports, lower, modular, position::Positions, splice, syntax_error::SyntaxError};
 
 const PRINTED: &str = "a return or using at the top level cannot stand beside imports, decorators, enums, namespaces, parameter properties or JSX: \
                        put those into a cell of their own";
@@ -112,6 +112,19 @@ pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
 fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     let lowered = modular::lowered(source, options.language.source_type());
     let text = lowered.as_deref().unwrap_or(source);
+    let Some(decorated) = decorate::lowered(text, options.language.source_type())? else { return compile_text(source, text, options) };
+    // What decorators become is longer than they are.
+    let script = deep::admit(&decorated.text)
+        .and_then(|()| cost::admit(&decorated.text, options.language))
+        .and_then(|()| compile_text(&decorated.text, &decorated.text, options));
+    match script {
+        Ok(script) => Ok(Script { positions: script.positions.over(source, decorated.anchors), ..script }),
+        Err(error) => Err(error.over(source, &decorated.text, &decorated.anchors)),
+    }
+}
+
+/// Compiles a text without decorators of the proposal. `source` is where errors are told, as long as `text`.
+fn compile_text(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
     let allocator = Allocator::default();
     if looks_like_object(source) {
         let wrapped = format!("({source}\n)");
@@ -231,7 +244,7 @@ fn declared(scoping: &Scoping) -> Vec<Declared> {
     declared.collect()
 }
 
-/// Decorators are those of TypeScript's `experimentalDecorators`; JSX calls `React.createElement` unless a comment names another function.
+/// Decorators that are left are those of TypeScript's `experimentalDecorators`; JSX calls `React.createElement` unless a comment names another function.
 fn transform_options(language: Language) -> TransformOptions {
     let jsx = match language {
         Language::Tsx | Language::Jsx => JsxOptions { runtime: JsxRuntime::Classic, pure: false, ..JsxOptions::enable() },

@@ -40,9 +40,13 @@ fn a_cell_keeps_its_text_but_for_edits() {
 
 #[test]
 fn a_cell_with_syntax_that_makes_code_is_printed_anew() {
-    for source in
-        ["enum A { B }", "namespace A { export const b = 1 }", "class A { constructor(public a) {} }", "let a = <T>b", "@a class B {}"]
-    {
+    for source in [
+        "enum A { B }",
+        "namespace A { export const b = 1 }",
+        "class A { constructor(public a) {} }",
+        "let a = <T>b",
+        "/** @experimentalDecorators */ @a class B {}",
+    ] {
         assert_ne!(script(source).code.len(), source.len(), "{source}");
         assert!(!script(source).code.contains("  "), "{source}: {}", script(source).code);
     }

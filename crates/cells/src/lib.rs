@@ -10,6 +10,7 @@
 mod check;
 mod compile;
 mod cost;
+mod decorate;
 mod deep;
 #[cfg(test)]
 mod edit_tests;

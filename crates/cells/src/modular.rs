@@ -11,6 +11,7 @@ use oxc::{
 
 /// The global that stands for `import.meta`: as long as that.
 const META: &str = "$importMeta";
+const EXPORT: u32 = 6;
 /// What stands for `export default` before a function or a class without a name, which is a value then.
 const VALUE: &str = "void 0,";
 
@@ -51,6 +52,10 @@ impl Spans {
     fn exports(&mut self, program: &Program<'_>) {
         for statement in &program.body {
             match statement {
+                // Decorators may stand before the word.
+                Statement::ExportDeclaration(it) if it.declaration.span().start < it.span.start => {
+                    self.put(it.span.start, it.span.start + EXPORT, "")
+                }
                 Statement::ExportDeclaration(it) => self.put(it.span.start, it.declaration.span().start, ""),
                 Statement::ExportNamedDeclaration(it) => self.put(it.span.start, it.span.end, ""),
                 Statement::ExportDefaultDeclaration(it) => {

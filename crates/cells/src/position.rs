@@ -42,6 +42,22 @@ impl LineIndex {
         let column = text.get(start..).unwrap_or("").char_indices().take_while(|(at, _)| start + at < offset).count();
         (clamp(line), clamp(column + 1))
     }
+
+    /// The byte offset of a line and a column as [`Self::position`] tells them.
+    pub(crate) fn offset(&self, text: &str, line: u32, column: u32) -> usize {
+        let start = self.starts.get((line as usize).saturating_sub(1)).copied().unwrap_or(text.len());
+        let rest = text.get(start..).unwrap_or("");
+        rest.char_indices().nth((column as usize).saturating_sub(1)).map_or(text.len(), |(at, _)| start + at)
+    }
+}
+
+/// Where a place of an edited text came from.
+pub(crate) fn under(anchors: &[Anchor], offset: usize) -> usize {
+    let after = anchors.partition_point(|anchor| anchor.script <= offset);
+    let Some(anchor) = anchors.get(after.saturating_sub(1)) else { return offset };
+    let found = anchor.source + offset.saturating_sub(anchor.script);
+    // What was put in leads to where it was put.
+    anchors.get(after).map_or(found, |next| found.min(next.source))
 }
 
 /// Byte offsets of places that a source map names in UTF-16 units. A place costs the same however long its line is: minified code is one line.
@@ -101,6 +117,8 @@ pub(crate) struct Positions {
     anchors: Vec<Anchor>,
     /// The script is the source but for edits: between two anchors every byte has its own place.
     edited: bool,
+    /// The source was made of another text by edits: that, and where the source came from.
+    over: Option<(String, LineIndex, Vec<Anchor>)>,
 }
 
 impl Positions {
@@ -114,7 +132,7 @@ impl Positions {
             anchor.source = (anchor.source - prefix).min(source.len());
         }
         let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
-        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true }
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true, over: None }
     }
 
     /// Of a script that was printed anew. `prefix` bytes stand before the user's source in what was parsed.
@@ -134,7 +152,12 @@ impl Positions {
             .collect();
         anchors.sort_by_key(|anchor| anchor.script);
         let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
-        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: false }
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: false, over: None }
+    }
+
+    /// The same of a source that edits have made of another.
+    pub(crate) fn over(self, source: &str, anchors: Vec<Anchor>) -> Self {
+        Self { over: Some((source.to_owned(), LineIndex::new(source), anchors)), ..self }
     }
 
     /// See [`crate::Script::original_position`].
@@ -147,6 +170,9 @@ impl Positions {
         let distance = at.saturating_sub(anchor.script);
         let same = script.get(anchor.script..at).is_some_and(|text| self.source.get(anchor.source..anchor.source + distance) == Some(text));
         let offset = if same || self.edited { (anchor.source + distance).min(self.source.len()) } else { anchor.source };
-        Some(self.source_lines.position(&self.source, offset))
+        Some(match &self.over {
+            Some((source, lines, anchors)) => lines.position(source, under(anchors, offset).min(source.len())),
+            None => self.source_lines.position(&self.source, offset),
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use oxc::diagnostics::OxcDiagnostic;
 
-use crate::position::LineIndex;
+use crate::position::{Anchor, LineIndex, under};
 
 /// A cell that cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,12 @@ impl SyntaxError {
     pub(crate) fn at(source: &str, offset: usize, message: impl Into<String>) -> Self {
         let (line, column) = LineIndex::new(source).position(source, offset);
         Self { message: message.into(), line, column, at_end: false }
+    }
+
+    /// The same where it came from: it was told of `text`, which was made of `source`.
+    pub(crate) fn over(self, source: &str, text: &str, anchors: &[Anchor]) -> Self {
+        let offset = under(anchors, LineIndex::new(text).offset(text, self.line, self.column)).min(source.len());
+        Self { at_end: self.at_end, ..Self::at(source, offset, self.message) }
     }
 
     /// The first of the parser's findings. `prefix` bytes stand before the user's source in what was parsed.

@@ -86,10 +86,8 @@ fn what_a_script_cannot_give_is_refused_with_advice() {
         ("export { a } from 'm'", (1, 1), "another module"),
         ("enum A {}\nreturn 1", (2, 1), "a cell of their own"),
         ("enum A {}\nclass B { accessor x = 1 }", (2, 11), "a cell of its own"),
-        ("class A { @d accessor x = 1 }", (1, 11), "experimentalDecorators"),
-        ("class A {\n @d #x = 1 }", (2, 2), "experimentalDecorators"),
-        ("class A { @d #m() {} }", (1, 11), "experimentalDecorators"),
-        ("function d(value: Function, context: ClassMethodDecoratorContext) {}", (1, 38), "experimentalDecorators"),
+        ("/** @experimentalDecorators */ class A { @d accessor x = 1 }", (1, 42), "experimentalDecorators"),
+        ("class A {\n @d #x = 1; constructor(@d a) {} }", (2, 2), "experimentalDecorators"),
     ];
     for (source, at, message) in table {
         let error = error(source);

@@ -64,6 +64,8 @@ const written = {
 // Codes of errors that nothing here can raise: a closure each.
 const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL|FS_CP)_/;
 const changes = {
+  // Values of Temporal have no properties.
+  'internal/util/comparisons': (text) => text.replace('const val1Tag = ObjectPrototypeToString(val1);', "const val1Tag = ObjectPrototypeToString(val1);\n  if (val1Tag.slice(8, 17) === 'Temporal.' && natives.isLoaded('web/temporal') && require('web/temporal').differ(val1, val2)) return false;"),
   // Only Node's own loader could say.
   'internal/util': (text) => text.replace('function isInsideNodeModules() {', 'function isInsideNodeModules() { return false; }\nfunction looksInside() {'),
   // As Node 20 has it: cells begin on the left.
@@ -95,6 +97,36 @@ const replaced = (path, from, to) => {
   const text = readFileSync(path, 'utf8');
   if (!text.includes(from)) throw new Error(`${path} no longer has: ${from}`);
   return text.replace(from, to);
+};
+// Zones are those of web/zones, for Intl and Temporal alike, and Temporal asks for a formatter when it formats.
+const changedDates = (path) => [
+  ['const zoneData = tzData[timeZone];', 'const zone = require("web/zones").zoneOf(timeZone); if (zone !== undefined) return zone.at(t); const zoneData = undefined;'],
+  ['if (IsValidDateTimeFormatOffset(tz)) return true;', 'return IsValidDateTimeFormatOffset(tz) || require("web/zones").find(tz) !== undefined;'],
+  ['return ParseTimeZoneOffsetString$1(tz);', 'return ParseTimeZoneOffsetString$1(tz); return require("web/zones").find(tz)?.primary;'],
+  ['Object.keys(links_default)', '[]'],
+  ['InitializeDateTimeFormat(this, locales, options, {', 'InitializeDateTimeFormat(this, locales, require("web/intl-options").note(this, options), {'],
+].reduce((text, [from, to]) => {
+  if (text.split(from).length !== 2) throw new Error(`${path} no longer has once: ${from}`);
+  return text.replace(from, () => to);
+}, readFileSync(path, 'utf8').replaceAll('throw new RangeError("Invalid timeZoneName")', 'throw new RangeError(`Invalid time zone specified: ${timeZone}`)'));
+const between = (text, from, to, by) => {
+  const [start, end] = [text.indexOf(from), text.indexOf(to)];
+  if (start < 0 || end < start) throw new Error(`Temporal no longer has: ${from}`);
+  return text.slice(0, start) + by + text.slice(end);
+};
+const changedTemporal = (path) => {
+  let text = replaced(path, 'const RawDateTimeFormat = Intl.DateTimeFormat;', 'const RawDateTimeFormat = function (...given) { return new (require("web/intl-date").DateTimeFormat)(...given); };');
+  text = between(text, 'const queryNamedTimeZoneRecord =', 'function queryTimeZone(', `const queryNamedTimeZoneRecord = memoize((name) => {
+    const found = require("web/zones").find(name);
+    if (found === undefined) throwRangeError(invalidTimeZone(name));
+    return { kind: found.primary === 'UTC' ? 'utc' : 'named', id: found.name, m: found.primary };
+  });
+  `);
+  text = between(text, 'this.me = ((computeOffsetSec', '  B(epochNano) {\n    return this.me.ze(', `this.me = require("web/zones").zoneOf(id); }
+  `);
+  text = between(text, 'const options = Object.create(null);\n  return options.useGrouping', 'function formatIsoDateTimeFields(', 'return BigInt(n).toString(); }\n\n');
+  text = between(text, 'return (new RawDateTimeFormat).resolvedOptions().timeZone', 'function createDateTimeFormatShell(', 'return "UTC"; }\n\n');
+  return text.replace('RawDateTimeFormat.prototype.formatRange && Object', 'Object').replace('this.me.ze(', 'this.me.offsetAt(').replace('this.me.Ae(', 'this.me.instantsOf(').replace('this.me.C(', 'this.me.transition(');
 };
 const links = (own) => ({
   name: 'links',
@@ -144,7 +176,8 @@ const links = (own) => ({
     // Node itself says nothing about `url.parse`; nor should a console that shows to a user.
     builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'let urlParseWarned = false', 'let urlParseWarned = true') }));
     // What Node says of a zone and of a currency that are none.
-    builder.onLoad({ filter: /intl-datetimeformat\/index\.js$/ }, ({ path }) => ({ contents: readFileSync(path, 'utf8').replaceAll('throw new RangeError("Invalid timeZoneName")', 'throw new RangeError(`Invalid time zone specified: ${timeZone}`)') }));
+    builder.onLoad({ filter: /intl-datetimeformat\/index\.js$/ }, ({ path }) => ({ contents: changedDates(path) }));
+    builder.onLoad({ filter: /temporal-polyfill\/chunks\/(internal|classApi-basic)\.js$/ }, ({ path }) => ({ contents: path.endsWith('internal.js') ? changedTemporal(path) : replaced(path, 'export { DateTimeFormat,', 'export { getTemporalBrandingAndSlots, DateTimeFormat,') }));
     builder.onLoad({ filter: /intl-numberformat\/index\.js$/ }, ({ path }) => ({ contents: replaced(path, '"currency cannot be undefined"', '"Currency code is required with currency style."') }));
     // Every language of zod's messages is four fifths of it; `web/zod-locales` brings them when one is asked for.
     if (own === 'npm/zod') {

@@ -21,12 +21,33 @@ const withAt = (data, locale) => {
   const glue = `{1}${at.replace(/\S+/g, "'$&'")}{0}`;
   return { ...data.dateTimeFormat, full: glue, long: glue };
 };
-// Zones with what changes from 1970 on; who asks for an earlier time gets what was in force then.
-const zonesFrom = (zone) => {
-  const [name, ...changes] = zone.split('|');
-  const times = changes.map((change) => (change.startsWith(',') ? -Infinity : parseInt(change, 36)));
-  const first = times.findLastIndex((time) => time <= 0);
-  return [name, ...changes.slice(Math.max(first, 0)).map((change, at) => (at === 0 ? change.slice(change.indexOf(',')) : change))].join('|');
+// Zones as rows of the times at which they change, each after the one before it: `NAME|OFFSET|SECONDS,OFFSET|…` in base 36, with a `d` where clocks
+// are forward; `NAME=OTHER` has the same rows. All of it is two fifths of what FormatJS's own form takes.
+const zoneRows = (data) => {
+  const offsets = data.offsets.split('|').map((it) => parseInt(it, 36));
+  const texts = new Map();
+  const lines = data.zones.map((zone) => {
+    const [name, ...changes] = zone.split('|');
+    const rows = [];
+    for (const change of changes) {
+      const [time, , offset, forward] = change.split(',');
+      const before = rows.at(-1);
+      if (time === 'NaN' || (before !== undefined && before.offset === offsets[offset] && before.forward === forward)) continue;
+      rows.push({ time: time === '' ? 0 : parseInt(time, 36), offset: offsets[offset], forward });
+    }
+    const text = rows.map((row, at) => `${at === 0 ? '' : `${(row.time - rows[at - 1].time).toString(36)},`}${row.offset.toString(36)}${row.forward === '1' ? 'd' : ''}`).join('|');
+    if (texts.has(text)) return `${name}=${texts.get(text)}`;
+    texts.set(text, name);
+    return `${name}|${text}`;
+  });
+  return `\n${lines.join('\n')}\n`;
+};
+// Other names of zones, as FormatJS knows them.
+const zoneLinks = (folder, names) => {
+  const source = readFileSync(join(folder, 'intl-datetimeformat/index.js'), 'utf8');
+  const links = new Function(`return ${/var links_default = (\{[^}]*\})/.exec(source)[1]}`)();
+  const utc = (name) => (name === 'Etc/UTC' || name === 'Etc/GMT' ? 'UTC' : name);
+  return Object.entries(links).filter(([name, target]) => /^[A-Za-z]/.test(name) && name !== 'UTC' && (utc(target) === 'UTC' || names.has(target))).map(([name, target]) => [name, utc(target)]);
 };
 const read = (folder, kind, locale) => {
   const [name, Kind] = KINDS[kind];
@@ -101,12 +122,16 @@ export const intlModules = (folder) => {
     return `${JSON.stringify(language)}:function(Intl){${readFileSync(path, 'utf8')}}`;
   });
   made.push(['intl/plural', `module.exports={${plural.join(',')}}`]);
-  const source = readFileSync(join(folder, 'intl-datetimeformat/add-golden-tz.js'), 'utf8');
+  const source = readFileSync(join(folder, 'intl-datetimeformat/add-all-tz.js'), 'utf8');
   let data;
   new Function('Intl', source)({ DateTimeFormat: { __addTZData: (it) => { data = it; } } });
-  const zones = data.zones.map(zonesFrom);
-  made.push(['intl/zone-names', `module.exports=${JSON.stringify(zones.map((zone) => zone.split('|')[0]))}`]);
-  made.push(['intl/zones', `module.exports=${packed({ ...data, zones })}`]);
+  // FormatJS leaves one out to which others are links: an offset of -968 seconds until 1912, then none.
+  const missing = { name: 'Africa/Abidjan', rows: `|-qw|${(-1830383032).toString(36)},0` };
+  const names = new Set([...data.zones.map((zone) => zone.split('|')[0]), missing.name]);
+  const links = new Map(zoneLinks(folder, names));
+  const told = [...names].filter((name) => name !== 'UTC' && !links.has(name)).sort();
+  made.push(['intl/zone-names', `module.exports=${JSON.stringify(`|${[...told, 'UTC', ...[...links].map(([name, target]) => `${name}=${target}`)].join('|')}|`)}`]);
+  made.push(['intl/zones', `module.exports=${packed(JSON.stringify(`${zoneRows(data)}${missing.name}${missing.rows}\n`))}`]);
   made.push(['intl/inventory', `module.exports=${JSON.stringify(inventory)}`]);
   return made;
 };

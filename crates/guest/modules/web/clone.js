@@ -44,6 +44,7 @@ const cloner = (seen) => {
           const { File } = require('web/blob');
           return remember(value instanceof File ? new File([value], value.name, { type: value.type, lastModified: value.lastModified }) : value.slice(0, value.size, value.type));
         }
+        if (natives.isLoaded('web/temporal') && require('web/temporal').isTemporal(value)) throw cannot(value);
         // One frame a level: what is nested deeply is cloned before the stack ends.
         const copy = remember({});
         for (const key of Object.keys(value)) define(copy, key, clone(value[key]));

@@ -1,6 +1,6 @@
-// PKCS #8 under a passphrase: PBES2 with PBKDF2 and AES-CBC.
+// Keys under a passphrase: PKCS #8 by PBES2 with PBKDF2 and AES-CBC, and the older form of PEM, whose headers name the cipher.
 const der = require('web/der');
-const { pbkdf2, entropy } = natives;
+const { pbkdf2, entropy, digest } = natives;
 const { aes } = natives.part('ciphers');
 
 const { SEQUENCE, OCTETS, INTEGER, write, oid, integer, oidText, expect } = der;
@@ -13,9 +13,13 @@ const ROUNDS_MAX = 1_000_000;
 const plain = (bytes) => bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
 const wrong = () => Object.assign(new Error('error:1C800064:Provider routines::bad decrypt'), { code: 'ERR_OSSL_BAD_DECRYPT' });
 
-const seal = (bytes, cipher, passphrase) => {
+const sizeOf = (cipher) => {
   const size = { 'aes-128-cbc': 16, 'aes-192-cbc': 24, 'aes-256-cbc': 32 }[cipher.toLowerCase()];
   if (size === undefined) throw Object.assign(new Error('Unknown cipher'), { code: 'ERR_CRYPTO_UNKNOWN_CIPHER' });
+  return size;
+};
+const seal = (bytes, cipher, passphrase) => {
+  const size = sizeOf(cipher);
   const [salt, iv] = [new Uint8Array(entropy(16)), new Uint8Array(entropy(16))];
   const key = pbkdf2('SHA-256', plain(passphrase), plain(salt), ROUNDS, size);
   const name = Object.keys(CIPHERS).find((one) => CIPHERS[one] === size);
@@ -40,4 +44,29 @@ const open = (bytes, passphrase) => {
   if (opened === undefined || opened === null) throw wrong();
   return opened;
 };
-module.exports = { seal, open };
+// The older form's key: of the passphrase and eight bytes of the iv, by MD5, as the form has it.
+const olderKey = (passphrase, iv, size) => {
+  const made = new Uint8Array(size);
+  let last = new Uint8Array(0);
+  for (let at = 0; at < size; at += last.length) {
+    const input = new Uint8Array(last.length + passphrase.length + 8);
+    input.set(last);
+    input.set(passphrase, last.length);
+    input.set(iv.subarray(0, 8), last.length + passphrase.length);
+    last = new Uint8Array(digest('MD5', plain(input)));
+    made.set(last.subarray(0, size - at), at);
+  }
+  return plain(made);
+};
+const sealOlder = (bytes, cipher, passphrase) => {
+  const size = sizeOf(cipher);
+  const iv = new Uint8Array(entropy(16));
+  const header = `Proc-Type: 4,ENCRYPTED\nDEK-Info: ${cipher.toUpperCase()},${[...iv].map((it) => it.toString(16).padStart(2, '0')).join('').toUpperCase()}\n\n`;
+  return [header, new Uint8Array(aes('cbc', true, olderKey(passphrase, iv, size), plain(iv), plain(bytes)))];
+};
+const openOlder = (bytes, cipher, iv, passphrase) => {
+  const opened = aes('cbc', false, olderKey(passphrase, iv, sizeOf(cipher)), plain(iv), plain(bytes));
+  if (opened === undefined || opened === null) throw wrong();
+  return new Uint8Array(opened);
+};
+module.exports = { seal, open, sealOlder, openOlder };

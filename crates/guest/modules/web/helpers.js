@@ -1,4 +1,4 @@
-// What cells call that the compiler has rewritten: TypeScript's experimental decorators, and resources that a cell uses at its top level.
+// What cells call that the compiler has rewritten: TypeScript's experimental decorators, those of the TC39 proposal, and resources that a cell uses at its top level.
 const decorate = (...given) => {
   const [decorators, target, key] = given;
   const ofClass = given.length < 3;
@@ -43,4 +43,4 @@ const disposeAsync = async () => {
   }
   if (failure !== undefined) throw failure.error;
 };
-module.exports = { babelHelpers: Object.freeze({ __proto__: null, decorate, decorateParam, using: (value) => use(value, false), usingAsync: (value) => use(value, true), dispose, disposeAsync }) };
+module.exports = { babelHelpers: Object.freeze({ __proto__: null, decorate, decorateParam, using: (value) => use(value, false), usingAsync: (value) => use(value, true), dispose, disposeAsync, decorated: (...given) => require('web/decorators').decorated(...given) }) };

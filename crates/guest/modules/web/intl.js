@@ -3,12 +3,12 @@ const { canonicalList } = require('web/locales');
 
 const Intl = {};
 const FORMATTERS = {
-  NumberFormat: 'web/intl-number', DateTimeFormat: 'web/intl-date', PluralRules: 'web/intl-plural', RelativeTimeFormat: 'web/intl-relative', ListFormat: 'web/intl-list', DisplayNames: 'web/intl-names',
+  NumberFormat: 'web/intl-number', DateTimeFormat: 'web/intl-date', PluralRules: 'web/intl-plural', RelativeTimeFormat: 'web/intl-relative', ListFormat: 'web/intl-list', DisplayNames: 'web/intl-names', DurationFormat: 'web/intl-duration',
   Collator: 'web/collation', Segmenter: 'web/segments', Locale: 'web/locale',
 };
 const loaders = {
   'web/intl-number': () => require('web/intl-number'), 'web/intl-date': () => require('web/intl-date'), 'web/intl-plural': () => require('web/intl-plural'), 'web/intl-relative': () => require('web/intl-relative'),
-  'web/intl-list': () => require('web/intl-list'), 'web/intl-names': () => require('web/intl-names'), 'web/collation': () => require('web/collation'), 'web/segments': () => require('web/segments'), 'web/locale': () => require('web/locale'),
+  'web/intl-list': () => require('web/intl-list'), 'web/intl-names': () => require('web/intl-names'), 'web/intl-duration': () => require('web/intl-duration'), 'web/collation': () => require('web/collation'), 'web/segments': () => require('web/segments'), 'web/locale': () => require('web/locale'),
 };
 for (const [name, id] of Object.entries(FORMATTERS)) {
   const settle = (value) => Object.defineProperty(Intl, name, { value, writable: true, configurable: true, enumerable: false });
@@ -25,13 +25,13 @@ const UNITS = 'acre bit byte celsius centimeter day degree fahrenheit fluid-ounc
 const methods = {
   getCanonicalLocales: (locales) => canonicalList(locales),
   supportedValuesOf(key) {
-    const { load, zoneNames } = require('web/locale-data');
+    const { load } = require('web/locale-data');
     switch (`${key}`) {
       case 'calendar': return ['gregory', 'iso8601'];
       case 'collation': return ['emoji', 'eor'];
       case 'currency': return Object.keys(load('number', 'en').currencies).sort();
       case 'numberingSystem': return ['arab', 'deva', 'latn'];
-      case 'timeZone': return zoneNames();
+      case 'timeZone': return require('web/zones').zoneNames();
       case 'unit': return UNITS;
       default: throw new RangeError(`Invalid key : ${key}`);
     }

@@ -74,7 +74,7 @@ class PrivateKeyObject extends KeyObject {}
 const objectOf = (type, material) => new { secret: SecretKeyObject, public: PublicKeyObject, private: PrivateKeyObject }[type](type, material, MADE);
 const secretKey = (bytes) => objectOf('secret', plain(bytes));
 
-const pem = (label, bytes) => `-----BEGIN ${label}-----\n${Buffer.from(plain(bytes)).toString('base64').replace(/.{64}(?=.)/g, '$&\n')}\n-----END ${label}-----\n`;
+const pem = (label, bytes, header = '') => `-----BEGIN ${label}-----\n${header}${Buffer.from(plain(bytes)).toString('base64').replace(/.{64}(?=.)/g, '$&\n')}\n-----END ${label}-----\n`;
 const exported = (type, material, options) => {
   validateObject(options, 'options');
   const { format, type: form } = options;
@@ -92,7 +92,11 @@ const exported = (type, material, options) => {
     made = form === 'pkcs8' ? ['PRIVATE KEY', forms.toPkcs8(material)] : form === 'pkcs1' ? ['RSA PRIVATE KEY', forms.toPkcs1Private(material)] : ['EC PRIVATE KEY', forms.toSec1(material)];
     if (options.cipher !== undefined) {
       validateString(options.cipher, 'options.cipher');
-      if (form !== 'pkcs8') throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `a private key of the form ${form} cannot be encrypted here; use type: 'pkcs8'`);
+      if (form !== 'pkcs8') {
+        if (format === 'der') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS(form, 'does not support encryption');
+        const [header, sealed] = encrypted().sealOlder(made[1], options.cipher, Buffer.from(options.passphrase));
+        return pem(made[0], sealed, header);
+      }
       made = ['ENCRYPTED PRIVATE KEY', encrypted().seal(made[1], options.cipher, Buffer.from(options.passphrase))];
     }
   }
@@ -105,11 +109,18 @@ const bytesOf = (data, encoding, name = 'key') => {
   if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   throw new codes.ERR_INVALID_ARG_TYPE(name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], data);
 };
-const PEM = /-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]*?)-----END \1-----/;
+const passphraseGiven = (passphrase) => {
+  if (passphrase === undefined || passphrase === null) throw coded(TypeError, 'ERR_MISSING_PASSPHRASE', 'Passphrase required for encrypted key');
+  return bytesOf(passphrase);
+};
+const PEM = /-----BEGIN ([A-Z0-9 ]+)-----\s*(?:Proc-Type: 4,ENCRYPTED\s+DEK-Info: ([\w-]+),([0-9A-Fa-f]{32})\s+)?([A-Za-z0-9+/=\s]*?)-----END \1-----/;
 const fromPem = (text, passphrase) => {
   const found = PEM.exec(text);
   if (found === null) throw unsupported();
-  return fromLabel(found[1], Buffer.from(found[2], 'base64'), passphrase);
+  const [, label, cipher, iv, text64] = found;
+  const bytes = Buffer.from(text64, 'base64');
+  if (cipher === undefined) return fromLabel(label, bytes, passphrase);
+  return fromLabel(label, encrypted().openOlder(bytes, cipher, Buffer.from(iv, 'hex'), passphraseGiven(passphrase)));
 };
 const fromLabel = (label, bytes, passphrase) => {
   switch (label) {
@@ -119,8 +130,7 @@ const fromLabel = (label, bytes, passphrase) => {
     case 'RSA PRIVATE KEY': return ['private', forms.fromPkcs1Private(bytes)];
     case 'EC PRIVATE KEY': return ['private', forms.fromSec1(bytes)];
     case 'ENCRYPTED PRIVATE KEY':
-      if (passphrase === undefined || passphrase === null) throw coded(TypeError, 'ERR_MISSING_PASSPHRASE', 'Passphrase required for encrypted key');
-      return ['private', forms.fromPkcs8(encrypted().open(bytes, bytesOf(passphrase)))];
+      return ['private', forms.fromPkcs8(encrypted().open(bytes, passphraseGiven(passphrase)))];
     default: throw unsupported();
   }
 };

@@ -78,5 +78,4 @@ const registerPlurals = (Kind) => {
     }
   }
 };
-const zoneNames = () => [...require('intl/zone-names')].sort();
-module.exports = { register, registerPlurals, unpacked, textOf, load, zoneNames };
+module.exports = { register, registerPlurals, unpacked, textOf, load };

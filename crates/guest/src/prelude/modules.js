@@ -183,6 +183,7 @@ const GLOBALS = {
   'web/headers': ['Headers'],
   'web/helpers': ['babelHelpers'],
   'web/intl': ['Intl'],
+  'web/temporal': ['Temporal'],
   'web/fetch': ['Request', 'Response', 'fetch'],
   'web/crypto': ['Crypto', 'CryptoKey', 'SubtleCrypto'],
   'web/references': ['refs'],
@@ -207,6 +208,7 @@ const inLocale = (prototype, names) => {
 inLocale(NumberCtor.prototype, ['toLocaleString']);
 inLocale(BigInt.prototype, ['toLocaleString']);
 inLocale(DateCtor.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']);
+method(DateCtor.prototype, 'toTemporalInstant', { toTemporalInstant() { return apply(loadModule('web/temporal').toTemporalInstant, this, []); } }.toTemporalInstant);
 inLocale(StringCtor.prototype, ['localeCompare', 'toLocaleLowerCase', 'toLocaleUpperCase']);
 const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization', 'addEventListener', 'removeEventListener', 'dispatchEvent'];
 // The module puts its own functions in the place of these.

@@ -20,6 +20,8 @@ const performanceObject = create(performancePrototype);
 const ofPerformance = (self) => { if (self !== performanceObject) throw notOfKind('Performance'); };
 expose('performance', performanceObject);
 method(Math, 'random', native.random);
+// Where a class keeps what its decorators say of it.
+defineProperty(SymbolCtor, 'metadata', { __proto__: null, value: SymbolCtor('Symbol.metadata') });
 
 const RANDOM_BYTES_MAX = 65536;
 const hexByte = (byte) => padStart(toRadix(byte, 16), 2, '0');

@@ -1,0 +1,15 @@
+const tells = (name: string, f: () => unknown) => { try { console.log(name, f()); } catch (e: any) { console.log(name, `${e.name}: ${e.message}`); } };
+const gives = (value: any): any => () => value;
+tells('method', () => { class A { @gives(1) m() {} } });
+tells('getter', () => { class A { @gives({}) get g() { return 1; } } });
+tells('field', () => { class A { @gives('x') f = 1; } });
+tells('auto', () => { class A { @gives(() => 1) accessor a = 1; } });
+tells('auto number', () => { class A { @gives(7) accessor a = 1; } });
+tells('auto parts', () => { class A { @gives({ get: 1 }) accessor a = 1; } });
+tells('class', () => { @gives(5) class A {} });
+tells('null', () => { class A { @gives(null) m() {} } });
+let late: any;
+tells('late', () => { class A { @((_: any, c: any) => { late = c; }) m() {} } late.addInitializer(() => {}); });
+tells('no function', () => { class A { @((_: any, c: any) => { c.addInitializer(1); }) m() {} } });
+tells('thrown', () => { class A { @(() => { throw new RangeError('mine'); }) m() {} } });
+tells('fine', () => { class A { @gives(undefined) m() { return 1; } @gives(undefined) accessor a = 2; } return [new A().m(), new A().a]; });

@@ -1,0 +1,13 @@
+const p = (...all) => { for (const f of all) { try { console.log(String(f())) } catch (e) { console.log(e.name) } } };
+const { PlainDate } = Temporal;
+const d = PlainDate.from('2026-11-26');
+p(() => d, () => d.year, () => d.monthCode, () => d.dayOfWeek, () => d.dayOfYear, () => d.weekOfYear, () => d.yearOfWeek, () => d.daysInMonth, () => d.inLeapYear, () => d.calendarId);
+p(() => d.add({ days: 40 }), () => d.add({ months: 3 }), () => PlainDate.from('2026-01-31').add({ months: 1 }), () => PlainDate.from('2024-02-29').add({ years: 1 }), () => d.subtract('P1Y2M3D'), () => d.add({ weeks: 60, days: -1 }));
+p(() => PlainDate.from('2026-01-31').add({ months: 1 }, { overflow: 'reject' }), () => PlainDate.from({ year: 2026, month: 2, day: 30 }), () => PlainDate.from({ year: 2026, month: 2, day: 30 }, { overflow: 'reject' }), () => PlainDate.from({ year: 2026, monthCode: 'M13', day: 1 }));
+p(() => d.with({ day: 1 }), () => d.with({ month: 2 }), () => d.with({ monthCode: 'M02', day: 31 }), () => d.with({}), () => d.with({ nothing: 1 }));
+p(() => d.until('2027-01-01'), () => d.until('2027-01-01', { largestUnit: 'month' }), () => d.since('2000-02-29', { largestUnit: 'years' }), () => d.until('2030-05-05', { largestUnit: 'weeks' }), () => d.until('2026-12-26', { smallestUnit: 'months', roundingMode: 'halfExpand' }));
+p(() => PlainDate.compare('2026-01-01', d), () => PlainDate.compare(d, d), () => d.equals('2026-11-26'), () => d.equals('2026-11-27'));
+p(() => d.toPlainDateTime('10:20'), () => d.toPlainYearMonth(), () => d.toPlainMonthDay(), () => d.toZonedDateTime('Europe/Berlin'), () => d.toZonedDateTime({ timeZone: 'America/New_York', plainTime: '12:34' }));
+p(() => JSON.stringify({ d }), () => d.toString({ calendarName: 'always' }), () => d.toString({ calendarName: 'critical' }), () => d.withCalendar('gregory'), () => d.withCalendar('gregory').eraYear);
+p(() => new PlainDate(2026, 13, 1), () => new PlainDate(2026, 12, 31.9), () => PlainDate(2026, 1, 1), () => d + 1, () => d < d, () => new PlainDate(-271821, 4, 19), () => new PlainDate(-271821, 4, 18), () => new PlainDate(275760, 9, 13), () => new PlainDate(275760, 9, 14));
+p(() => [PlainDate.from('2026-03-01'), PlainDate.from('2025-01-01'), d].sort(PlainDate.compare).join(), () => PlainDate.from('+002026-11-26'), () => PlainDate.from('20261126'), () => PlainDate.from('2026-11-26T10:00[Europe/Berlin][u-ca=iso8601]'), () => PlainDate.from('2026-11-26Z'));

@@ -1,0 +1,7 @@
+const p = (...all) => { for (const f of all) { try { console.log(String(f())) } catch (e) { console.log(e.name) } } };
+const { Instant } = Temporal;
+const i = Instant.from('2026-11-26T10:20:30.123456789Z');
+p(() => i, () => i.epochMilliseconds, () => i.epochNanoseconds, () => Instant.from('2026-11-26T12:00+02:00'), () => Instant.fromEpochMilliseconds(0), () => Instant.fromEpochNanoseconds(-1n), () => new Date(1.5e12).toTemporalInstant(), () => new Date(NaN).toTemporalInstant());
+p(() => i.add({ hours: 25 }), () => i.add({ days: 1 }), () => i.subtract('PT0.000000001S'), () => i.until('2027-01-01T00:00Z'), () => i.until('2027-01-01T00:00Z', { largestUnit: 'hours', smallestUnit: 'minutes' }), () => i.since(Instant.fromEpochMilliseconds(0), { largestUnit: 'hours' }));
+p(() => i.round('second'), () => i.round({ smallestUnit: 'hour', roundingIncrement: 6 }), () => i.round({ smallestUnit: 'minute', roundingMode: 'ceil' }), () => i.round({ smallestUnit: 'day' }), () => i.toString({ timeZone: 'Asia/Tokyo' }), () => i.toString({ smallestUnit: 'millisecond' }), () => i.toString({ fractionalSecondDigits: 1, timeZone: '-03:30' }));
+p(() => i.toZonedDateTimeISO('Europe/Berlin'), () => i.toJSON(), () => Instant.compare(i, i.add({ nanoseconds: 1 })), () => i.equals('2026-11-26T10:20:30.123456789Z'), () => Instant.from('2026-11-26T10:20'), () => new Instant(1), () => new Instant(10n ** 22n), () => Instant.from('2026-11-26T23:59:60Z'), () => i - i);

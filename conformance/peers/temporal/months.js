@@ -1,0 +1,6 @@
+const p = (...all) => { for (const f of all) { try { console.log(String(f())) } catch (e) { console.log(e.name) } } };
+const { PlainYearMonth, PlainMonthDay } = Temporal;
+const m = PlainYearMonth.from('2026-11');
+p(() => m, () => m.add({ months: 3 }), () => m.subtract({ years: 1, months: 12 }), () => m.daysInMonth, () => m.until('2028-01'), () => m.since('2020-05', { largestUnit: 'months' }), () => m.toPlainDate({ day: 31 }), () => m.toPlainDate({}), () => m.with({ month: 2 }), () => PlainYearMonth.compare(m, '2026-12'), () => new PlainYearMonth(2026, 0), () => PlainYearMonth.from('202611'), () => PlainYearMonth.from('2026-11-26T10:00'), () => PlainYearMonth.from({ year: 2026, month: 14 }), () => m.equals('2026-11'), () => m.toString({ calendarName: 'always' }));
+const y = PlainMonthDay.from('02-29');
+p(() => y, () => y.toPlainDate({ year: 2026 }), () => y.toPlainDate({ year: 2024 }), () => y.monthCode, () => y.month, () => y.with({ day: 1 }), () => PlainMonthDay.from({ month: 2, day: 31 }), () => PlainMonthDay.from({ monthCode: 'M02', day: 31 }, { overflow: 'reject' }), () => PlainMonthDay.from('--12-25'), () => y.equals('02-29'), () => y.toString({ calendarName: 'always' }), () => new PlainMonthDay(2, 30), () => JSON.stringify(y), () => PlainMonthDay.from({ month: 2, day: 29, year: 2025 }));

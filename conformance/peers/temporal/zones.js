@@ -1,0 +1,18 @@
+const p = (...all) => { for (const f of all) { try { console.log(String(f())) } catch (e) { console.log(e.name) } } };
+const { ZonedDateTime, PlainDateTime } = Temporal;
+const z = ZonedDateTime.from('2026-03-29T01:30[Europe/Berlin]');
+p(() => z, () => z.offset, () => z.offsetNanoseconds, () => z.hoursInDay, () => z.epochMilliseconds, () => z.startOfDay(), () => z.timeZoneId);
+p(() => z.add({ hours: 1 }), () => z.add({ days: 1 }), () => z.add({ hours: 24 }), () => z.add({ minutes: 60 }).subtract({ minutes: 60 }), () => z.with({ hour: 2, minute: 30 }), () => z.with({ hour: 2, minute: 30 }, { disambiguation: 'earlier' }), () => z.with({ hour: 2, minute: 30 }, { disambiguation: 'reject' }));
+for (const disambiguation of ['compatible', 'earlier', 'later', 'reject']) {
+  p(() => PlainDateTime.from('2026-10-25T02:30').toZonedDateTime('Europe/Berlin', { disambiguation }), () => PlainDateTime.from('2026-03-29T02:30').toZonedDateTime('Europe/Berlin', { disambiguation }));
+  p(() => PlainDateTime.from('2026-11-01T01:30').toZonedDateTime('America/New_York', { disambiguation }), () => PlainDateTime.from('2011-12-30T12:00').toZonedDateTime('Pacific/Apia', { disambiguation }));
+}
+for (const offset of ['use', 'ignore', 'prefer', 'reject']) p(() => ZonedDateTime.from('2026-07-01T12:00+01:00[Europe/Berlin]', { offset }), () => ZonedDateTime.from('2026-10-25T02:30+01:00[Europe/Berlin]', { offset }));
+p(() => z.until('2026-10-25T12:00[Europe/Berlin]'), () => z.until('2026-10-25T12:00[Europe/Berlin]', { largestUnit: 'days' }), () => z.since('2025-03-29T01:30[Europe/Berlin]', { largestUnit: 'years' }), () => z.until('2026-03-30T01:30[Europe/Berlin]', { largestUnit: 'hours' }), () => z.until('2026-03-30T01:30[America/New_York]', { largestUnit: 'days' }));
+p(() => z.withTimeZone('Asia/Kolkata'), () => z.withTimeZone('+05:30'), () => z.withTimeZone('UTC'), () => z.withTimeZone('Nowhere/Land'), () => z.withTimeZone('europe/paris'), () => z.withTimeZone('US/Pacific'), () => z.withTimeZone('Asia/Kathmandu').offset);
+p(() => z.getTimeZoneTransition('next'), () => z.getTimeZoneTransition('previous'), () => ZonedDateTime.from('2026-01-01T00:00[Asia/Tokyo]').getTimeZoneTransition('next'), () => ZonedDateTime.from('2026-01-01T00:00[UTC]').getTimeZoneTransition('previous'), () => ZonedDateTime.from('1950-01-01T00:00[Asia/Tokyo]').getTimeZoneTransition('next'), () => ZonedDateTime.from('2026-06-01T00:00[America/Sao_Paulo]').getTimeZoneTransition('previous'));
+p(() => z.round('hour'), () => z.round({ smallestUnit: 'day' }), () => ZonedDateTime.from('2026-10-25T02:45+02:00[Europe/Berlin]').round('hour'), () => z.toInstant(), () => z.toPlainDateTime(), () => z.toString({ timeZoneName: 'never' }), () => z.toString({ offset: 'never' }), () => z.toString({ smallestUnit: 'minute', timeZoneName: 'critical' }));
+for (const zone of ['Europe/London', 'America/Los_Angeles', 'Australia/Lord_Howe', 'Asia/Tehran', 'Africa/Monrovia', 'America/St_Johns', 'Pacific/Kiritimati', 'Europe/Dublin', 'Africa/Abidjan', 'Etc/GMT+5', 'America/Argentina/Ushuaia']) {
+  for (const year of [1890, 1925, 1942, 1945, 1969, 1985, 2007, 2026, 2050, 2101, 2222]) p(() => [1, 4, 7, 10].map((month) => ZonedDateTime.from({ timeZone: zone, year, month, day: 15, hour: 12 }).offset).join(' '));
+}
+p(() => ZonedDateTime.compare(z, z.add({ seconds: 1 })), () => z.equals(z.withTimeZone('Europe/Paris')), () => z.equals(z), () => new ZonedDateTime(0n, 'Europe/Berlin'), () => new ZonedDateTime(0, 'UTC'), () => new ZonedDateTime(0n, '+01'), () => ZonedDateTime.from('2026-03-29T01:30'), () => ZonedDateTime.from('2026-03-29T01:30Z[Europe/Berlin]'));
