@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use dormouse_cells::Language;
 use tokio::task::JoinSet;
 
 use crate::{known::Known, node, session};
@@ -112,7 +113,9 @@ async fn in_cells(programs: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, Resu
 /// What the program prints in a fresh session.
 pub(crate) async fn in_cell(path: &Path) -> anyhow::Result<String> {
     let source = fs::read_to_string(path)?;
-    let transcript = session::Session::new(session::settings())?.run(&source).await?;
+    let is_typed = path.extension().is_some_and(|extension| extension == "ts");
+    let language = if is_typed { Language::Typescript } else { Language::Javascript };
+    let transcript = session::Session::new(session::settings())?.run_as(&source, language).await?;
     let mut stdout = transcript.stdout;
     match transcript.end {
         None => stdout.push_str("<the cell never ended>\n"),

@@ -44,7 +44,11 @@ pub fn settings() -> Settings {
 /// # Errors
 /// When the source is no cell; the message names line and column.
 pub fn compile(source: &str) -> anyhow::Result<Script> {
-    let options = Options { language: Language::Javascript, filename: FILENAME.to_owned(), ..Options::default() };
+    compile_as(source, Language::Javascript)
+}
+
+fn compile_as(source: &str, language: Language) -> anyhow::Result<Script> {
+    let options = Options { language, filename: FILENAME.to_owned(), ..Options::default() };
     dormouse_cells::compile(source, &options).map_err(|error| anyhow::anyhow!("{}:{}: {}", error.line, error.column, error.message))
 }
 
@@ -117,7 +121,11 @@ impl Session {
     /// # Errors
     /// When the source is no cell, or the engine fails.
     pub async fn begin(&mut self, source: &str) -> anyhow::Result<Turn> {
-        let script = compile(source).context("the cell does not compile")?;
+        self.begin_as(source, Language::Javascript).await
+    }
+
+    async fn begin_as(&mut self, source: &str, language: Language) -> anyhow::Result<Turn> {
+        let script = compile_as(source, language).context("the cell does not compile")?;
         self.eval(&CellSource { code: script.code, filename: script.filename, is_async: script.is_async }).await
     }
 
@@ -136,8 +144,16 @@ impl Session {
     /// # Errors
     /// When the source is no cell, or the engine fails.
     pub async fn run(&mut self, source: &str) -> anyhow::Result<Transcript> {
+        self.run_as(source, Language::Javascript).await
+    }
+
+    /// The same of a cell in this language.
+    ///
+    /// # Errors
+    /// When the source is no cell, or the engine fails.
+    pub async fn run_as(&mut self, source: &str, language: Language) -> anyhow::Result<Transcript> {
         let mut transcript = Transcript::default();
-        let turn = self.begin(source).await?;
+        let turn = self.begin_as(source, language).await?;
         transcript.take(turn);
         for _ in 0..DELIVERIES_MAX {
             let Some(turn) = self.fire().await? else { break };

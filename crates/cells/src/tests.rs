@@ -316,7 +316,7 @@ fn cells_run_one_after_another() {
         (&["5;;", "5; var q = 1", "5; class Q {}", "5; function q2() {}"], &["5", "5", "5", "5"]),
         (
             &[
-                "function seal(c) { c.sealed = 1 } @seal class D { @log m() { return 1 } } function log(t, k, d) { return { value: () => 2 } }",
+                "/** @experimentalDecorators */ function seal(c) { c.sealed = 1 } @seal class D { @log m() { return 1 } } function log(t, k, d) { return { value: () => 2 } }",
                 "[D.sealed, new D().m()]",
             ],
             &["undefined", "[1,2]"],
