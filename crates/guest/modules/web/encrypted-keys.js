@@ -14,7 +14,7 @@ const plain = (bytes) => bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset +
 const wrong = () => Object.assign(new Error('error:1C800064:Provider routines::bad decrypt'), { code: 'ERR_OSSL_BAD_DECRYPT' });
 
 const sizeOf = (cipher) => {
-  const size = { 'aes-128-cbc': 16, 'aes-192-cbc': 24, 'aes-256-cbc': 32 }[cipher.toLowerCase()];
+  const size = { 'aes-128-cbc': 16, aes128: 16, 'aes-192-cbc': 24, aes192: 24, 'aes-256-cbc': 32, aes256: 32 }[cipher.toLowerCase()];
   if (size === undefined) throw Object.assign(new Error('Unknown cipher'), { code: 'ERR_CRYPTO_UNKNOWN_CIPHER' });
   return size;
 };
@@ -61,7 +61,7 @@ const olderKey = (passphrase, iv, size) => {
 const sealOlder = (bytes, cipher, passphrase) => {
   const size = sizeOf(cipher);
   const iv = new Uint8Array(entropy(16));
-  const header = `Proc-Type: 4,ENCRYPTED\nDEK-Info: ${cipher.toUpperCase()},${[...iv].map((it) => it.toString(16).padStart(2, '0')).join('').toUpperCase()}\n\n`;
+  const header = `Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-${size * 8}-CBC,${[...iv].map((it) => it.toString(16).padStart(2, '0')).join('').toUpperCase()}\n\n`;
   return [header, new Uint8Array(aes('cbc', true, olderKey(passphrase, iv, size), plain(iv), plain(bytes)))];
 };
 const openOlder = (bytes, cipher, iv, passphrase) => {

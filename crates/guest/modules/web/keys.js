@@ -109,10 +109,6 @@ const bytesOf = (data, encoding, name = 'key') => {
   if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   throw new codes.ERR_INVALID_ARG_TYPE(name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], data);
 };
-const passphraseGiven = (passphrase) => {
-  if (passphrase === undefined || passphrase === null) throw coded(TypeError, 'ERR_MISSING_PASSPHRASE', 'Passphrase required for encrypted key');
-  return bytesOf(passphrase);
-};
 const PEM = /-----BEGIN ([A-Z0-9 ]+)-----\s*(?:Proc-Type: 4,ENCRYPTED\s+DEK-Info: ([\w-]+),([0-9A-Fa-f]{32})\s+)?([A-Za-z0-9+/=\s]*?)-----END \1-----/;
 const fromPem = (text, passphrase) => {
   const found = PEM.exec(text);
@@ -120,7 +116,8 @@ const fromPem = (text, passphrase) => {
   const [, label, cipher, iv, text64] = found;
   const bytes = Buffer.from(text64, 'base64');
   if (cipher === undefined) return fromLabel(label, bytes, passphrase);
-  return fromLabel(label, encrypted().openOlder(bytes, cipher, Buffer.from(iv, 'hex'), passphraseGiven(passphrase)));
+  if (passphrase === undefined || passphrase === null) throw coded(Error, 'ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED', 'error:07880109:common libcrypto routines::interrupted or cancelled');
+  return fromLabel(label, encrypted().openOlder(bytes, cipher, Buffer.from(iv, 'hex'), bytesOf(passphrase)));
 };
 const fromLabel = (label, bytes, passphrase) => {
   switch (label) {
@@ -130,7 +127,8 @@ const fromLabel = (label, bytes, passphrase) => {
     case 'RSA PRIVATE KEY': return ['private', forms.fromPkcs1Private(bytes)];
     case 'EC PRIVATE KEY': return ['private', forms.fromSec1(bytes)];
     case 'ENCRYPTED PRIVATE KEY':
-      return ['private', forms.fromPkcs8(encrypted().open(bytes, passphraseGiven(passphrase)))];
+      if (passphrase === undefined || passphrase === null) throw coded(TypeError, 'ERR_MISSING_PASSPHRASE', 'Passphrase required for encrypted key');
+      return ['private', forms.fromPkcs8(encrypted().open(bytes, bytesOf(passphrase)))];
     default: throw unsupported();
   }
 };
