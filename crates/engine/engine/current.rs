@@ -1,1 +1,1 @@
-include_bytes!("3c6e82872df84b3d.wasm")
+include_bytes!("0265116de35fccf1.wasm")

@@ -103,7 +103,7 @@ const changedDates = (path) => [
   ['const zoneData = tzData[timeZone];', 'const zone = require("web/zones").zoneOf(timeZone); if (zone !== undefined) return zone.at(t); const zoneData = undefined;'],
   ['if (IsValidDateTimeFormatOffset(tz)) return true;', 'return IsValidDateTimeFormatOffset(tz) || require("web/zones").find(tz) !== undefined;'],
   ['return ParseTimeZoneOffsetString$1(tz);', 'return ParseTimeZoneOffsetString$1(tz); return require("web/zones").find(tz)?.primary;'],
-  ['Object.keys(links_default)', '[]'],
+  ['Object.keys(links_default).reduce((all, l) => {\n\tall[l.toUpperCase()] = links_default[l];\n\treturn all;\n}, {})', '{}'],
   ['InitializeDateTimeFormat(this, locales, options, {', 'InitializeDateTimeFormat(this, locales, require("web/intl-options").note(this, options), {'],
 ].reduce((text, [from, to]) => {
   if (text.split(from).length !== 2) throw new Error(`${path} no longer has once: ${from}`);
