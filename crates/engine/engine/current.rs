@@ -1,1 +1,1 @@
-include_bytes!("0265116de35fccf1.wasm")
+include_bytes!("2307a52f6b856537.wasm")
