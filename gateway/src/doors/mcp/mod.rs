@@ -87,6 +87,7 @@ pub(crate) struct Message {
 }
 
 /// A failure of the protocol, which a client shows and a model does not see.
+#[derive(Debug)]
 struct Failure {
     code: i64,
     message: String,
