@@ -36,6 +36,8 @@ const PROCESS_BYTES_MAX: u64 = 512 << 20;
 const SERVER_BYTES_MAX: u64 = 1 << 30;
 /// How often a pod that has nothing to tell says so.
 const ALIVE: Duration = Duration::from_secs(5);
+/// How long anything may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Namespace of the pods.
 const PODS: &str = "pods";
 
@@ -129,9 +131,13 @@ fn parts(mut took: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
+fn http() -> reqwest::Client {
+    reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().unwrap()
+}
+
 /// How long a sleeping session takes to answer.
 async fn wakes(fleet: &Fleet) -> (f64, f64) {
-    let (http, url) = (reqwest::Client::new(), format!("{}/v1/namespaces/{TENANT}/sessions/awake", fleet.url));
+    let (http, url) = (http(), format!("{}/v1/namespaces/{TENANT}/sessions/awake", fleet.url));
     let post = async |verb: &str, body: Value| {
         let answer = http.post(format!("{url}/{verb}")).bearer_auth(&fleet.token).json(&body).send().await.unwrap();
         let status = answer.status();
@@ -168,7 +174,7 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
     let streams = async || fleet.operator.metrics().await.contains(&format!("dormouse_operator_report_streams {}\n", pods + 1));
     eventually("the operator follows every pod", streams).await;
 
-    let http = reqwest::Client::new();
+    let http = http();
     let page = async |namespace: u64| {
         let url = format!("{}/v1/namespaces/scale-{namespace}/sessions?limit={PAGE}", fleet.url);
         let answer: Value = http.get(url).bearer_auth(&fleet.token).send().await.unwrap().json().await.unwrap();
