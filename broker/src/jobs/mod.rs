@@ -162,9 +162,11 @@ impl Place {
     }
 
     fn read(name: &str, capability: &str) -> Option<Self> {
-        let mut parts = name.split('_');
-        let (created_ms, uid, call) = (parts.next()?.parse().ok()?, parts.next()?.to_owned(), parts.next()?.parse().ok()?);
-        Some(Self { uid, call, created_ms, capability: capability.to_owned() })
+        // A session's name with its pool has one of these, too.
+        let (created_ms, rest) = name.split_once('_')?;
+        let (uid, call) = rest.rsplit_once('_')?;
+        let (created_ms, call) = (created_ms.parse().ok()?, call.parse().ok()?);
+        Some(Self { uid: uid.to_owned(), call, created_ms, capability: capability.to_owned() })
     }
 }
 
