@@ -243,7 +243,7 @@ async fn is_collected(data: &std::path::Path, under: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_stored_of_sessions_without_a_file_goes_at_the_next_start() {
-    const GONE: &str = "t/default/s/0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
+    const GONE: &str = "t/default/s/default/0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
     let data = tempfile::tempdir().unwrap();
     let litter = || {
         std::fs::create_dir_all(data.path().join("store/objects").join(GONE)).unwrap();
