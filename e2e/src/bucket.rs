@@ -122,7 +122,7 @@ impl Bucket {
     /// # Errors
     /// When its bytes do not verify.
     pub async fn head(&self, uid: &str) -> Result<Option<Head>> {
-        let end = format!("{SESSIONS}{uid}/head");
+        let end = format!("/{uid}/head");
         let Some(key) = self.store.list("").await?.into_iter().find(|key| key.ends_with(&end)) else { return Ok(None) };
         let Some(object) = self.store.get(&key).await? else { return Ok(None) };
         Ok(Some(Head::decode(&object.bytes)?))
