@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use common::{World, assign, assign_spec, call, spec, value};
-use dormouse_crds::session::{Durability, KernelSessionSpec};
+use dormouse_crds::session::{ClientTool, Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
-use dormouse_protocol::kernel::{Assignment, CancelRunCall, EvalCall, RunsCall, StoredCall};
+use dormouse_protocol::broker::ToolAnswer;
+use dormouse_protocol::kernel::{AnswerCall, Assignment, CancelRunCall, EvalCall, RunsCall, StoredCall};
 use dormouse_protocol::run::{Run, RunState};
 use serde_json::json;
 
@@ -94,6 +95,27 @@ async fn a_pod_that_lost_its_session_tells_of_runs_as_they_are_stored() {
     // It is not the one to deny it, either.
     let denied = one.cancel_run(CancelRunCall { assignment: session.clone(), run: second.id.clone() }).await.unwrap_err();
     assert_eq!(denied.code, ErrorCode::SessionGone);
+}
+
+/// What waits in the process after it is none that this one knows of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_lost_its_session_does_not_deny_the_call_that_a_client_answers() {
+    let world = World::default();
+    let (one, other) = (world.pod("a"), world.pod("b"));
+    let tool = ClientTool { name: "ask".to_owned(), description: String::new(), input: None };
+    let asks = KernelSessionSpec { client_tools: vec![tool], ..spec() };
+    let session = assign_spec(&one, "u1", 1, asks.clone());
+    value(&one, &session, "1").await;
+    let moved = assign_spec(&other, "u1", 2, asks);
+    let run = other.accept_run(call(&moved, "await callTool('ask', {})", "k")).await.unwrap();
+    while seen(&other, &moved, &run.id).await.state != RunState::Waiting {
+        tokio::task::yield_now().await;
+    }
+    let answer =
+        |assignment: &Assignment| AnswerCall { assignment: assignment.clone(), call: 1, answer: ToolAnswer::Ok { value: json!(7) } };
+    assert_eq!(one.answer(answer(&session)).await.unwrap_err().code, ErrorCode::SessionGone);
+    other.answer(answer(&moved)).await.unwrap();
+    assert_eq!(ended(&other, &moved, &run.id).await.result.unwrap().value, Some(json!(7)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

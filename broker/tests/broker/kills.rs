@@ -87,7 +87,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    pub async fn start(&self) -> String {
+    async fn start(&self) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/do", post(done)).with_state(self.clone());
@@ -128,7 +128,7 @@ pub struct Far {
 }
 
 impl Far {
-    pub fn new(service: &str, minio: &Minio, endpoint: String) -> Self {
+    fn new(service: &str, minio: &Minio, endpoint: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ca = Ca::generate().unwrap();
         let issue = |name: String| ca.issue(&[name], LEAF_VALIDITY).unwrap();
@@ -190,6 +190,26 @@ impl Far {
     }
 }
 
+/// All that a broker's process has to do with.
+pub struct Parts {
+    _minio: Minio,
+    pub proxy: FaultProxy,
+    pub effects: Effects,
+    pub far: Arc<Far>,
+}
+
+impl Parts {
+    pub async fn start() -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let minio = Minio::start().await.unwrap();
+        minio.create_bucket("calls").await.unwrap();
+        let proxy = FaultProxy::start(&minio.endpoint()).await.unwrap();
+        let effects = Effects::default();
+        let far = Arc::new(Far::new(&effects.start().await, &minio, proxy.endpoint()));
+        Self { _minio: minio, proxy, effects, far }
+    }
+}
+
 fn own() -> Identity {
     Identity::new(Peer::Broker, "team-a", "tools")
 }
@@ -214,19 +234,14 @@ fn heard(answer: Option<Result<ToolAnswer, ErrorCode>>) -> Result<String, ErrorC
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_result() {
-    dormouse_service::telemetry::install_tls_provider();
-    let minio = Minio::start().await.unwrap();
-    minio.create_bucket("calls").await.unwrap();
-    let proxy = FaultProxy::start(&minio.endpoint()).await.unwrap();
-    let effects = Effects::default();
-    let far = Arc::new(Far::new(&effects.start().await, &minio, proxy.endpoint()));
+    let Parts { proxy, effects, far, .. } = &Parts::start().await;
     let (mut broker, mut address) = far.start().await;
     let rounds = soak::count(1, 50);
     for (round, step) in (0..rounds).flat_map(|round| Step::ALL.map(|step| (round, step))) {
         let calls = calls(step, round);
         // Of a session without a page nobody knows whether it has had one.
         let before = calls.iter().map(|second| {
-            let (first, far) = (ToolCall { call: 1, ..second.clone() }, Arc::clone(&far));
+            let (first, far) = (ToolCall { call: 1, ..second.clone() }, Arc::clone(far));
             async move { heard(far.ask(address, &first).await) }
         });
         assert!(futures::future::join_all(before).await.iter().all(Result::is_ok), "{step:?}");
@@ -237,7 +252,7 @@ async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_re
             .iter()
             .cloned()
             .map(|call| {
-                let far = Arc::clone(&far);
+                let far = Arc::clone(far);
                 tokio::spawn(async move { far.ask(address, &call).await })
             })
             .collect();
@@ -260,7 +275,7 @@ async fn a_broker_that_is_killed_at_any_step_of_a_call_has_one_effect_and_one_re
         for epoch in 2..4 {
             let again = calls.iter().map(|call| {
                 let again = ToolCall { repeated: true, epoch, ..call.clone() };
-                let far = Arc::clone(&far);
+                let far = Arc::clone(far);
                 async move { heard(far.ask(address, &again).await) }
             });
             results.push(futures::future::join_all(again).await);

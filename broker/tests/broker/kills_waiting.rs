@@ -8,17 +8,12 @@ use dormouse_protocol::{
     broker::{AnswerJobCall, ClaimJobCall, ClaimedJob, DecideCall, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
     job::Job,
 };
-use dormouse_testkit::{
-    minio::Minio,
-    proxy::{FaultProxy, Hold},
-    soak,
-    wait::eventually,
-};
+use dormouse_testkit::{proxy::Hold, soak, wait::eventually};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
-    kills::{Effects, Far},
+    kills::{Far, Parts},
     world::call,
 };
 
@@ -26,6 +21,8 @@ use crate::{
 const CALLS: u64 = 25;
 /// The call's number: no other object's name ends so.
 const NUMBER: u64 = 7_777;
+/// How the name of its job ends.
+const JOB_END: &str = "7777";
 
 /// Where a call is whose PUT is under way; with `true` it is stored, and the broker does not know it yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +63,8 @@ impl Step {
     fn hold(self) -> Hold {
         let (path_end, forwarded) = match self {
             Self::Park(stored) | Self::Decide(stored) | Self::Intent(stored) => ("/calls", stored),
-            Self::Offer(stored) | Self::Answer(stored) => ("7777", stored),
-            Self::Claim => ("7777", false),
+            Self::Offer(stored) | Self::Answer(stored) => (JOB_END, stored),
+            Self::Claim => (JOB_END, false),
         };
         Hold { method: "PUT", path_end, nth: 1, forwarded }
     }
@@ -137,14 +134,9 @@ fn waits_for(answer: &ToolAnswer) -> Option<WaitsFor> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_killed_at_any_step_of_a_call_that_waits_has_one_effect_and_one_result() {
-    dormouse_service::telemetry::install_tls_provider();
-    let minio = Minio::start().await.unwrap();
-    minio.create_bucket("calls").await.unwrap();
-    let proxy = FaultProxy::start(&minio.endpoint()).await.unwrap();
-    let effects = Effects::default();
-    let far = Arc::new(Far::new(&effects.start().await, &minio, proxy.endpoint()));
+    let Parts { proxy, effects, far, .. } = &Parts::start().await;
     let (mut broker, address) = far.start().await;
-    let mut stage = Stage { far, address };
+    let mut stage = Stage { far: Arc::clone(far), address };
     let rounds = soak::count(1, 50);
     for (round, step) in (0..rounds).flat_map(|round| Step::ALL.map(|step| (round, step))) {
         let tool = if step.is_of_a_job() { "render" } else { "transfer" };

@@ -1,12 +1,17 @@
 //! A client that does one thing after another in one session, each until it is answered for good, and holds every answer against its model.
 
+mod files;
+mod rest;
+mod waits;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::files::FILES;
 use crate::{
     client::{Answer, BUDGET, Client, SPINS},
     model::{Model, Step},
@@ -20,12 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
 
 /// What looks and need not do so once.
 pub const LOOKS: &str = "looks-";
-
-/// Files that are brought at the same time.
-const BESIDE: [&str; 4] = ["v0", "v1", "v2", "v3"];
-
-/// Every file that a client may look at.
-const FILES: [&str; 6] = ["f", "u", "v0", "v1", "v2", "v3"];
 
 /// How long a process may answer that has lost its session and does not know it, at most: as long as gateways see nothing new, and some.
 const OUTDATED_MAX: Duration = Duration::from_secs(120);
@@ -257,155 +256,6 @@ impl Player {
         );
     }
 
-    /// A cell that nobody waits for, until it has ended; or until it is cancelled, from when on nothing of it goes on.
-    async fn background(&mut self) {
-        let (id, wait) = (self.id("r"), self.random.between(1, 20_000));
-        let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep({wait}); log.push('{id}+'); log.join()");
-        let steps = [Step::Push(id.clone()), Step::Push(format!("{id}+"))];
-        let Some(path) = self.accepted(&id, &code).await else { return self.model.cut_short(&steps) };
-        let until = Instant::now() + PATIENCE;
-        let mut cancel = self.random.below(2) == 0;
-        let ended = loop {
-            assert!(Instant::now() < until, "what was accepted ends: {path}");
-            let answer = if cancel {
-                tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
-                self.insist(Method::POST, &format!("{path}/cancel"), None).await
-            } else {
-                self.insist(Method::GET, &format!("{path}?waitSeconds=30"), None).await
-            };
-            cancel = false;
-            self.look_for_losses();
-            if ["Succeeded", "Failed", "Cancelled"].iter().any(|end| answer.json["state"] == *end) {
-                break answer.json;
-            }
-            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {path}");
-            tokio::time::sleep(Duration::from_millis(self.random.between(1, 2_000))).await;
-        };
-        let durable = self.durability == Durability::PerEval;
-        if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
-            self.acked += 1;
-            self.model.done(&steps, durable);
-        } else {
-            self.model.cut_short(&steps);
-        }
-    }
-
-    /// A cell that nobody waits for, as a run; `None` when it may not have been accepted.
-    async fn accepted(&mut self, key: &str, code: &str) -> Option<String> {
-        let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
-        let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static("respond-async"))]);
-        let accepted = self.sender().insist_with(Method::POST, &format!("/{}/eval", self.name), Some(body), BUDGET, headers).await;
-        self.look_for_losses();
-        let run = accepted.json["run"].as_str();
-        assert!(run.is_some() || !accepted.is_ok(), "what is accepted has a run: {}", accepted.json);
-        Some(format!("/{}/runs/{}", self.name, run?))
-    }
-
-    /// A call that waits for a person, who agrees or does not; meanwhile no process is needed for it.
-    async fn ask(&mut self) {
-        let id = self.id("g");
-        let code = format!(
-            "globalThis.log ??= []; log.push('{id}'); const told = await callTool('transfer', {{id: '{id}'}}).then((it) => it.times, (error) => error.name); log.push('{id}+'); told"
-        );
-        let steps = [Step::Push(id.clone()), Step::Push(format!("{id}+"))];
-        let Some(path) = self.accepted(&id, &code).await else { return self.model.cut_short(&steps) };
-        let (agrees, until) = (self.random.below(2) == 0, Instant::now() + PATIENCE);
-        let decision = json!({"decision": if agrees { "approve" } else { "deny" }, "idempotencyKey": format!("{id}-decided")});
-        let mut decided = false;
-        let ended = loop {
-            assert!(Instant::now() < until, "what somebody decided about ends: {path}");
-            if !decided {
-                tokio::time::sleep(Duration::from_millis(self.random.between(1, 20_000))).await;
-                let waiting = self.insist(Method::GET, &format!("/{}/approvals", self.name), None).await;
-                let ours = waiting.json["items"].as_array().and_then(|items| items.iter().find(|item| item["args"]["id"] == *id));
-                if let Some(approval) = ours.and_then(|item| item["id"].as_str()) {
-                    let at = format!("/{}/approvals/{approval}", self.name);
-                    decided = self.insist(Method::POST, &at, Some(decision.to_string().into_bytes())).await.is_ok();
-                }
-            }
-            let answer = self.insist(Method::GET, &format!("{path}?waitSeconds=10"), None).await;
-            self.look_for_losses();
-            if ["Succeeded", "Failed", "Cancelled"].iter().any(|end| answer.json["state"] == *end) {
-                break answer.json;
-            }
-            assert_ne!(answer.code(), "RunNotFound", "what was accepted is known: {path}");
-        };
-        let times = self.world.service.times(&id);
-        assert!(times <= u64::from(agrees), "a call is made with a decision only: {id} {times} times");
-        let told = &ended["result"]["value"];
-        assert!(*told != 1 || times == 1, "what was told has been: {id}: {ended}");
-        let durable = self.durability == Durability::PerEval;
-        if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
-            self.acked += 1;
-            self.model.done(&steps, durable);
-        } else {
-            self.model.cut_short(&steps);
-        }
-    }
-
-    async fn upload(&mut self) {
-        let id = self.id("u");
-        let content = format!("{id} ").repeat(150_000 / (id.len() + 1)).into_bytes();
-        let answer = self.insist(Method::PUT, &format!("/{}/files/u", self.name), Some(content)).await;
-        self.look_for_losses();
-        let steps = [Step::Write("u".to_owned(), id)];
-        if answer.is_ok() {
-            self.acked += 1;
-            self.model.done(&steps, true);
-        } else {
-            self.model.cut_short(&steps);
-        }
-    }
-
-    /// Several contents at the same time.
-    async fn uploads(&mut self) {
-        let id = self.id("m");
-        let content = format!("{id} ").repeat(100_000 / (id.len() + 1)).into_bytes();
-        let sent = BESIDE.map(|file| {
-            let (mut sender, content) = (self.sender(), content.clone());
-            let path = format!("/{}/files/{file}", self.name);
-            async move { sender.insist(Method::PUT, &path, Some(content), BUDGET).await }
-        });
-        let answers = futures::future::join_all(sent).await;
-        self.look_for_losses();
-        for (file, answer) in BESIDE.iter().zip(answers) {
-            let steps = [Step::Write((*file).to_owned(), id.clone())];
-            if answer.is_ok() {
-                self.acked += 1;
-                self.model.done(&steps, true);
-            } else {
-                self.model.cut_short(&steps);
-            }
-        }
-    }
-
-    /// Ends a cell that would wait for years.
-    async fn interrupt(&mut self) {
-        let id = self.id("i");
-        let code = format!("globalThis.log ??= []; log.push('{id}'); await sleep(1e11); log.push('never')");
-        let body = json!({"code": code, "idempotencyKey": id}).to_string().into_bytes();
-        let until = Instant::now() + PATIENCE;
-        let answer = loop {
-            let (mut sender, path, body) = (self.sender(), format!("/{}/eval", self.name), body.clone());
-            // A cell that waits is no request that hangs.
-            let waiting = tokio::spawn(async move { sender.insist(Method::POST, &path, Some(body), PATIENCE).await });
-            while !waiting.is_finished() {
-                assert!(Instant::now() < until, "a cell that awaits can be interrupted: {id}");
-                let pause = self.random.between(200, 4_000);
-                tokio::time::sleep(Duration::from_millis(pause)).await;
-                self.order("interrupt").await;
-            }
-            let answer = waiting.await.expect("a cell's client");
-            // Pods died beneath it, and it may still await: its key finds it again.
-            if answer.code() != "OutcomeUnknown" {
-                break answer;
-            }
-        };
-        assert!(answer.json["ok"] != true, "it was interrupted: {}", answer.json);
-        self.look_for_losses();
-        self.model.cut_short(&[Step::Push(id)]);
-    }
-
     /// A session whose bootstrap never ends answers, and goes when it is told to.
     async fn wedge(&mut self) {
         let name = format!("{}w{}", self.name, self.wedged.len() + 1);
@@ -423,34 +273,6 @@ impl Player {
         let deleted = self.insist(Method::DELETE, &format!("/{name}"), None).await;
         assert!(deleted.is_ok() || deleted.status == 404, "a session can be deleted: {} {}", deleted.status, deleted.json);
         self.wedged.push(name);
-    }
-
-    async fn read_file(&mut self, file: &str) {
-        let mut answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
-        // Two pods ended beneath it: whoever only reads asks again.
-        while answer.code() == "OutcomeUnknown" {
-            answer = self.insist(Method::GET, &format!("/{}/files/{file}", self.name), None).await;
-        }
-        self.look_for_losses();
-        let id = match answer.status {
-            200 => {
-                let text = String::from_utf8_lossy(&answer.body).to_string();
-                let id = text.split(' ').next().unwrap_or_default().to_owned();
-                assert!(text.split(' ').all(|part| part == id || part.is_empty()), "a file is whole");
-                Some(id)
-            }
-            404 => None,
-            _ => panic!("what was uploaded can be read: {file} of {}: {} {}", self.name, answer.status, answer.json),
-        };
-        let could = self.model.show();
-        if let Some(id) = id.as_ref().filter(|id| self.client.may_still_arrive(id) && !self.model.may_hold(file, id)) {
-            self.model.done(&[Step::Write(file.to_owned(), id.clone())], false);
-        }
-        assert!(
-            self.model.saw_file(file, id.as_deref()),
-            "a read never goes back behind what was acked: {file} of {} is {id:?}, and it could be [{could}]",
-            self.name
-        );
     }
 
     /// Sends a key again that has its answer.
@@ -527,94 +349,6 @@ impl Player {
         Box::pin(child.play(Kind::Push)).await;
         self.forks.push(child);
     }
-
-    /// At rest: everything that was acked is there, timers have fired, and nothing that was made is there twice.
-    pub async fn finish(&mut self) {
-        self.look_for_losses();
-        if self.straight && self.durability == Durability::PerEval && !self.gateways.status_went_back() {
-            for timer in &self.timers {
-                assert!(self.world.service.times(&format!("{LOOKS}{timer}")) > 0, "a timer fires though nobody asks: {timer}");
-            }
-        }
-        if self.durability != Durability::PerEval {
-            // That a cell was interrupted may be lost with its process, and then it awaits again.
-            self.order("interrupt").await;
-        }
-        let id = self.id("end");
-        let answer = self.cell(&id, "globalThis.log ??= []; log.join()", &[]).await;
-        assert!(answer.json["ok"] == true, "every session runs when faults stop: {} {} {}", self.name, answer.status, answer.json);
-        for file in FILES {
-            self.read_file(file).await;
-        }
-        for session in std::mem::take(&mut self.wedged) {
-            assert_eq!(self.world.status.get(&key(&session)), None, "a session whose bootstrap never ends can be deleted: {session}");
-        }
-        if self.straight && self.durability == Durability::PerEval {
-            let id = self.id("end");
-            let answer = self.run(&id, "(globalThis.fired ?? []).join()").await;
-            let fired: Vec<&str> = answer.value().as_str().unwrap_or_default().split(',').collect();
-            for timer in &self.timers {
-                let times = fired.iter().filter(|it| *it == timer).count();
-                assert_eq!(times, 1, "a timer fires once, whatever dies: {timer}");
-            }
-            self.check_journal().await;
-        }
-        let last = self.events.keys().next_back().copied().unwrap_or(0);
-        assert!(self.read_events().await >= last, "an event that was read is not taken back: {last} of {}", self.name);
-        self.check_events().await;
-        for mut fork in std::mem::take(&mut self.forks) {
-            Box::pin(fork.finish()).await;
-            self.acked += fork.acked;
-        }
-    }
-
-    /// Goes on reading events behind the last one: what was read once is there for ever, whoever dies, and what comes next has the next number.
-    async fn read_events(&mut self) -> u64 {
-        // Sometimes from further back.
-        let last = self.events.keys().next_back().copied().unwrap_or(0);
-        let after = last.saturating_sub(self.random.below(3));
-        let answer = self.insist(Method::GET, &format!("/{}/events?follow=false&after={after}", self.name), None).await;
-        if answer.code() == "EventsExpired" {
-            return last;
-        }
-        assert!(answer.is_ok(), "events are read: {} {}", answer.status, answer.json);
-        let text = String::from_utf8(answer.body).expect("events are text");
-        for (at, line) in text.lines().enumerate() {
-            let event: Value = serde_json::from_str(line).expect("an event is JSON");
-            let seq = event["seq"].as_u64().expect("a number");
-            assert_eq!(seq, after + 1 + at as u64, "events have no gap: {line} of {}", self.name);
-            let known = self.events.entry(seq).or_insert_with(|| event.clone());
-            assert_eq!(*known, event, "an event that was read stays what it was: {seq} of {}", self.name);
-        }
-        after + text.lines().count() as u64
-    }
-
-    /// Events have no gap and none is there twice; the end of a cell that was acked is among them, once.
-    async fn check_events(&mut self) {
-        let answer = self.insist(Method::GET, &format!("/{}/events?follow=false", self.name), None).await;
-        assert!(answer.is_ok(), "events are read: {} {}", answer.status, answer.json);
-        let text = String::from_utf8(answer.body).expect("events are text");
-        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("an event is JSON")).collect();
-        let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().expect("a number")).collect();
-        assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "events are numbered without a gap: {seqs:?} of {}", self.name);
-        let ended = |key: &str| events.iter().filter(|event| event["type"] == "final" && event["payload"]["idempotencyKey"] == key).count();
-        let kept = self.straight && self.durability == Durability::PerEval && seqs.first() == Some(&1);
-        for (key, _, first) in &self.answered {
-            assert!(ended(key) <= 1, "no cell ends twice: {key} of {}", self.name);
-            assert!(!kept || first.json["ok"] != true || ended(key) == 1, "the end of what was acked is an event: {key} of {}", self.name);
-        }
-    }
-
-    /// Every key that was answered stands in the journal once.
-    async fn check_journal(&mut self) {
-        let answer = self.insist(Method::GET, &format!("/{}/journal?limit=1000", self.name), None).await;
-        let Some(items) = answer.json["entries"].as_array() else { panic!("the journal is read: {} {}", answer.status, answer.json) };
-        for (key, _, first) in &self.answered {
-            let begun = items.iter().filter(|entry| entry["idempotencyKey"] == key.as_str()).count();
-            assert!(begun <= 1, "no cell is begun twice: {key} of {}", self.name);
-            assert!(first.json["ok"] != true || begun == 1, "what was acked is in the journal: {key} of {}", self.name);
-        }
-    }
 }
 
 /// Sends one thing to whatever gateway, until it is answered for good.
@@ -635,7 +369,9 @@ impl Sender {
         loop {
             let gateway = self.gateways.pick(&mut self.random);
             let answer = self.client.send_with(&gateway, method.clone(), path, body.clone(), budget, headers.clone()).await;
-            let later = answer.may_be_repeated() || is_a_blip(&answer);
+            // Two pods ended beneath it: whoever only reads asks again.
+            let is_read = method == Method::GET && answer.code() == "OutcomeUnknown";
+            let later = answer.may_be_repeated() || is_read || is_a_blip(&answer);
             if !later || Instant::now() >= until {
                 return answer;
             }
