@@ -142,6 +142,31 @@ async fn answers_that_are_ahead_of_storage_outlive_a_cell_that_takes_its_instanc
     assert_eq!(answered(&other, &EvalCall { assignment: moved, ..cell }).await, stored);
 }
 
+/// Otherwise it would be answered, and so would be what comes after it, and nothing of all that could ever be stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_can_never_be_stored_is_not_answered_ahead_of_storage() {
+    for durability in [Durability::Batched, Durability::OnIdle] {
+        let world = World::default();
+        let pod = world.pod("a");
+        let mut lagging = KernelSessionSpec { durability, ..spec() };
+        lagging.limits.pending_operations = 65_536;
+        lagging.limits.eval_timeout_ms = 60_000;
+        let session = assign_spec(&pod, "u1", 1, lagging.clone());
+        eval(&pod, &session, "globalThis.n = 1").await;
+        assert!(!eval(&pod, &session, "n = 2").await.durable);
+        let timers = "n = 3; for (let it = 0; it < 600_000; it++) setTimeout(() => {}, 1e9); n";
+        let error = eval(&pod, &session, timers).await.error.unwrap();
+        assert_eq!(error.code, ErrorCode::SizeAdmissionError, "{error:?}");
+        // The longest names that there are: not all are constants.
+        for name in ["a", "b"].map(|letter| letter.repeat(200 << 10)) {
+            eval(&pod, &session, &format!("const {name} = 1")).await;
+        }
+        pod.hibernate(session).await.unwrap();
+        let other = world.pod("b");
+        assert_eq!(value(&other, &assign_spec(&other, "u1", 2, lagging), "n").await, json!(2), "{durability:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_ahead_of_storage_outlive_an_outage_of_the_store() {
     let world = World::default();

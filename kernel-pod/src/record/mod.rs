@@ -28,8 +28,12 @@ pub(crate) use operations::Operations;
 /// Version of this record.
 const STATE_VERSION: u32 = 1;
 
-/// Names that are kept as constants. What is declared beyond them can be assigned to.
+/// Names that are kept as constants, and their bytes together. What is declared beyond them can be assigned to.
 const CONSTANTS_MAX: usize = 4096;
+const CONSTANTS_BYTES_MAX: usize = 256 << 10;
+
+/// Operations that a record may have whose commit is left to later: with so many it is sure to fit a head, whatever else it has.
+const PENDING_AHEAD_MAX: usize = 1 << 16;
 
 /// What a cell catches when the rest of a response is lost. The guest gives it the same name.
 pub(crate) const STREAM_INTERRUPTED: &str = "StreamInterrupted";
@@ -288,10 +292,17 @@ impl SessionState {
         for it in declared {
             if !it.is_constant {
                 self.constants.remove(&it.name);
-            } else if self.constants.len() < CONSTANTS_MAX {
+            } else if self.constants.len() < CONSTANTS_MAX
+                && self.constants.iter().map(String::len).sum::<usize>() + it.name.len() <= CONSTANTS_BYTES_MAX
+            {
                 self.constants.insert(it.name.clone());
             }
         }
+    }
+
+    /// Whether it could be too large for a head, so that a cell that is answered before its commit might never get one.
+    pub(crate) fn may_not_fit(&self) -> bool {
+        self.pending.len() > PENDING_AHEAD_MAX
     }
 
     /// The record as the head carries it.

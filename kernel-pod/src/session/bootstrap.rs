@@ -42,7 +42,7 @@ impl Actor {
         }
         if code.as_deref() == Some("") && self.assignment.spec.bootstrap.as_ref().is_some_and(|it| it.config_map_ref.is_some()) {
             let message = "the code of spec.bootstrap.configMapRef did not come with the request: send it again";
-            return Err(Fault::Failed(ApiError::new(ErrorCode::Conflict, message)));
+            return Err(Fault::Failed(ApiError::new(ErrorCode::Conflict, message).again()));
         }
         let Some(code) = code.filter(|code| !code.trim().is_empty()) else {
             live.state.running = None;

@@ -23,7 +23,7 @@ impl Actor {
         // What others are told of must be so whatever happens.
         let tells = |live: &super::phase::Live| live.state.notices.due_ms().is_some();
         calls
-            || self.phase.live().is_some_and(|live| much(live) || tells(live))
+            || self.phase.live().is_some_and(|live| much(live) || tells(live) || live.state.may_not_fit())
             || self.assignment.spec.durability == Durability::PerEval
             || !self.phase.live().is_some_and(owner)
     }

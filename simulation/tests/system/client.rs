@@ -52,7 +52,8 @@ impl Answer {
 pub struct Client {
     world: World,
     wire: Arc<dyn Wire>,
-    /// What was uploaded, by its first word, and given up by this client or by a gateway: it may still arrive, whatever was sent or seen since.
+    /// What was uploaded, by its first word, and cells, by their key, that this client or a gateway gave up: they may still arrive, whatever was
+    /// sent or seen since.
     given_up: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -78,7 +79,7 @@ impl Client {
     ) -> Answer {
         let url = format!("http://{}/v1/namespaces/{TEAM}/sessions{path}", gateway.host);
         let mut request = self.world.forms().request(method.clone(), url).headers(headers);
-        let uploaded = body.as_deref().filter(|_| path.contains("/files/")).map(first_word);
+        let sent = body.as_deref().and_then(|body| if path.contains("/files/") { Some(first_word(body)) } else { key_of(body) });
         if let Some(body) = body {
             let json = body.first() == Some(&b'{') && !path.contains("/files/");
             request =
@@ -94,15 +95,15 @@ impl Client {
         });
         let answer = answered.await.unwrap_or_else(|_| panic!("every request is answered: {method} {path} was not within {budget:?}"));
         let answer = answer.unwrap_or(Answer { status: 0, body: Vec::new(), json: Value::Null });
-        self.given_up.lock().unwrap().extend(uploaded.filter(|_| answer.status == 0 || answer.code() == "OutcomeUnknown"));
+        self.given_up.lock().unwrap().extend(sent.filter(|_| answer.status == 0 || answer.code() == "OutcomeUnknown"));
         let said = if answer.status < 300 { String::new() } else { format!("{} {}", answer.code(), answer.json["error"]["message"]) };
         self.world.chaos.note(format!("client: {method} {path} -> {} {said} {}", answer.status, answer.json["preview"]));
         answer
     }
 
-    /// Whether an upload that begins so was given up once, here or at a gateway.
-    pub fn may_still_arrive(&self, word: &str) -> bool {
-        self.given_up.lock().unwrap().contains(word)
+    /// Whether an upload that begins so, or a cell of this key, was given up once, here or at a gateway.
+    pub fn may_still_arrive(&self, what: &str) -> bool {
+        self.given_up.lock().unwrap().contains(what)
     }
 
     /// The same until it is answered for good, at most for `patience` in all.
@@ -152,6 +153,10 @@ impl Client {
     pub async fn order(&self, gateway: &GatewayHandle, name: &str, order: &str) -> Answer {
         self.send(gateway, Method::POST, &format!("/{name}/{order}"), None, BUDGET).await
     }
+}
+
+fn key_of(body: &[u8]) -> Option<String> {
+    serde_json::from_slice::<Value>(body).ok()?["idempotencyKey"].as_str().map(str::to_owned)
 }
 
 fn first_word(content: &[u8]) -> String {

@@ -38,11 +38,15 @@ pub struct Model {
     possible: BTreeSet<State>,
     /// Every state that was answered before it was durable: what a lost process may take back.
     ahead: Vec<BTreeSet<State>>,
+    /// What cells pushed whose end was answered before it was durable, while an earlier sending of them was given up.
+    sent_twice: BTreeSet<String>,
+    /// Of those, what may be done again at any time, by the sending that was given up: the end was lost with its process.
+    late: BTreeSet<String>,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Self { possible: BTreeSet::from([State::default()]), ahead: Vec::new() }
+        Self { possible: BTreeSet::from([State::default()]), ahead: Vec::new(), sent_twice: BTreeSet::new(), late: BTreeSet::new() }
     }
 }
 
@@ -51,6 +55,7 @@ impl Model {
     pub fn done(&mut self, steps: &[Step], durable: bool) {
         if durable {
             self.ahead.clear();
+            self.sent_twice.clear();
         } else {
             self.ahead.push(self.possible.clone());
         }
@@ -67,8 +72,14 @@ impl Model {
         }
     }
 
+    /// An earlier sending of a cell with these steps was given up, and its end is not durable: nothing but its process knows of it.
+    pub fn may_come_again(&mut self, steps: &[Step]) {
+        self.sent_twice.extend(steps.iter().filter_map(|step| if let Step::Push(id) = step { Some(id.clone()) } else { None }));
+    }
+
     /// A process was lost, and with it what was answered ahead of its commit.
     pub fn process_lost(&mut self) {
+        self.late.append(&mut self.sent_twice);
         for earlier in std::mem::take(&mut self.ahead) {
             self.possible.extend(earlier);
         }
@@ -86,7 +97,14 @@ impl Model {
 
     /// The log is this. False when that cannot be.
     pub fn saw_log(&mut self, log: &[String]) -> bool {
-        self.possible.retain(|state| state.log == log);
+        let late = &self.late;
+        let fits = |state: &State| {
+            let of_then = |id: &&String| state.log.contains(id) || !late.contains(*id);
+            let once = log.iter().filter(|id| !of_then(id)).collect::<BTreeSet<_>>().len() + state.log.len() == log.len();
+            once && log.iter().filter(of_then).eq(&state.log)
+        };
+        let possible = std::mem::take(&mut self.possible).into_iter().filter(fits);
+        self.possible = possible.map(|state| State { log: log.to_vec(), ..state }).collect();
         !self.possible.is_empty()
     }
 

@@ -1,6 +1,12 @@
 //! The operator's share: reports become status, pods that are gone lose their placements, deleted sessions go.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use dormouse_gateway::{
     directory::{KernelPod, Key, Record},
@@ -30,6 +36,8 @@ pub struct Operator {
     pub status: Status,
     pub kernels: Kernels,
     pub clock: Clock,
+    /// While this is so, what pods report is lost.
+    pub deaf: Arc<AtomicBool>,
 }
 
 impl Operator {
@@ -46,7 +54,7 @@ impl Operator {
                         while let Some(Some(Ok(next))) = lines.next().now_or_never() {
                             news.push(next);
                         }
-                        for line in news {
+                        for line in news.into_iter().filter(|_| !this.deaf.load(Ordering::SeqCst)) {
                             match line {
                                 ReportLine::Session(report) => this.apply(&boot, &report),
                                 ReportLine::Forgotten { uid, epoch } => this.forgotten(&uid, epoch),

@@ -215,12 +215,15 @@ impl Player {
     /// Runs a cell to its end, and takes that into the model.
     async fn cell(&mut self, key: &str, code: &str, steps: &[Step]) -> Answer {
         let answer = self.run(key, code).await;
+        let durable = answer.json["durable"] != false;
+        if self.durability != Durability::PerEval && !durable && self.client.may_still_arrive(key) {
+            self.model.may_come_again(steps);
+        }
         self.look_for_losses();
         // That is no end: pods died beneath the cell.
         if answer.code() != "OutcomeUnknown" {
             self.answered.push((key.to_owned(), code.to_owned(), answer.clone()));
         }
-        let durable = answer.json["durable"] != false;
         // An answer ahead of storage may be of an owner that was replaced: then what it tells is lost with it.
         let outdated = !durable && Instant::now() < self.outdated_until;
         let thrown = answer.json["error"]["message"].as_str() == Some(key);
@@ -371,7 +374,7 @@ impl Sender {
             let answer = self.client.send_with(&gateway, method.clone(), path, body.clone(), budget, headers.clone()).await;
             // Two pods ended beneath it: whoever only reads asks again.
             let is_read = method == Method::GET && answer.code() == "OutcomeUnknown";
-            let later = answer.may_be_repeated() || is_read || is_a_blip(&answer);
+            let later = answer.may_be_repeated() || is_read;
             if !later || Instant::now() >= until {
                 return answer;
             }
@@ -379,11 +382,4 @@ impl Sender {
             wait = (wait * 2).min(Duration::from_secs(5));
         }
     }
-}
-
-/// What says that it will pass, though the answer does not call it worth another try.
-fn is_a_blip(answer: &Answer) -> bool {
-    let message = answer.json["error"]["message"].as_str().unwrap_or_default();
-    answer.code() == "Internal" && message.contains("directory of sessions")
-        || answer.code() == "Conflict" && message.contains("send the request again")
 }

@@ -187,7 +187,7 @@ impl World {
             Some(PeerIdentity { process: Process::Operator, namespace: "system".into(), pool: None, incarnation: None, name: None }),
         );
         let kernels = Kernels::new(PeerClient::over(FORMS.clone(), wire));
-        let operator = Operator { status: status.clone(), kernels, clock };
+        let operator = Operator { status: status.clone(), kernels, clock, deaf: Arc::default() };
         let disk = Disk::default();
         let service = Service::new(chaos.clone());
         operator.finish_deletions(Reached { node, disk: disk.clone(), chaos: chaos.clone() });

@@ -7,7 +7,7 @@ use super::{Stage, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     client::BUDGET,
-    world::{PREFIX, TEAM, key, spec},
+    world::{key, session_key, spec},
 };
 
 #[test]
@@ -80,7 +80,9 @@ fn a_page_of_calls_that_went_back_behind_its_session_is_not_gone_on_from() {
         client.value(&gateway, "s", "k2", "1").await;
         world.kill(&pod);
         let uid = world.status.get(&key("s")).unwrap().uid;
-        world.disk.roll_back(&then, &format!("{PREFIX}t/{TEAM}/b/{uid}/"));
+        let page = session_key(&uid, "s").calls();
+        assert!(world.disk.keys(&page) != Vec::<String>::new(), "there is a page of calls");
+        world.disk.roll_back(&then, &page);
         world.pod("p2").await;
         // A process that remembers nothing.
         world.network.forget("tools.team.broker.dormouse.internal");

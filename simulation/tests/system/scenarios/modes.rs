@@ -1,5 +1,10 @@
 //! What each durability mode may lose, and large images over slow links.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use dormouse_crds::session::{Durability, KernelSessionSpec};
 
 use super::{Stage, scenario, seconds, stage};
@@ -95,5 +100,29 @@ fn a_link_that_takes_increments_only_does_not_stop_a_session() {
         for n in 1..=30 {
             assert_eq!(client.value(&gateway, "s", &format!("k{n}"), noise).await, n, "every increment fits the link");
         }
+    });
+}
+
+/// 32 MiB that do not compress take 53 s of this link, more than a commit has otherwise; and the reply to the first sending is lost.
+#[test]
+fn a_large_image_has_as_long_as_a_slow_link_takes() {
+    const LINK_BYTES_PER_SECOND: u64 = 620 << 10;
+    scenario(|world| async move {
+        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
+        let lost = Arc::new(AtomicBool::new(false));
+        let is_lost = Arc::clone(&lost);
+        world.chaos.rule(move |act| {
+            let takes_ms = 5 + act.bytes as u64 * 1_000 / LINK_BYTES_PER_SECOND;
+            let fate = match takes_ms {
+                // What is waited for a lost reply is 51 times that.
+                40_000.. if !is_lost.swap(true, Ordering::SeqCst) => Fate::ReplyLost { before: takes_ms / 51 },
+                before => Fate::Arrives { before, after: 5 },
+            };
+            (act.to == "store" && act.verb == "put").then_some(fate)
+        });
+        let noise = "globalThis.all = Array.from({length: 512}, () => crypto.getRandomValues(new Uint8Array(65536))); all.length";
+        let answer = client.try_eval(&gateway, "s", "k1", noise).await;
+        assert_eq!(*answer.value(), 512, "{} {}", answer.status, answer.json);
+        assert!(lost.load(Ordering::SeqCst), "it was one object");
     });
 }
