@@ -151,10 +151,11 @@ async fn a_cell_that_can_never_be_stored_is_not_answered_ahead_of_storage() {
         let mut lagging = KernelSessionSpec { durability, ..spec() };
         lagging.limits.pending_operations = 65_536;
         lagging.limits.eval_timeout_ms = 60_000;
+        lagging.limits.heap_bytes = 512 << 20;
         let session = assign_spec(&pod, "u1", 1, lagging.clone());
         eval(&pod, &session, "globalThis.n = 1").await;
         assert!(!eval(&pod, &session, "n = 2").await.durable);
-        let timers = "n = 3; for (let it = 0; it < 600_000; it++) setTimeout(() => {}, 1e9); n";
+        let timers = "n = 3; for (let it = 0; it < 400_000; it++) setTimeout(() => {}, 1e9); n";
         let error = eval(&pod, &session, timers).await.error.unwrap();
         assert_eq!(error.code, ErrorCode::SizeAdmissionError, "{error:?}");
         // The longest names that there are: not all are constants.
