@@ -20,8 +20,6 @@ const BUCKET: &str = "dormouse";
 const CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two attempts.
 const POLL: Duration = Duration::from_millis(100);
-/// Every session's prefix ends in this and its uid.
-const SESSIONS: &str = "/s/";
 
 /// A uid that no session of the story has.
 const GONE: &str = "0b9f2c1e-6a57-4d3e-8f10-2c7a5b1d9e01";
