@@ -15,7 +15,7 @@ use crate::{
     egress::{Reader, TOO_LARGE},
     exchange::{Again, Answered, Exchange, Failure, Form, Request},
     redact::Redactor,
-    room::{Room, SMALL_BYTES_MAX},
+    room::{self, SMALL_BYTES_MAX},
     sources::mcp,
 };
 
@@ -112,7 +112,7 @@ pub(crate) async fn receive(
         let until = Instant::now() + exchange.timeout;
         reader.fill(SMALL_BYTES_MAX, until).await;
         if reader.has_more_than(SMALL_BYTES_MAX - 1) {
-            Room::current().for_large(*bytes).await;
+            room::current().wait_for(*bytes).await;
         }
         reader.fill(bytes.saturating_add(1), until).await;
         if reader.has_more_than(*bytes) {
@@ -167,7 +167,7 @@ pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > SMALL_BYTES_MAX {
-            Room::current().for_large(max).await;
+            room::current().wait_for(max).await;
         }
         let room = max - body.len();
         if let Some(fits) = chunk.get(..room).filter(|_| chunk.len() > room) {

@@ -30,7 +30,7 @@ use crate::{
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
-    room::Room,
+    room,
     sources::{self, Found},
     webhooks::{Hook, Queue},
 };
@@ -284,7 +284,7 @@ impl Broker {
                 Claim::Run(ticket) => {
                     let pending = ticket.pending();
                     let (broker, made) = (self.clone(), make(self.clone(), Arc::clone(&call)));
-                    let (origin, room) = (Origin::current(), Room::current());
+                    let (origin, room) = (Origin::current(), room::current());
                     let carried_out = async move { broker.carry_out(&call, ticket, non_idempotent, made).await };
                     tokio::spawn(origin.run(room.around(carried_out)));
                     return ended(pending).await;

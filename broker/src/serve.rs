@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Broker, egress, jobs, modules,
     pools::LivingPools,
-    room::{Room, SMALL_BYTES_MAX},
+    room::{self, Holding, SMALL_BYTES_MAX},
     webhooks,
 };
 
@@ -87,10 +87,10 @@ impl Served {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) async fn answer_within(&self, room: Room, session_uid: &str, answer: &ToolAnswer) -> Result<Response, ApiError> {
+    pub(crate) async fn answer_within(&self, room: Holding, session_uid: &str, answer: &ToolAnswer) -> Result<Response, ApiError> {
         let bytes = json::bytes(answer);
         if bytes > SMALL_BYTES_MAX {
-            room.for_large(bytes).await;
+            room.wait_for(bytes).await;
         }
         let mut text = Vec::with_capacity(bytes);
         serde_json::to_writer(&mut text, answer)
@@ -146,7 +146,7 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call
     served.admit(&peer, &mut call.session_uid)?;
     served.admit_session(&call.namespace)?;
     let uid = call.session_uid.clone();
-    let room = Room::default();
+    let room = room::holding();
     let answer = room.clone().around(served.broker.call(call)).await?;
     Ok(served.answer_within(room, &uid, &answer).await?)
 }

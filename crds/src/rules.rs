@@ -91,6 +91,10 @@ pub(crate) fn bootstrap() -> Value {
             "!has(self.configMapRef) || has(self.configMapRef.key)",
             "bootstrap.configMapRef needs a key: write the key of the ConfigMap that holds the code",
         ),
+        rule(
+            &format!("!has(self.code) || bytes(self.code).size() <= {}", crate::session::BOOTSTRAP_BYTES_MAX),
+            "bootstrap.code has at most 262144 bytes: import what is large",
+        ),
     ])
 }
 

@@ -143,6 +143,15 @@ impl Default for KernelSessionSpec {
     }
 }
 
+impl KernelSessionSpec {
+    /// Leaves out what only the session's pod reads, and what may be as large as an object may: code, rules, packages, tools of clients and credentials.
+    pub fn leave_out(&mut self) {
+        let Self { bootstrap, egress, modules, client_tools, service_secrets, .. } = self;
+        (*bootstrap, *egress, *modules) = (None, None, None);
+        (*client_tools, *service_secrets) = (Vec::new(), BTreeMap::new());
+    }
+}
+
 fn default_pool() -> String {
     "default".to_owned()
 }

@@ -45,6 +45,9 @@ const SPEC_BYTES: usize = 256 << 10;
 /// Connections that send half a request, and tokens that nobody knows.
 const HALVES: usize = 400;
 const TOKENS: usize = 2_000;
+/// Bodies that lack their last byte.
+const DRIPPING: usize = 200;
+const BODY_BYTES: usize = 8 << 20;
 /// Namespaces of those who only attack.
 const LARGE: &str = "large";
 const EVIL: &str = "evil";
@@ -77,13 +80,17 @@ async fn what_tenants_share_is_filled_by_every_means_stays_small_and_serves_othe
         attacks.spawn(hostile_session(client.clone(), fleet.url.clone(), fleet.token.clone(), number));
     }
     let held = half_requests(&fleet).await;
+    let mut dripping = JoinSet::new();
+    for _ in 0..DRIPPING {
+        dripping.spawn(drip(fleet.url.clone(), fleet.token.clone()));
+    }
     while let Some(attack) = attacks.join_next().await {
         attack.unwrap();
     }
     for shared in fleet.processes() {
         shared.assert_small();
     }
-    drop(held);
+    drop((held, dripping));
     over.store(true, Ordering::Relaxed);
     while let Some(session) = honest.join_next().await {
         session.unwrap();
@@ -160,6 +167,19 @@ async fn half_requests(fleet: &Fleet) -> Vec<TcpStream> {
         }
     }
     held
+}
+
+/// Sends all of a body but its end, unless it is refused before that.
+async fn drip(url: String, token: String) {
+    static BODY: [u8; BODY_BYTES - 1] = [b' '; BODY_BYTES - 1];
+    let head = format!(
+        "POST /v1/namespaces/{TENANT}/sessions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {BODY_BYTES}\r\n\r\n"
+    );
+    let (mut reads, mut writes) = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap().into_split();
+    if writes.write_all(head.as_bytes()).await.is_ok() && writes.write_all(&BODY).await.is_ok() {
+        let _ = reads.read_u8().await;
+    }
 }
 
 /// Pods of a namespace whose tenant has taken them over: one never answers, one answers without an end, one reports sessions that nobody has made.

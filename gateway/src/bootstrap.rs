@@ -1,4 +1,6 @@
-//! Bootstrap code that is in a ConfigMap: read when a session first starts, and handed to its pod with the assignment.
+//! What a session's pod is handed with the assignment, and the gateway does not keep: all of a large spec, and bootstrap code that is in a ConfigMap.
+
+use std::sync::Arc;
 
 use dormouse_control::session::state_of;
 use dormouse_crds::{KeyRef, session::BOOTSTRAP_BYTES_MAX};
@@ -19,8 +21,14 @@ fn wanted<'a>(record: &'a Record, in_flight: &InFlight) -> Option<&'a KeyRef> {
 }
 
 impl Router {
-    /// Reads the code that a session begins with, if its spec names a ConfigMap.
-    pub(crate) async fn find_bootstrap(&self, route: &mut Route, in_flight: &InFlight) -> Result<(), ApiError> {
+    /// The record with all of its spec.
+    pub(crate) async fn whole(&self, record: &Arc<Record>) -> Result<Arc<Record>, ApiError> {
+        self.directory().whole(record).await.map_err(|error| of_directory(error, &record.key))
+    }
+
+    /// Reads the whole spec, and the code that a session begins with, if it names a ConfigMap.
+    pub(crate) async fn complete(&self, route: &mut Route, in_flight: &InFlight) -> Result<(), ApiError> {
+        route.record = self.whole(&route.record).await?;
         let Some(reference) = wanted(&route.record, in_flight) else { return Ok(()) };
         let (key, namespace) = (reference.key.as_deref().unwrap_or_default(), &route.record.key.namespace);
         let found = self.directory().config(namespace, &reference.name, key).await;

@@ -3,6 +3,8 @@
 //! The pod restores and runs meanwhile, and holds its answer back until that end (`dormouse_protocol::kernel`). Who drops a [`Writing`] without
 //! a word cuts the body off, and so does the end of this process: the pod then drops what it has begun.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use dormouse_protocol::{
     ApiError,
@@ -18,7 +20,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
-    directory::{KernelPod, Key},
+    directory::{KernelPod, Key, Record},
     in_flight::{Asleep, InFlight},
     kernels::KernelError,
     lifetimes::refuse_expired,
@@ -122,7 +124,8 @@ impl Router {
         };
         drop(flight);
         let Some(record) = written else { return Ok(None) };
-        route.record = record;
+        // The same spec: what was written was compared with what was read.
+        route.record = Arc::new(Record { spec: route.record.spec.clone(), left_out: false, ..Record::clone(&record) });
         writing.done();
         let called = match called {
             Either::Left(calling) => calling.await,

@@ -85,7 +85,7 @@ pub async fn restore(router: &Router, key: &Key, checkpoint: &str, operation: &s
 /// Empties a session; answers when it is so. A cell that runs is interrupted first: it would hold the session up.
 pub async fn reset(router: &Router, key: &Key, operation: &str) -> Result<Session, ApiError> {
     refuse_expired(router, key).await?;
-    let record = router.find(key).await?;
+    let record = router.whole(&router.find(key).await?).await?;
     if let Some(route) = router.placed(&record, 0)
         && let Err(error) = router.kernels().interrupt(&route.pod, &route.assignment()).await
     {
@@ -110,7 +110,7 @@ pub async fn migrate(router: &Router, key: &Key, dry_run: bool) -> Result<Migrat
 
 /// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing.
 pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Session, ApiError> {
-    let parent = router.find(key).await?;
+    let parent = router.whole(&router.find(key).await?).await?;
     let source = Source { session: key.name.clone(), checkpoint: body.checkpoint };
     let operating_mode = match parent.spec.operating_mode {
         OperatingMode::Hibernated => OperatingMode::Auto,

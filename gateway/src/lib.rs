@@ -45,6 +45,7 @@ mod placement;
 mod problem;
 mod quota;
 mod resource;
+mod rooms;
 pub mod router;
 pub mod routes;
 #[cfg(feature = "kubernetes")]
@@ -60,6 +61,7 @@ pub mod webhooks;
 pub use auth::Authenticator;
 pub use directory::Directory;
 pub use kernels::{BrokerAddresses, Kernels};
+pub use rooms::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
 pub use routes::openapi;
 
 /// How long requests may go on once the gateway stops.
@@ -211,6 +213,7 @@ impl Gateway {
             resource: self.resource.clone(),
             links: self.links.clone(),
             sockets: doors::ws::Sockets::default(),
+            rooms: rooms::Rooms::within(&self.memory),
         };
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
     }

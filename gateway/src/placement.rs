@@ -170,6 +170,7 @@ mod tests {
             status: Default::default(),
             finalizer: true,
             deleting: false,
+            left_out: false,
         }
     }
 

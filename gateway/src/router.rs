@@ -63,6 +63,7 @@ impl Route {
     /// What to send there.
     #[must_use]
     pub fn assignment(&self) -> Assignment {
+        debug_assert!(!self.record.left_out, "a pod is never sent a part of a spec");
         let source = self.source.as_deref();
         let mut spec = self.record.spec.clone();
         if let (Some(bootstrap), Some(code)) = (&mut spec.bootstrap, &self.bootstrap) {
@@ -235,7 +236,7 @@ impl Router {
         admit(&record, in_flight.asleep)?;
         if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
             in_flight.looked = false;
-            self.find_bootstrap(&mut route, in_flight).await?;
+            self.complete(&mut route, in_flight).await?;
             return Ok(Place::Found(route));
         }
         let flight = self.flights.enter(record.uid.clone()).await;
@@ -252,7 +253,7 @@ impl Router {
             }
             if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
                 in_flight.looked = false;
-                self.find_bootstrap(&mut route, in_flight).await?;
+                self.complete(&mut route, in_flight).await?;
                 return Ok(Place::Found(route));
             }
             if in_flight.looked && Instant::now() >= in_flight.placing_until {
@@ -262,7 +263,7 @@ impl Router {
             let next = self.loads.next(&self.directory, &self.kernels, &record, in_flight.attempts.lost_epoch()).await;
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(mut route) => {
-                    self.find_bootstrap(&mut route, in_flight).await?;
+                    self.complete(&mut route, in_flight).await?;
                     return Ok(Place::Free(route, flight));
                 }
                 None => {

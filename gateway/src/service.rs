@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, KernelSessionSpec};
+use dormouse_crds::session::{BOOTSTRAP_BYTES_MAX, CHECKPOINTS_KEEP_MAX, KernelSessionSpec};
 use dormouse_lifecycle::json;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     kernel::{SessionCall, SessionReport},
     session::{CreateSession, Session, SessionList},
 };
+use futures::{StreamExt as _, stream};
 
 use crate::{
     directory::{DirectoryError, Key, NewSession, Record, Selector, SessionPatch, merge_patch},
@@ -27,6 +28,8 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub const PAGE_DEFAULT: usize = 100;
 /// Most sessions on a page of a list.
 pub const PAGE_MAX: usize = 500;
+/// Large specs of a page that are read at once.
+const LIST_READS_MAX: usize = 8;
 /// Bytes of a page after which it ends early: specs may be as large as an object of Kubernetes.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// What a token begins with that names a page of the archive: no session's name does.
@@ -74,7 +77,7 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
         let made = router.directory().create(new).await;
         drop(making);
         match made {
-            Ok(record) => return Ok(Created::New(view(&record))),
+            Ok(record) => return Ok(Created::New(shown(router, &record).await?)),
             Err(DirectoryError::AlreadyExists) if !named && tries < NAME_TRIES_MAX => {}
             Err(DirectoryError::AlreadyExists) if existing == Existing::Return => {
                 let seen = router.directory().look(&key).await.map_err(|error| of_directory(error, &key))?;
@@ -86,7 +89,7 @@ pub async fn create(router: &Router, namespace: &str, body: CreateSession, exist
                     let message = format!("session `{}` is being deleted: create it again when it is gone", key.name);
                     return Err(ApiError::new(ErrorCode::Conflict, message));
                 }
-                return Ok(Created::Old(view(&record)));
+                return Ok(Created::Old(shown(router, &record).await?));
             }
             // Right after a request from this very gateway a name that is not found can only be the namespace's.
             Err(DirectoryError::NotFound) => return Err(of_directory(DirectoryError::NamespaceNotFound, &key)),
@@ -117,6 +120,7 @@ pub async fn get(router: &Router, key: &Key) -> Result<Session, ApiError> {
     if record.deleting {
         return Err(of_directory(DirectoryError::NotFound, key));
     }
+    let record = router.whole(&record).await?;
     let Some(route) = router.placed(&record, 0) else { return Ok(view(&record)) };
     let call = SessionCall { uid: record.uid.clone(), epoch: route.placement.epoch, boot: route.placement.boot.clone() };
     Ok(match router.kernels().session(&route.pod, &call).await {
@@ -149,16 +153,24 @@ pub async fn list(
         .iter()
         .filter(|record| !record.deleting && after.as_deref().is_none_or(|after| record.key.name.as_str() > after))
         .filter(|record| selector.fits(&record.labels));
+    let page: Vec<Arc<Record>> = fitting.by_ref().take(limit).cloned().collect();
+    let mut reads = stream::iter(page).map(|record| async move { shown(router, &record).await }).buffered(LIST_READS_MAX);
     let (mut items, mut bytes) = (Vec::new(), 0);
-    while items.len() < limit
-        && bytes < PAGE_BYTES_MAX
-        && let Some(record) = fitting.next()
+    while bytes < PAGE_BYTES_MAX
+        && let Some(item) = reads.next().await
     {
-        let item = view(record);
-        bytes += json::bytes(&item);
-        items.push(item);
+        match item {
+            Ok(item) => {
+                bytes += json::bytes(&item);
+                items.push(item);
+            }
+            // It has gone meanwhile.
+            Err(error) if error.code == ErrorCode::SessionNotFound => {}
+            Err(error) => return Err(error),
+        }
     }
-    let more = fitting.next().is_some();
+    let more = reads.next().await.is_some();
+    let more = more || fitting.next().is_some();
     if more || !router.directory().has_archive() {
         let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
         return Ok(SessionList { items, continue_token });
@@ -195,7 +207,7 @@ pub async fn patch(
     spec: Option<serde_json::Value>,
     labels: Option<BTreeMap<String, Option<String>>>,
 ) -> Result<Session, ApiError> {
-    let record = router.find(key).await?;
+    let record = router.whole(&router.find(key).await?).await?;
     if let Some(patch) = &spec {
         let mut patched = serde_json::to_value(&record.spec).map_err(|error| ApiError::new(ErrorCode::Internal, error.to_string()))?;
         merge_patch(&mut patched, patch);
@@ -210,7 +222,7 @@ pub async fn patch(
         }
     }
     let patched = router.directory().patch(key, SessionPatch { spec, labels }).await;
-    patched.map(|record| view(&record)).map_err(|error| of_directory(error, key))
+    shown(router, &patched.map_err(|error| of_directory(error, key))?).await
 }
 
 /// Begins to delete a session.
@@ -242,7 +254,7 @@ pub async fn hibernate(router: &Router, key: &Key) -> Result<Session, ApiError> 
 pub async fn hibernate_once(router: &Router, key: &Key) -> Result<(Arc<Record>, Option<SessionReport>), ApiError> {
     let mut in_flight = InFlight::new(Asleep::Accept, Source::Mode);
     loop {
-        let record = router.find_same(key, &mut in_flight).await?;
+        let record = router.whole(&router.find_same(key, &mut in_flight).await?).await?;
         let Some(route) = router.placed(&record, in_flight.attempts.lost_epoch()) else { return Ok((record, None)) };
         match router.kernels().hibernate(&route.pod, &route.assignment()).await {
             Ok(report) => return Ok((record, Some(report))),
@@ -270,6 +282,11 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
             Err(error) => router.failed(&mut in_flight, &route, error).await?,
         }
     }
+}
+
+/// The session as it is written down, with all of its spec.
+async fn shown(router: &Router, record: &Arc<Record>) -> Result<Session, ApiError> {
+    Ok(view(&*router.whole(record).await?))
 }
 
 pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {
@@ -324,6 +341,12 @@ fn check_spec(spec: &KernelSessionSpec) -> Result<(), ApiError> {
     {
         return refuse("spec.bootstrap", "write either code, or configMapRef: {name: …, key: …}");
     }
+    if let Some(code) = spec.bootstrap.as_ref().map(|bootstrap| &bootstrap.code)
+        && code.len() > BOOTSTRAP_BYTES_MAX
+    {
+        let message = format!("it has {} bytes, and {BOOTSTRAP_BYTES_MAX} are allowed: import what is large", code.len());
+        return refuse("spec.bootstrap.code", &message);
+    }
     if spec.ttl.retained_seconds > 0 && spec.ttl.active_seconds == 0 {
         return refuse("spec.ttl", "retainedSeconds counts from the end of activeSeconds: write both, or neither");
     }
@@ -346,6 +369,19 @@ mod tests {
             assert!(check_name(bad, "name").is_err(), "{bad}");
         }
         assert!(check_name(&generated_name(), "name").is_ok());
+    }
+
+    #[test]
+    fn bootstrap_code_is_bounded_in_bytes() {
+        let of = |code: String| {
+            let bootstrap = Some(dormouse_crds::session::Bootstrap { code, config_map_ref: None });
+            check_spec(&KernelSessionSpec { bootstrap, ..KernelSessionSpec::default() })
+        };
+        // Characters of four bytes: a quarter as many.
+        of("\u{10348}".repeat(BOOTSTRAP_BYTES_MAX / 4)).unwrap();
+        let refused = of("\u{10348}".repeat(BOOTSTRAP_BYTES_MAX / 4) + "x").unwrap_err();
+        assert_eq!(refused.code, ErrorCode::InvalidRequest);
+        assert!(refused.message.contains("262145 bytes") && refused.details.unwrap()["path"] == "spec.bootstrap.code");
     }
 
     #[test]

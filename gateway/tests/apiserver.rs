@@ -11,7 +11,7 @@ use std::{
 
 use dormouse_crds::{
     quota::KernelQuotaSpec,
-    session::{KernelSessionSpec, Placement, Source},
+    session::{BOOTSTRAP_BYTES_MAX, Bootstrap, KernelSessionSpec, Placement, Source},
 };
 use dormouse_gateway::{
     Directory,
@@ -63,6 +63,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     what_a_session_begins_as_never_changes(&*directory).await;
     of_two_placements_one_wins(&*directory).await;
     who_finds_no_pod_says_so_in_status_and_not_all_the_time(&*directory).await;
+    a_large_spec_is_read_where_it_is_needed(&client, &directory).await;
     what_kubectl_does_is_seen(&server, &directory).await;
     quotas_and_config_maps_are_read(&server, &directory).await;
     of_two_gateways_and_kubectl_none_goes_beyond_a_resource_quota(&server, &client, &directory).await;
@@ -88,6 +89,44 @@ async fn sessions_are_made_changed_and_removed(directory: &dyn Directory) {
     directory.delete(&key).await.unwrap();
     assert!(directory.get(&key).unwrap().deleting);
     assert!(matches!(directory.read(&Key::new("team", "missing")).await, Err(DirectoryError::NotFound)));
+}
+
+async fn a_large_spec_is_read_where_it_is_needed(client: &kube::Client, one: &KubernetesDirectory) {
+    let spec = |code: String| KernelSessionSpec {
+        bootstrap: Some(Bootstrap { code, config_map_ref: None }),
+        egress: Some(serde_json::from_value(serde_json::json!({"allow": [{"host": "a.example"}]})).unwrap()),
+        ..KernelSessionSpec::default()
+    };
+    // Characters of four bytes: as large as may be, and what the API server allows is bytes.
+    let most = "\u{10348}".repeat(BOOTSTRAP_BYTES_MAX / 4);
+    let key = Key::new("team", "large");
+    let refused = one.create(NewSession { spec: spec(most.clone() + "x"), ..new(&key) }).await;
+    assert!(matches!(&refused, Err(DirectoryError::Invalid(message)) if message.contains("262144 bytes")), "{refused:?}");
+    let made = one.create(NewSession { spec: spec(most.clone()), ..new(&key) }).await.unwrap();
+    let shutdown = CancellationToken::new();
+    let two = KubernetesDirectory::start(client.clone(), WatchScope::default(), &shutdown);
+    eventually("the second gateway is ready", async || two.pending().is_empty()).await;
+    for directory in [one, &*two] {
+        let cached = directory.get(&key).unwrap();
+        assert!(cached.left_out && cached.spec.bootstrap.is_none() && cached.spec.egress.is_none(), "{:?}", cached.spec);
+        let whole = directory.whole(&cached).await.unwrap();
+        assert_eq!((&whole.spec, whole.left_out, whole.generation), (&spec(most.clone()), false, made.generation));
+        assert_eq!((&whole.resource_version, &whole.status), (&cached.resource_version, &cached.status));
+    }
+    let patch = SessionPatch { spec: Some(serde_json::json!({"idleSeconds": 7})), labels: None };
+    let patched = one.patch(&key, patch).await.unwrap();
+    let placed = two.assign(&two.read(&key).await.unwrap(), placement("p", 1)).await.unwrap();
+    assert!(patched.left_out && placed.left_out);
+    let expected = KernelSessionSpec { idle_seconds: 7, ..spec(most) };
+    for (directory, record) in [(one, &patched), (&*two, &placed)] {
+        let whole = directory.whole(record).await.unwrap();
+        assert_eq!((&whole.spec, whole.generation), (&expected, made.generation + 1));
+    }
+    one.delete(&key).await.unwrap();
+    let small = KernelSessionSpec { idle_seconds: 9, ..spec("1".to_owned()) };
+    let made = one.create(NewSession { spec: small.clone(), ..new(&Key::new("team", "small")) }).await.unwrap();
+    assert_eq!((&made.spec, made.left_out), (&small, false), "what is small costs no request");
+    shutdown.cancel();
 }
 
 async fn who_finds_no_pod_says_so_in_status_and_not_all_the_time(directory: &dyn Directory) {

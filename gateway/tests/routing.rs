@@ -18,6 +18,7 @@ use dormouse_gateway::{
         folder::{FolderDirectory, StaticPod},
     },
 };
+use dormouse_lifecycle::attempts::PROCESSES_LOST_MAX;
 use dormouse_protocol::ErrorCode;
 use futures::future::join_all;
 use serde_json::json;
@@ -348,6 +349,30 @@ async fn a_stream_of_events_names_its_key_before_the_first() {
     let response = request.send().await.unwrap();
     let named = response.headers()["idempotency-key"].to_str().unwrap().to_owned();
     assert_eq!(pod.evals()[0].eval.idempotency_key, Some(named));
+}
+
+#[tokio::test]
+async fn a_cell_that_ends_its_pods_is_not_sent_to_a_third() {
+    for accept in ["application/json", "application/x-ndjson"] {
+        let trust = Trust::new();
+        let pods = [trust.pod("one", 9).await, trust.pod("two", 9).await, trust.pod("three", 9).await];
+        let (_folder, directory) = directory(&trust, &[&pods[0], &pods[1], &pods[2]]).await;
+        let client = serve(&trust, directory.clone()).await;
+        create(&client).await;
+        for pod in &pods {
+            pod.answers.lock().unwrap().push_back(Answer::Dies);
+        }
+        let told = client.request("POST", EVAL).header("accept", accept).json(&json!({"code": "1"})).send().await.unwrap();
+        let body = told.text().await.unwrap();
+        assert!(body.contains("OutcomeUnknown"), "{body}");
+        let tried: Vec<usize> = pods.iter().map(|pod| pod.evals().len()).collect();
+        assert_eq!((tried.iter().sum::<usize>(), tried.iter().max()), (PROCESSES_LOST_MAX as usize, Some(&1)), "{tried:?}");
+        // The third serves others, and the session itself.
+        let left = pods.iter().find(|pod| pod.evals().is_empty()).unwrap();
+        left.answers.lock().unwrap().clear();
+        let (status, body) = client.json("POST", EVAL, json!({"code": "2"})).await;
+        assert_eq!((status, body["preview"].as_str()), (200, Some(left.name)), "{body}");
+    }
 }
 
 /// A directory in which the session is deleted and made again once its pod has got a cell.

@@ -6,11 +6,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
-use dormouse_crds::session::{Bootstrap, KernelSessionSpec, OperatingMode};
+use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::event::EventBody;
-use dormouse_protocol::kernel::Assignment;
+use dormouse_protocol::kernel::{Assignment, SessionCall};
 use dormouse_protocol::session::State;
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
@@ -25,6 +25,19 @@ async fn cells_share_a_heap_and_every_one_is_durable() {
     assert!(first.stats.committed_bytes > 0);
     let second = eval(&pod, &session, "words.push('b'); words").await;
     assert_eq!((second.value, second.cell, second.sequence), (Some(json!(["a", "b"])), 2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_an_answer_finds_the_session_as_it_is_after_it() {
+    let pod = World::default().pod("a");
+    // What is answered and not stored is kept at hand, which takes a while after the answer.
+    let session = assign_spec(&pod, "u1", 1, KernelSessionSpec { durability: Durability::OnIdle, ..spec() });
+    let asked = SessionCall { uid: session.uid.clone(), epoch: session.epoch, boot: session.boot.clone() };
+    for number in 1..=5 {
+        let cell = eval(&pod, &session, &format!("var large = new Uint8Array(24 << 20).fill({number}); 0")).await;
+        let told = pod.session(&asked).unwrap();
+        assert_eq!((told.cells, told.state), (cell.cell, State::Idle), "after cell {number}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

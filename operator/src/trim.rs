@@ -15,7 +15,7 @@ const UID_CHARS_MAX: usize = 36;
 /// Characters of a number of 32 bits.
 const COST_CHARS_MAX: usize = 11;
 
-/// A session without the code, the rules and the packages that only its pod reads.
+/// A session without what only its pod reads.
 pub fn session(session: &mut KernelSession) {
     let archived = session.metadata.annotations.take().and_then(|mut all| all.remove(ARCHIVED_AS));
     metadata(&mut session.metadata);
@@ -23,9 +23,7 @@ pub fn session(session: &mut KernelSession) {
     let archived = archived.map(|uid| uid.chars().take(UID_CHARS_MAX).collect());
     session.metadata.annotations = archived.map(|uid| BTreeMap::from([(ARCHIVED_AS.to_owned(), uid)]));
     session.metadata.labels = None;
-    session.spec.bootstrap = None;
-    session.spec.egress = None;
-    session.spec.modules = None;
+    session.spec.leave_out();
 }
 
 /// A pool as it is.
@@ -71,7 +69,8 @@ mod tests {
             "metadata": { "name": "a", "namespace": "n", "uid": "u", "annotations": { "note": large }, "labels": { "l": large },
                 "managedFields": [{ "manager": large }], "finalizers": ["dormouse.dev/storage"] },
             "spec": { "pool": "p", "bootstrap": { "code": large }, "modules": { "allow": [large] },
-                "egress": { "allow": [{ "host": "h", "paths": [large] }] } },
+                "egress": { "allow": [{ "host": "h", "paths": [large] }] }, "serviceSecrets": { "s": large },
+                "clientTools": [{ "name": "t", "input": { "description": large } }] },
         }))
         .unwrap();
         session(&mut object);

@@ -46,7 +46,7 @@ use crate::{
     limits::Shares,
     meters::EgressMeters,
     models,
-    room::{Room, SMALL_BYTES_MAX},
+    room::{self, SMALL_BYTES_MAX},
 };
 
 /// Fetches of a broker that are being made at one time; further ones wait.
@@ -115,7 +115,7 @@ impl Egress {
         let mut reader = Reader::new(sent.response, self.meters.received.clone());
         reader.fill(SMALL_BYTES_MAX, Instant::now() + INLINE_WAIT).await;
         if reader.has_more_than(SMALL_BYTES_MAX - 1) {
-            Room::current().for_large(INLINE_BYTES_MAX).await;
+            room::current().wait_for(INLINE_BYTES_MAX).await;
         }
         reader.fill(INLINE_BYTES_MAX + 1, Instant::now() + INLINE_WAIT).await;
         let first = reader.take(INLINE_BYTES_MAX);

@@ -12,7 +12,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::{room::Room, serve::Served};
+use crate::{room, serve::Served};
 
 /// Largest message with a request, in bytes: the body as base64, and the rest.
 const CALL_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX * 2;
@@ -32,7 +32,7 @@ async fn fetch(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut cal
         return Err(ApiError::new(ErrorCode::InvalidRequest, format!("the tool of a fetch is named {FETCH}")).into());
     }
     let uid = call.call.session_uid.clone();
-    let room = Room::default();
+    let room = room::holding();
     let answer = room.clone().around(served.broker.fetch(call)).await?;
     Ok(served.answer_within(room, &uid, &answer).await?)
 }

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     callee::McpAsk,
-    room::{Room, SMALL_BYTES_MAX},
+    room::{self, SMALL_BYTES_MAX},
     sse::Events,
 };
 
@@ -290,7 +290,7 @@ pub(crate) async fn answer_in(response: &mut Response, max: usize) -> Result<Opt
             return Ok(None);
         }
         if events.held() + chunk.len() > SMALL_BYTES_MAX {
-            Room::current().for_large(max).await;
+            room::current().wait_for(max).await;
         }
         events.push(&chunk);
         if let Some(found) = streams.then(|| answer(&mut events)).flatten() {

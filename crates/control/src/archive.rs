@@ -62,6 +62,7 @@ impl Archived {
             status: self.status,
             finalizer: false,
             deleting: false,
+            left_out: false,
         }
     }
 }

@@ -124,6 +124,7 @@ mod tests {
             status: KernelSessionStatus::default(),
             finalizer: true,
             deleting: false,
+            left_out: false,
         }
     }
 

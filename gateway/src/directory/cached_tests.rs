@@ -15,6 +15,7 @@ fn object(name: &str, uid: &str, version: &str) -> Record {
         status: Default::default(),
         finalizer: true,
         deleting: false,
+        left_out: false,
     }
 }
 

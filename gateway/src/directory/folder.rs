@@ -289,6 +289,7 @@ impl Directory for FolderDirectory {
             status: Default::default(),
             finalizer: true,
             deleting: false,
+            left_out: false,
         };
         self.put(record, Durably::Yes).await
     }

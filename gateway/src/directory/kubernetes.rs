@@ -11,7 +11,7 @@ use dormouse_control::{archive::PageCall, condition::rfc3339, pool::demand::wake
 use dormouse_crds::{
     labels::STORAGE_FINALIZER,
     quota::KernelQuotaSpec,
-    session::{KernelSession, KernelSessionStatus, Placement},
+    session::{KernelSession, KernelSessionSpec, KernelSessionStatus, Placement},
 };
 use dormouse_watch::WatchScope;
 use jiff::Timestamp;
@@ -28,6 +28,7 @@ use super::{
     archive::ArchiveClient,
     cached::{Sent, SessionCache},
     quotas::{self, Quotas},
+    specs::Specs,
     watches::{watch_pods, watch_revision, watch_sessions},
 };
 
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     pub(super) sessions: SessionCache,
     pods: RwLock<Pods>,
     pub(super) quotas: Quotas,
+    pub(super) specs: Specs,
 }
 
 /// Sessions of a cluster's namespaces.
@@ -93,7 +95,7 @@ impl KubernetesDirectory {
     pub(super) fn noted(&self, object: KernelSession, sent: &Sent) -> Result<Arc<Record>, DirectoryError> {
         let record =
             record(object).ok_or_else(|| DirectoryError::unavailable("the API server answered with an object without a name or uid"))?;
-        Ok(self.shared.sessions.answered(record, sent))
+        Ok(self.shared.sessions.answered(self.shared.specs.keep(record), sent))
     }
 
     /// The session's object, as it is now.
@@ -141,6 +143,7 @@ pub(super) fn record(object: KernelSession) -> Option<Record> {
         status: object.status.unwrap_or_default(),
         finalizer: !is_returning && meta.finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == STORAGE_FINALIZER)),
         deleting: meta.deletion_timestamp.is_some(),
+        left_out: false,
     })
 }
 
@@ -197,6 +200,26 @@ impl Directory for KubernetesDirectory {
             return Ok(Seen { record: Arc::new(archived.record()), archived: true });
         }
         Ok(Seen { record: seen?, archived: false })
+    }
+
+    async fn whole(&self, record: &Arc<Record>) -> Result<Arc<Record>, DirectoryError> {
+        if !record.left_out {
+            return Ok(Arc::clone(record));
+        }
+        let (spec, generation) = match self.shared.specs.get(record) {
+            Some(spec) => (KernelSessionSpec::clone(&spec), record.generation),
+            None => {
+                let (api, sent) = (self.api(&record.key)?, self.shared.sessions.sending(&record.key));
+                let object = self.answer(&record.key, api.get(&record.key.name)).await?;
+                let read = (object.spec.clone(), object.metadata.generation.unwrap_or(1));
+                if self.noted(object, &sent)?.object_uid != record.object_uid {
+                    return Err(DirectoryError::NotFound);
+                }
+                read
+            }
+        };
+        // All else is as it was seen: what is written next is compared with that.
+        Ok(Arc::new(Record { spec, generation, left_out: false, ..Record::clone(record) }))
     }
 
     async fn archived(&self, namespace: &str, after: Option<String>, limit: usize) -> Result<ArchivedPage, DirectoryError> {

@@ -1,4 +1,4 @@
-//! The failures, without an API server.
+//! The failures, and what is kept of an object, without an API server.
 
 use super::*;
 
@@ -32,4 +32,21 @@ fn who_refuses_is_told_apart() {
     ] {
         assert!(matches!(forbidden(policy), DirectoryError::Denied(message) if message == policy));
     }
+}
+
+/// Bytes that nobody here reads are most of an object that somebody made as large as may be.
+#[test]
+fn what_only_pods_read_is_not_kept() {
+    let large = "x".repeat(200_000);
+    let object = serde_json::json!({
+        "metadata": { "name": "a", "namespace": "n", "uid": "u", "annotations": { "note": large }, "managedFields": [{ "manager": large }],
+            "finalizers": [STORAGE_FINALIZER], "generation": 3, "resourceVersion": "7" },
+        "spec": { "pool": "p", "bootstrap": { "code": large }, "modules": { "allow": [large] }, "toolBrokerRef": { "name": "b" },
+            "egress": { "allow": [{ "host": "h", "paths": [large] }] }, "serviceSecrets": { "s": large },
+            "clientTools": [{ "name": "t", "input": { "description": large } }] },
+    });
+    let kept = Specs::cut(record(serde_json::from_value(object).unwrap()).unwrap());
+    assert!(serde_json::to_string(&kept).unwrap().len() < 2_000);
+    assert!(kept.left_out && kept.finalizer && kept.generation == 3);
+    assert_eq!((kept.spec.pool.as_str(), kept.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str())), ("p", Some("b")));
 }

@@ -39,6 +39,8 @@ mod returning;
 mod selector;
 mod settle;
 #[cfg(feature = "kubernetes")]
+pub mod specs;
+#[cfg(feature = "kubernetes")]
 mod watches;
 
 /// Changes that a slow reader may be behind before it is told to look at everything again.
@@ -144,7 +146,7 @@ impl DirectoryError {
 /// Where sessions are written down.
 #[async_trait]
 pub trait Directory: Send + Sync + 'static {
-    /// The session as last seen. May be behind the truth; never costs a request.
+    /// The session as last seen, perhaps with a part of its spec only ([`Directory::whole`]). May be behind the truth; never costs a request.
     fn get(&self, key: &Key) -> Option<Arc<Record>>;
 
     /// The session as it is now. One that is in the archive is brought back.
@@ -153,6 +155,11 @@ pub trait Directory: Send + Sync + 'static {
     /// The same, and what is in the archive stays there.
     async fn look(&self, key: &Key) -> Result<Seen, DirectoryError> {
         Ok(Seen { record: self.read(key).await?, archived: false })
+    }
+
+    /// `record` with all of its spec, as it is now. Costs a request where that is large and was not read of late.
+    async fn whole(&self, record: &Arc<Record>) -> Result<Arc<Record>, DirectoryError> {
+        Ok(Arc::clone(record))
     }
 
     /// A page of the sessions of `namespace` that are in the archive.

@@ -14,6 +14,7 @@ use super::{
     cached::{REVISION_POLL, version},
     kubernetes::{API_TIMEOUT, Shared, record},
     pods,
+    specs::Specs,
 };
 
 /// Objects that a list asks for at once: they are in memory whole, however large somebody made them.
@@ -31,7 +32,7 @@ pub(super) async fn watch_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>
     loop {
         tokio::select! {
             () = follow_sessions(apis.clone(), &shared) => return,
-            () = went_back(&mut rollbacks) => {}
+            () = went_back(&mut rollbacks) => shared.specs.forget_all(),
         }
     }
 }
@@ -114,7 +115,7 @@ pub(super) async fn watch_revision(apis: Vec<Api<KernelSession>>, shared: Arc<Sh
 /// One object that cannot be read must not hide the others.
 fn readable(object: DeserializeGuard<KernelSession>) -> Option<Record> {
     match object.0 {
-        Ok(object) => record(object),
+        Ok(object) => record(object).map(Specs::cut),
         Err(error) => {
             let key = Key::new(error.metadata.namespace.unwrap_or_default(), error.metadata.name.unwrap_or_default());
             tracing::error!(session = %key, error = %error.error, "a KernelSession cannot be read; it is left out");

@@ -15,6 +15,7 @@ use dormouse_protocol::{
     run::{Run, RunList},
     session::{CreateSession, Session, SessionList},
 };
+use dormouse_service::room::json_weight;
 use futures::StreamExt as _;
 
 use crate::{
@@ -32,10 +33,17 @@ use crate::{
     stream::{self, Frames, Framing, Wanted},
 };
 
-/// Largest answer of a cell that a door reads as a whole, in bytes.
+/// Largest answer of a cell that a door reads as a whole, in bytes, with what its values take.
 pub(crate) const RESULT_BYTES_MAX: usize = 32 << 20;
 /// Largest file that a door reads as a whole, in bytes.
 pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
+
+fn too_large() -> ApiError {
+    let message = format!(
+        "the answer has more than {RESULT_BYTES_MAX} bytes, with 32 for each value in it: put what is large into a file, or read it over HTTP"
+    );
+    ApiError::new(ErrorCode::OutputLimitError, message)
+}
 
 /// One caller, with a request.
 #[derive(Clone)]
@@ -140,18 +148,25 @@ impl Desk {
             router.kernels().eval(&pod, &call, unwritten).await
         });
         let (answer, _) = sent.await?;
+        let room = self.app.rooms.of_answer();
+        let full = |error: ApiError| error.with_detail("idempotencyKey", eval.idempotency_key.clone());
         let mut body = BytesMut::from(answer.start);
         if let Some(mut rest) = answer.rest {
             while let Some(chunk) = rest.next().await {
                 let chunk =
                     chunk.map_err(|_| ApiError::new(ErrorCode::SessionGone, "the answer was cut off: send the cell again with its key"))?;
                 if body.len() + chunk.len() > RESULT_BYTES_MAX {
-                    let message = format!("the answer has more than {RESULT_BYTES_MAX} bytes: put what is large into a file");
-                    return Err(ApiError::new(ErrorCode::OutputLimitError, message));
+                    return Err(too_large());
                 }
+                room.grow_to(body.len() + chunk.len()).await.map_err(full)?;
                 body.extend_from_slice(&chunk);
             }
         }
+        let weight = json_weight(&body);
+        if weight > RESULT_BYTES_MAX {
+            return Err(too_large());
+        }
+        room.grow_to(weight).await.map_err(full)?;
         serde_json::from_slice(&body).map_err(|error| ApiError::new(ErrorCode::Internal, format!("a kernel pod's answer: {error}")))
     }
 
@@ -251,13 +266,14 @@ impl Desk {
     pub(crate) async fn read_file(&self, key: &Key, path: &str) -> Result<Bytes, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         let mut found = files::read(&self.app.router, key, path, &Preconditions::default()).await?;
-        let mut content = BytesMut::new();
+        let (room, mut content) = (self.app.rooms.of_answer(), BytesMut::new());
         let cut_off = |_| ApiError::new(ErrorCode::SessionGone, "the file was cut off: read it again");
         while let Some(chunk) = found.chunk().await.map_err(cut_off)? {
             if content.len() + chunk.len() > FILE_BYTES_MAX {
                 let message = format!("the file has more than {FILE_BYTES_MAX} bytes: read it over HTTP, or in parts by a cell");
                 return Err(ApiError::new(ErrorCode::SizeAdmissionError, message));
             }
+            room.grow_to(content.len() + chunk.len()).await?;
             content.extend_from_slice(&chunk);
         }
         Ok(content.freeze())

@@ -4,13 +4,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use axum::extract::ws::Message;
 use dormouse_protocol::{ApiError, ErrorCode, approval::Approval, broker::ToolAnswer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use super::{desk::Desk, lines::Events};
+use super::{
+    desk::Desk,
+    lines::Events,
+    socket::{Out, Outgoing},
+};
 use crate::directory::Key;
 
 /// How long it takes until a session whose events ended is followed again.
@@ -58,7 +60,7 @@ pub(super) async fn answer(desk: &Desk, key: &Key, said: Said) -> Result<(), Api
 }
 
 /// Sends the client the calls of these tools, as long as it is there.
-pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: mpsc::Sender<Message>) {
+pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: Out) {
     let mut sent = BTreeSet::new();
     while !out.is_closed() {
         let events = desk.events(&key, None, true).await;
@@ -66,7 +68,7 @@ pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: mp
             return;
         }
         if let Ok(frames) = events {
-            let mut events = Events::new(frames);
+            let mut events = Events::looking(&desk.app.rooms, frames);
             loop {
                 let line = tokio::select! {
                     () = out.closed() => return,
@@ -86,7 +88,7 @@ pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: mp
 }
 
 /// Sends what waits and was not sent. False: the client has left.
-async fn send_waiting(desk: &Desk, key: &Key, tools: &BTreeSet<String>, sent: &mut BTreeSet<String>, out: &mpsc::Sender<Message>) -> bool {
+async fn send_waiting(desk: &Desk, key: &Key, tools: &BTreeSet<String>, sent: &mut BTreeSet<String>, out: &Out) -> bool {
     let waiting = match desk.hostcalls(key).await {
         Ok(waiting) => waiting.items,
         Err(error) => {
@@ -100,7 +102,7 @@ async fn send_waiting(desk: &Desk, key: &Key, tools: &BTreeSet<String>, sent: &m
             continue;
         }
         let frame = json!({ "t": "hostcall", "callId": call_id, "name": tool_name, "args": args });
-        if out.send(Message::Text(frame.to_string().into())).await.is_err() {
+        if out.send(Outgoing::text(&frame, None)).await.is_err() {
             return false;
         }
     }

@@ -12,6 +12,7 @@ use axum::{
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_seal::channel::{Opener, Sealer};
+use dormouse_service::room::Holding;
 use futures::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -72,10 +73,32 @@ pub(super) async fn upgrade(desk: &Desk, request: Request) -> Result<WebSocketUp
     Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX))
 }
 
+/// A message on its way to a client, and the room that it takes until it is written.
+pub(super) struct Outgoing {
+    message: Message,
+    room: Option<Holding>,
+}
+
+impl From<Message> for Outgoing {
+    fn from(message: Message) -> Self {
+        Self { message, room: None }
+    }
+}
+
+impl Outgoing {
+    /// A text, and the room of what it is made from.
+    pub(super) fn text(value: &serde_json::Value, room: Option<&Holding>) -> Self {
+        Self { message: Message::Text(value.to_string().into()), room: room.filter(|room| room.is_large()).cloned() }
+    }
+}
+
+/// Where messages to a client go.
+pub(super) type Out = mpsc::Sender<Outgoing>;
+
 /// A socket that is served.
 pub(super) struct Connection {
     incoming: SplitStream<WebSocket>,
-    out: mpsc::Sender<Message>,
+    out: Out,
     writing: JoinHandle<()>,
     authenticator: Arc<dyn Authenticator>,
     shutdown: CancellationToken,
@@ -95,7 +118,7 @@ pub(super) struct Serving {
 
 impl Connection {
     /// Serves a socket. What is sent is written.
-    pub(super) fn open(socket: WebSocket, app: &App, credential: Credential, serving: Serving) -> (Self, mpsc::Sender<Message>) {
+    pub(super) fn open(socket: WebSocket, app: &App, credential: Credential, serving: Serving) -> (Self, Out) {
         let (sink, incoming) = socket.split();
         let (out, outgoing) = mpsc::channel(serving.queued_max);
         let (sealer, opener) = serving.keys.unzip();
@@ -135,7 +158,7 @@ impl Connection {
                 Some(Ok(Message::Close(_))) | None => return None,
             }
         };
-        let _ = self.out.send(Message::Close(Some(frame))).await;
+        let _ = self.out.send(Message::Close(Some(frame)).into()).await;
         None
     }
 
@@ -160,12 +183,12 @@ fn close(code: u16, reason: &'static str) -> CloseFrame {
     CloseFrame { code, reason: reason.into() }
 }
 
-async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Message>, mut sealer: Option<Box<Sealer>>) {
+async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Outgoing>, mut sealer: Option<Box<Sealer>>) {
     loop {
-        let message = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
-            Ok(Some(message)) => message,
+        let Outgoing { message, room } = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
+            Ok(Some(outgoing)) => outgoing,
             Ok(None) => break,
-            Err(_) => Message::Ping(Default::default()),
+            Err(_) => Message::Ping(Default::default()).into(),
         };
         let message = match (&message, &mut sealer) {
             (Message::Text(text), Some(sealer)) => match sealed::seal(sealer, text) {
@@ -178,6 +201,7 @@ async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Rece
         if !matches!(tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await, Ok(Ok(()))) || last {
             break;
         }
+        drop(room);
     }
     // Answers a close, or sends one.
     let _ = tokio::time::timeout(SEND_TIMEOUT, sink.close()).await;

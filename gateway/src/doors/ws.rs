@@ -7,10 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
-    extract::{
-        Path, Query, Request,
-        ws::{Message, WebSocket},
-    },
+    extract::{Path, Query, Request, ws::WebSocket},
     response::{IntoResponse as _, Response},
 };
 use dormouse_crds::session::{Determinism, KernelSessionSpec};
@@ -19,6 +16,7 @@ use dormouse_protocol::{
     eval::{EvalRequest, Language},
     session::CreateSession,
 };
+use dormouse_service::room::{Holding, json_weight};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
@@ -32,7 +30,7 @@ use super::{
     hostcalls::{self, Said},
     lines::Events,
     sealed,
-    socket::{self, Connection, Credential, Serving},
+    socket::{self, Connection, Credential, Out, Outgoing, Serving},
 };
 use crate::{directory::Key, problem::Problem, service::Existing};
 
@@ -152,14 +150,16 @@ struct Config {
 async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Credential, serving: Serving) {
     let (mut connection, out) = Connection::open(socket, &door.desk.app, credential, serving);
     // A queue has room for dozens of what it carries from the beginning.
-    let (cells, mut queue) = mpsc::channel::<Box<Frame>>(CELLS_QUEUED_MAX);
+    let (cells, mut queue) = mpsc::channel::<(Box<Frame>, Holding)>(CELLS_QUEUED_MAX);
+    let rooms = door.desk.app.rooms.clone();
     let running = tokio::spawn({
-        let (door, out) = (Arc::clone(&door), out.clone());
+        let (door, out, answers) = (Arc::clone(&door), out.clone(), rooms.answers.clone());
         async move {
-            while let Some(frame) = queue.recv().await {
+            while let Some((frame, _room)) = queue.recv().await {
+                let room = answers.holding();
                 // In a box of its own, here and below: a socket that is idle has no room for what it may do.
-                let answer = Box::pin(door.cell(*frame, streams, &out)).await;
-                if out.send(text(&answer)).await.is_err() {
+                let answer = room.clone().around(Box::pin(door.cell(*frame, streams, &out))).await;
+                if out.send(Outgoing::text(&answer, Some(&room))).await.is_err() {
                     return;
                 }
             }
@@ -167,15 +167,18 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
     });
     let mut offering: Option<JoinHandle<()>> = None;
     while let Some(frame) = connection.next().await {
-        let answer = match serde_json::from_str::<Frame>(&frame) {
-            Ok(frame) if frame.t == "eval" => match cells.try_send(Box::new(frame)) {
+        let room = rooms.bodies.holding();
+        let full = room.grow_to(json_weight(frame.as_bytes())).await.err();
+        let answer = match (serde_json::from_str::<Frame>(&frame), full) {
+            (Ok(frame), Some(full)) => failed(&frame, &full),
+            (Ok(frame), None) if frame.t == "eval" => match cells.try_send((Box::new(frame), room)) {
                 Ok(()) => continue,
-                Err(mpsc::error::TrySendError::Full(frame) | mpsc::error::TrySendError::Closed(frame)) => {
+                Err(mpsc::error::TrySendError::Full((frame, _)) | mpsc::error::TrySendError::Closed((frame, _))) => {
                     let message = format!("{CELLS_QUEUED_MAX} cells of this socket wait: send it again later");
                     failed(&frame, &ApiError::new(ErrorCode::SessionBusy, message))
                 }
             },
-            Ok(frame) if frame.t == "create" => {
+            (Ok(frame), None) if frame.t == "create" => {
                 let (answer, own) = Box::pin(door.create(&frame)).await;
                 if !own.is_empty() {
                     let offer = hostcalls::offer(door.desk.clone(), door.key.clone(), own, out.clone());
@@ -185,13 +188,13 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
                 }
                 answer
             }
-            Ok(frame) => Box::pin(door.answer(frame)).await,
-            Err(error) => {
+            (Ok(frame), None) => Box::pin(door.answer(frame)).await,
+            (Err(error), _) => {
                 let error = ApiError::new(ErrorCode::InvalidRequest, format!("a frame is a JSON object with a field `t`: {error}"));
                 json!({ "t": "error", "ok": false, "error": error })
             }
         };
-        if out.send(text(&answer)).await.is_err() {
+        if out.send(Outgoing::text(&answer, None)).await.is_err() {
             break;
         }
     }
@@ -204,10 +207,6 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
     running.abort();
     let _ = running.await;
     connection.end().await;
-}
-
-fn text(answer: &Value) -> Message {
-    Message::Text(answer.to_string().into())
 }
 
 fn answered(frame: &Frame, body: Value) -> Value {
@@ -262,7 +261,7 @@ impl Door {
         Ok(json!({ "generation": session.status.last_epoch.unwrap_or(0), "state": session.state }))
     }
 
-    async fn cell(&self, frame: Frame, streams: bool, out: &mpsc::Sender<Message>) -> Value {
+    async fn cell(&self, frame: Frame, streams: bool, out: &Out) -> Value {
         let Some(code) = frame.code.clone() else {
             return failed(&frame, &ApiError::new(ErrorCode::InvalidRequest, "an eval has `code`"));
         };
@@ -282,23 +281,29 @@ impl Door {
                 .map_or_else(|error| failed(&frame, &error), |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));
         }
         match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.streamed(&frame, Events::new(frames), out).await,
+            Ok(frames) => self.streamed(&frame, Events::new(&self.desk.app.rooms, frames), out).await,
             Err(error) => failed(&frame, &error),
         }
     }
 
     /// Passes the events of a cell on; its last one is the answer.
-    async fn streamed(&self, frame: &Frame, mut events: Events, out: &mpsc::Sender<Message>) -> Value {
+    async fn streamed(&self, frame: &Frame, mut events: Events, out: &Out) -> Value {
         while let Some(line) = events.next().await {
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             match event.get("type").and_then(Value::as_str) {
-                Some("final") => return answered(frame, event.get("payload").cloned().unwrap_or_default()),
+                Some("final") => {
+                    if let Some(room) = Holding::current() {
+                        room.take_over(events.room());
+                    }
+                    return answered(frame, event.get("payload").cloned().unwrap_or_default());
+                }
                 Some("error") => {
                     return json!({ "t": "eval-result", "id": frame.id, "ok": false, "error": event.get("payload") });
                 }
                 _ => {}
             }
-            if out.send(text(&json!({ "t": "event", "id": frame.id, "event": event }))).await.is_err() {
+            let event = json!({ "t": "event", "id": frame.id, "event": event });
+            if out.send(Outgoing::text(&event, Some(events.room()))).await.is_err() {
                 break;
             }
         }

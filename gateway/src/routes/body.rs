@@ -1,14 +1,17 @@
 //! Bodies and queries, parsed once into types that cannot be wrong.
 
 use axum::{
-    body::Bytes,
+    body::{Bytes, HttpBody as _},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
+use bytes::BytesMut;
 use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_service::room::{SMALL_BYTES_MAX, json_weight};
+use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
-use crate::{directory::Key, problem::Problem, service::check_name};
+use crate::{directory::Key, problem::Problem, rooms::OfBody, service::check_name};
 
 /// Largest request body, in bytes.
 pub const BODY_BYTES_MAX: usize = 8 << 20;
@@ -22,14 +25,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let is_json = says_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let message = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                format!("the body is larger than {BODY_BYTES_MAX} bytes: send less at a time")
-            } else {
-                format!("the body cannot be read: {}", rejection.body_text())
-            };
-            ApiError::new(ErrorCode::InvalidRequest, message)
-        })?;
+        let Whole(bytes) = Whole::from_request(request, state).await?;
         if !bytes.is_empty() && !is_json {
             const TYPE: &str = "the body must be JSON and say so: send `Content-Type: application/json` (`curl --json` does)";
             return Err(ApiError::new(ErrorCode::InvalidRequest, TYPE).into());
@@ -37,6 +33,42 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         // No body means: all fields as they are by default.
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         parse(bytes).map(Self).map_err(Problem)
+    }
+}
+
+/// A body, whole. A large one is read on once there is room for all that it announces; one that announces nothing counts as the largest.
+pub struct Whole(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Whole {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let refuse = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+        let too_large = || refuse(format!("the body is larger than {BODY_BYTES_MAX} bytes: send less at a time"));
+        let (parts, body) = request.into_parts();
+        let announced = body.size_hint().upper().map_or(BODY_BYTES_MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        if announced > BODY_BYTES_MAX {
+            return Err(too_large().into());
+        }
+        let (mut chunks, mut bytes) = (body.into_data_stream(), BytesMut::new());
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| refuse(format!("the body cannot be read: {error}")))?;
+            let more = bytes.len() + chunk.len();
+            if more > BODY_BYTES_MAX {
+                return Err(too_large().into());
+            }
+            if more > SMALL_BYTES_MAX {
+                if let Some(OfBody(room)) = parts.extensions.get() {
+                    room.grow_to(announced).await?;
+                }
+                bytes.reserve(announced.max(more) - bytes.len());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        if let Some(OfBody(room)) = parts.extensions.get() {
+            room.grow_to(json_weight(&bytes)).await?;
+        }
+        Ok(Self(bytes.freeze()))
     }
 }
 

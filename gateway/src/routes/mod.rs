@@ -27,6 +27,7 @@ use crate::{
     origins::{self, Origins},
     problem::{Problem, RequestId, with_request_id},
     resource::{self, Resource},
+    rooms::{self, Rooms},
     router::Router,
 };
 
@@ -48,7 +49,7 @@ mod usage;
 mod webhooks;
 
 pub use body::BODY_BYTES_MAX;
-pub(crate) use body::{Body, Params, SessionPath};
+pub(crate) use body::{Body, Params, SessionPath, Whole};
 pub use openapi::openapi;
 
 /// What every handler has.
@@ -64,6 +65,8 @@ pub(crate) struct App {
     /// Where API keys are kept, if anywhere.
     pub(crate) keys: Option<Arc<dyn KeyStore>>,
     pub(crate) sockets: Sockets,
+    /// Room for what is large and read whole.
+    pub(crate) rooms: Rooms,
     /// Web pages that may call.
     pub(crate) origins: Origins,
     /// Links to calls that wait, if they can be made.
@@ -232,6 +235,7 @@ pub(crate) fn routes(app: App) -> AxumRouter {
     // A page of our own, which its token protects: wherever somebody comes from.
     routes = routes.route("/approve", get(links::show).post(links::decide));
     routes
+        .layer(from_fn_with_state(app.rooms.clone(), rooms::held))
         .layer(from_fn(access::logged))
         .layer(from_fn_with_state(app.metrics.clone(), counted))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

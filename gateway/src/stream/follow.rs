@@ -128,10 +128,11 @@ impl Follower {
             if record.uid != self.uid {
                 return Err(ApiError::new(ErrorCode::SessionNotFound, "the session was deleted; another has its name"));
             }
-            if let Some(route) = self.router.placed(&record, failed_epoch) {
+            if let Some(mut route) = self.router.placed(&record, failed_epoch) {
                 // Behind what has been seen, if anything was.
                 let after = if self.client.last_seq == 0 { self.wanted.after } else { Some(self.client.last_seq) };
                 let fresh = self.wanted.fresh && after.is_none();
+                route.record = self.router.whole(&route.record).await?;
                 let call = EventsCall { assignment: route.assignment(), after, follow: self.wanted.follow, fresh };
                 match self.router.kernels().events(&route.pod, &call).await {
                     Ok(lines) => return Ok((lines, route.placement.epoch)),

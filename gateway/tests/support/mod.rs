@@ -54,6 +54,8 @@ pub enum Answer {
     TakenOver(u64),
     /// An NDJSON stream that stops before `final`.
     CutOff,
+    /// The process has ended: this connection breaks, and nothing is answered from here on.
+    Dies,
     /// A cell's answer, or its last event, of so many MiB.
     Large(usize),
 }
@@ -63,6 +65,8 @@ pub struct FakePod {
     pub boot: String,
     pub slots: u32,
     pub evals: Mutex<Vec<EvalCall>>,
+    /// Whether it has ended.
+    pub dead: AtomicBool,
     /// Whether it refuses sessions beyond its slots.
     pub strict: AtomicBool,
     /// Uids of the sessions that it runs, when it counts them.
@@ -101,12 +105,14 @@ impl FakePod {
     /// The answer, or a connection that breaks before it.
     fn answer(&self, answer: impl IntoResponse) -> Response {
         let lost = self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |lost| lost.checked_sub(1)).is_ok();
-        if !lost {
-            return answer.into_response();
-        }
-        let broken: [Result<bytes::Bytes, std::io::Error>; 2] = [Ok("{".into()), Err(std::io::Error::other("lost"))];
-        Body::from_stream(futures::stream::iter(broken)).into_response()
+        if lost { broken() } else { answer.into_response() }
     }
+}
+
+/// A connection that breaks.
+fn broken() -> Response {
+    let broken: [Result<bytes::Bytes, std::io::Error>; 2] = [Ok("{".into()), Err(std::io::Error::other("lost"))];
+    Body::from_stream(futures::stream::iter(broken)).into_response()
 }
 
 /// One trust domain, with a certificate for whoever asks.
@@ -143,6 +149,7 @@ impl Trust {
             boot: format!("boot-{name}"),
             slots,
             evals: Mutex::default(),
+            dead: AtomicBool::new(false),
             strict: AtomicBool::new(false),
             held: Mutex::default(),
             waiting: Mutex::default(),
@@ -188,8 +195,11 @@ impl Trust {
     }
 }
 
-async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
+async fn info(State(pod): State<Arc<FakePod>>) -> Response {
     pod.infos.fetch_add(1, Ordering::SeqCst);
+    if pod.dead.load(Ordering::SeqCst) {
+        return broken();
+    }
     Json(PodInfo {
         pod: pod.name.to_owned(),
         namespace: "default".to_owned(),
@@ -199,6 +209,7 @@ async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
         engine_digest: "e".to_owned(),
         draining: false,
     })
+    .into_response()
 }
 
 async fn waiting(State(pod): State<Arc<FakePod>>, Json(call): Json<WaitingCall>) -> StatusCode {
@@ -286,7 +297,16 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
             let error = ApiError::new(ErrorCode::SessionGone, "as told").with_detail("epoch", epoch);
             (StatusCode::GONE, Json(ErrorBody { error })).into_response()
         }
-        Answer::Large(mebibytes) => large(mebibytes, streamed),
+        Answer::Large(mebibytes) => {
+            let end = result(LARGE);
+            let whole =
+                if streamed { event(&call, 1, EventBody::Final { result: Box::new(end) }) } else { serde_json::to_string(&end).unwrap() };
+            large(mebibytes, &whole)
+        }
+        Answer::Dies => {
+            pod.dead.store(true, Ordering::SeqCst);
+            broken()
+        }
         Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
         Answer::Ok if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
@@ -296,16 +316,16 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
     }
 }
 
-fn large(mebibytes: usize, streamed: bool) -> Response {
-    let (before, after) = if streamed {
-        (r#"{"protocolVersion":1,"sessionId":"s_1","seq":1,"type":"final","payload":{"x":""#, "\"}}\n")
-    } else {
-        (r#"{"x":""#, "\"}")
-    };
+/// What stands for a long text.
+const LARGE: &str = "large";
+
+fn large(mebibytes: usize, whole: &str) -> Response {
+    let (before, after) = whole.split_once(LARGE).unwrap();
+    let (before, after) = (before.to_owned(), after.to_owned());
     let block = bytes::Bytes::from(vec![b'x'; 1 << 20]);
     let middle = futures::stream::iter(std::iter::repeat_n(block, mebibytes));
-    let start = futures::stream::iter([bytes::Bytes::from_static(before.as_bytes())]);
-    let end = futures::stream::iter([bytes::Bytes::from_static(after.as_bytes())]);
+    let start = futures::stream::iter([bytes::Bytes::from(before)]);
+    let end = futures::stream::iter([bytes::Bytes::from(after)]);
     Body::from_stream(start.chain(middle).chain(end).map(Ok::<_, std::convert::Infallible>)).into_response()
 }
 

@@ -319,6 +319,8 @@ impl Actor {
         result.durable = durable;
         let outcome = if result.ok { CellOutcome::Ok } else { CellOutcome::Failed };
         self.host.metrics.cell(outcome, Duration::from_secs_f64(result.stats.duration_ms.max(0.0) / 1000.0));
+        // Before the end: who has it may ask how the session is.
+        self.tell();
         if let Some(end) = end {
             // Whole, and with what the commit made of it.
             self.show_waiters(Event { body: EventBody::Final { result: Box::new(result.clone()) }, ..end });

@@ -120,6 +120,7 @@ impl Status {
             status: Default::default(),
             finalizer: true,
             deleting: false,
+            left_out: false,
         };
         truth.records.insert(new.key, record.clone());
         let record = Arc::new(record);

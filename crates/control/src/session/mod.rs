@@ -69,6 +69,9 @@ pub struct Record {
     /// Whether it is on its way out.
     #[serde(default)]
     pub deleting: bool,
+    /// Whether `spec` is here without what only its pod reads: whoever runs or shows the session reads it.
+    #[serde(skip)]
+    pub left_out: bool,
 }
 
 impl Record {

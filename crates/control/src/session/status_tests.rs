@@ -205,6 +205,7 @@ fn record() -> Record {
         status: KernelSessionStatus { placement: Some(placement), last_epoch: Some(1), ..KernelSessionStatus::default() },
         finalizer: true,
         deleting: false,
+        left_out: false,
     }
 }
 

@@ -3,14 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    extract::{
-        Path, Request as HttpRequest,
-        ws::{Message, WebSocket},
-    },
+    extract::{Path, Request as HttpRequest, ws::WebSocket},
     response::{IntoResponse as _, Response},
 };
 use dormouse_cells::{Options, compile};
 use dormouse_protocol::{ApiError, ErrorCode, eval::EvalRequest};
+use dormouse_service::room::{Holding, json_weight};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -23,7 +21,7 @@ use crate::{
     doors::{
         desk::Desk,
         lines::Events,
-        socket::{self, Connection, Credential, Serving},
+        socket::{self, Connection, Credential, Out, Outgoing, Serving},
     },
     problem::Problem,
 };
@@ -57,8 +55,6 @@ pub(crate) async fn connect(desk: Desk, Path(id): Path<String>, request: HttpReq
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
-type Out = mpsc::Sender<Message>;
-
 struct Kernel {
     desk: Desk,
     key: Key,
@@ -67,12 +63,13 @@ struct Kernel {
 async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
     let (mut connection, out) =
         Connection::open(socket, &kernel.desk.app, credential, Serving { queued_max: MESSAGES_QUEUED_MAX, keys: None });
-    let (cells, mut queue) = mpsc::channel::<Box<Request>>(CELLS_QUEUED_MAX);
+    let (cells, mut queue) = mpsc::channel::<(Box<Request>, Holding)>(CELLS_QUEUED_MAX);
+    let rooms = kernel.desk.app.rooms.clone();
     let running = tokio::spawn({
         let (kernel, out) = (Arc::clone(&kernel), out.clone());
         async move {
             let mut count = 0;
-            while let Some(request) = queue.recv().await {
+            while let Some((request, _room)) = queue.recv().await {
                 if Box::pin(kernel.execute(&request, &mut count, &out)).await.is_none() {
                     return;
                 }
@@ -80,10 +77,13 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
         }
     });
     while let Some(text) = connection.next().await {
+        let room = rooms.bodies.holding();
+        let has_room = room.grow_to(json_weight(text.as_bytes())).await;
         let Ok(request) = serde_json::from_str::<Request>(&text) else { continue };
-        let sent = match request.header.msg_type.as_str() {
-            "execute_request" => cells.send(Box::new(request)).await.ok(),
-            _ => Box::pin(kernel.answer(&request, &out)).await,
+        let sent = match has_room {
+            Err(error) => send(&out, request.reply(failed(&error))).await,
+            Ok(()) if request.header.msg_type == "execute_request" => cells.send((Box::new(request), room)).await.ok(),
+            Ok(()) => Box::pin(kernel.answer(&request, &out)).await,
         };
         if sent.is_none() {
             break;
@@ -97,7 +97,12 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
 }
 
 async fn send(out: &Out, message: Value) -> Option<()> {
-    out.send(Message::Text(message.to_string().into())).await.ok()
+    out.send(Outgoing::text(&message, None)).await.ok()
+}
+
+/// The same of what is made from something that has room.
+async fn send_large(out: &Out, message: Value, room: &Holding) -> Option<()> {
+    out.send(Outgoing::text(&message, Some(room))).await.ok()
 }
 
 async fn state(out: &Out, request: &Request, state: &str) -> Option<()> {
@@ -142,11 +147,11 @@ impl Kernel {
         let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
         let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
         let end = match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.stream(request, Events::new(frames), out).await?,
+            Ok(frames) => self.stream(request, Events::new(&self.desk.app.rooms, frames), out).await?,
             Err(error) => Err(error),
         };
         let reply = match end {
-            Ok(end) => self.ended(request, &end, count, out).await?,
+            Ok((end, room)) => self.ended(request, &end, &room, count, out).await?,
             Err(error) => {
                 let content = json!({ "ename": error.code.to_string(), "evalue": error.message, "traceback": [error.to_string()] });
                 send(out, request.publish("error", content)).await?;
@@ -160,21 +165,23 @@ impl Kernel {
     }
 
     /// Publishes what a cell writes; gives its end.
-    async fn stream(&self, request: &Request, mut events: Events, out: &Out) -> Option<Result<Value, ApiError>> {
+    async fn stream(&self, request: &Request, mut events: Events, out: &Out) -> Option<Result<(Value, Holding), ApiError>> {
         while let Some(line) = events.next().await {
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             let payload = event.get("payload").cloned().unwrap_or_default();
             let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             match event.get("type").and_then(Value::as_str).unwrap_or_default() {
-                "final" => return Some(Ok(payload)),
+                "final" => return Some(Ok((payload, events.room().clone()))),
                 "error" => return Some(Err(serde_json::from_value(payload_error(&payload)).unwrap_or_else(|_| cut_off()))),
                 "log" => {
                     let name = if matches!(text("level").as_str(), "warn" | "error") { "stderr" } else { "stdout" };
-                    send(out, request.publish("stream", json!({ "name": name, "text": format!("{}\n", text("text")) }))).await?;
+                    let content = json!({ "name": name, "text": format!("{}\n", text("text")) });
+                    send_large(out, request.publish("stream", content), events.room()).await?;
                 }
                 "display" => {
                     let data = json!({ text("mimeType"): text("data") });
-                    send(out, request.publish("display_data", json!({ "data": data, "metadata": {}, "transient": {} }))).await?;
+                    let content = json!({ "data": data, "metadata": {}, "transient": {} });
+                    send_large(out, request.publish("display_data", content), events.room()).await?;
                 }
                 _ => {}
             }
@@ -183,14 +190,14 @@ impl Kernel {
     }
 
     /// Publishes how a cell ended; gives the reply to its sender.
-    async fn ended(&self, request: &Request, end: &Value, count: &mut u64, out: &Out) -> Option<Value> {
+    async fn ended(&self, request: &Request, end: &Value, room: &Holding, count: &mut u64, out: &Out) -> Option<Value> {
         *count = end.get("cell").and_then(Value::as_u64).unwrap_or(*count);
         let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(error) = end.get("error").filter(|error| !error.is_null()) {
             let headline = format!("{}: {}", text(error, "name"), text(error, "message"));
             let traceback: Vec<String> = [headline].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
             let content = json!({ "ename": text(error, "name"), "evalue": text(error, "message"), "traceback": traceback });
-            send(out, request.publish("error", content.clone())).await?;
+            send_large(out, request.publish("error", content.clone()), room).await?;
             let mut reply = content;
             reply["status"] = json!("error");
             return Some(reply);
@@ -201,7 +208,7 @@ impl Kernel {
                 data["application/json"] = value.clone();
             }
             let content = json!({ "data": data, "metadata": {}, "execution_count": count });
-            send(out, request.publish("execute_result", content)).await?;
+            send_large(out, request.publish("execute_result", content), room).await?;
         }
         Some(json!({ "status": "ok", "payload": [], "user_expressions": {} }))
     }

@@ -24,6 +24,7 @@ use crate::{
     auth::Caller,
     directory::{Key, Record},
     problem::Problem,
+    routes::Whole,
     service::{Existing, PAGE_MAX},
 };
 
@@ -112,7 +113,7 @@ pub(crate) async fn list(desk: Desk) -> Result<Json<Value>, Problem> {
 }
 
 /// `POST /api/kernels`.
-pub(crate) async fn start(desk: Desk, body: Bytes) -> Result<Response, Problem> {
+pub(crate) async fn start(desk: Desk, Whole(body): Whole) -> Result<Response, Problem> {
     // Jupyter's servers send JSON and call it a form. No page of another origin can send what this takes: its credential is a header.
     let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
     let body: Start = serde_json::from_slice(&body)

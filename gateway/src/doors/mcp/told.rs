@@ -13,6 +13,7 @@ use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
     event::{Event as EventOfCell, EventBody},
 };
+use dormouse_service::room::Holding;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -93,6 +94,8 @@ pub(super) struct Sent {
     pub(super) id: Option<String>,
     /// Absent in what only bears an id.
     pub(super) message: Option<Value>,
+    /// What it takes until it has left.
+    room: Option<Holding>,
 }
 
 impl Sent {
@@ -108,7 +111,7 @@ impl Sent {
 
 impl From<Value> for Sent {
     fn from(message: Value) -> Self {
-        Self { id: None, message: Some(message) }
+        Self { message: Some(message), ..Self::default() }
     }
 }
 
@@ -121,19 +124,29 @@ pub(super) struct Told {
 /// The answer of a request that is told: what `work` tells, and then what it comes to, as server-sent events.
 pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted: Wanted, work: impl FnOnce(Told) -> F) -> Response {
     let (out, queue) = mpsc::channel(QUEUED_MAX);
-    let working = work(Told { wanted, out: out.clone() });
+    let (working, room) = (work(Told { wanted, out: out.clone() }), Holding::current());
     let ends = async move {
-        if let Some(answer) = working.await {
+        let answer = match &room {
+            Some(room) => room.clone().around(working).await,
+            None => working.await,
+        };
+        if let Some(answer) = answer {
             // The client has left.
-            let _ = out.send(answer.into()).await;
+            let _ = out.send(Sent { message: Some(answer), room, ..Sent::default() }).await;
         }
     };
     let ends = stream::once(ends).filter_map(|()| std::future::ready(None));
     let sent = stream::select(ReceiverStream::new(queue), ends).boxed();
-    let written = stream::unfold(sent, |mut sent| async {
+    // Whoever asks for the next message has sent the one before.
+    let written = stream::unfold((sent, None), |(mut sent, before)| async {
+        drop::<Option<Holding>>(before);
         match tokio::time::timeout(HEARTBEAT, sent.next()).await {
-            Ok(next) => Some((next?.written(), sent)),
-            Err(_) => Some((":\n\n".to_owned(), sent)),
+            Ok(next) => {
+                let mut next = next?;
+                let room = next.room.take();
+                Some((next.written(), (sent, room)))
+            }
+            Err(_) => Some((":\n\n".to_owned(), (sent, None))),
         }
     });
     let headers = [
@@ -151,7 +164,7 @@ pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted:
 /// As of [`Desk::eval`].
 pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option<&Told>) -> Result<(EvalResult, u64), ApiError> {
     let Some(told) = told else { return Ok((desk.eval(key, eval).await?, 0)) };
-    let mut events = Events::new(desk.eval_events(key, eval).await?);
+    let mut events = Events::new(&desk.app.rooms, desk.eval_events(key, eval).await?);
     let mut furthest = -1.0;
     while let Some(line) = events.next().await {
         let Ok(EventOfCell { seq, body, .. }) = serde_json::from_slice::<EventOfCell>(&line) else { continue };
@@ -161,8 +174,13 @@ pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option
                 furthest = fraction;
                 told.progress(fraction, &note).await;
             }
-            EventBody::Log { level, text } => told.log(key, &level, &text).await,
-            EventBody::Final { result } => return Ok((*result, seq)),
+            EventBody::Log { level, text } => told.log(key, &level, &text, events.room()).await,
+            EventBody::Final { result } => {
+                if let Some(room) = Holding::current() {
+                    room.take_over(events.room());
+                }
+                return Ok((*result, seq));
+            }
             EventBody::Error { code, message, .. } => return Err(ApiError::new(code, message)),
             _ => {}
         }
@@ -174,14 +192,14 @@ impl Told {
     /// Says behind which event a client may go on, before there is anything else.
     pub(super) async fn prime(&self, id: Option<String>) {
         if self.wanted.returns && id.is_some() {
-            self.send(Sent { id, message: None }).await;
+            self.send(Sent { id, ..Sent::default() }).await;
         }
     }
 
     /// Asks the client.
     pub(super) async fn ask(&self, mark: Option<String>, id: &str, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.send(Sent { id: mark.filter(|_| self.wanted.returns), message: Some(message) }).await;
+        self.send(Sent { id: mark.filter(|_| self.wanted.returns), ..message.into() }).await;
     }
 
     /// Tells it anything else.
@@ -204,10 +222,12 @@ impl Told {
         self.notify("notifications/progress", json!({ "progressToken": token, "progress": fraction, "total": 1, "message": note })).await;
     }
 
-    async fn log(&self, key: &Key, level: &str, text: &str) {
+    async fn log(&self, key: &Key, level: &str, text: &str, room: &Holding) {
         let level = Level::of_console(level);
         if self.wanted.level.is_some_and(|least| level >= least) {
-            self.notify("notifications/message", json!({ "level": level.name(), "logger": key.name, "data": text })).await;
+            let params = json!({ "level": level.name(), "logger": key.name, "data": text });
+            let message = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params });
+            self.send(Sent { room: Some(room.clone()), ..message.into() }).await;
         }
     }
 }
@@ -219,8 +239,8 @@ mod tests {
     #[test]
     fn an_event_that_only_bears_an_id_has_empty_data() {
         let id = Some("a/b".to_owned());
-        assert_eq!(Sent { id: id.clone(), message: None }.written(), "id: a/b\nretry: 1000\ndata: \n\n");
-        assert_eq!(Sent { id, message: Some(json!({ "text": "a\nb" })) }.written(), "id: a/b\ndata: {\"text\":\"a\\nb\"}\n\n");
+        assert_eq!(Sent { id: id.clone(), ..Sent::default() }.written(), "id: a/b\nretry: 1000\ndata: \n\n");
+        assert_eq!(Sent { id, ..json!({ "text": "a\nb" }).into() }.written(), "id: a/b\ndata: {\"text\":\"a\\nb\"}\n\n");
         assert_eq!(Sent::from(json!(1)).written(), "data: 1\n\n");
     }
 

@@ -23,6 +23,7 @@ use crate::{
         sealed::{Envelope, Keys, ServerHello},
     },
     kernels::NDJSON,
+    stream::Frames,
 };
 
 /// What `session_init` says.
@@ -43,8 +44,9 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(desk: Desk, keys: Option<Keys>, events: Events) -> Self {
+    pub(super) fn new(desk: Desk, keys: Option<Keys>, frames: Frames) -> Self {
         let (hello, sealer) = keys.map(|keys| (keys.hello, keys.sealer)).unzip();
+        let events = Events::new(&desk.app.rooms, frames);
         Self { desk, hello, sealer, events }
     }
 

@@ -21,7 +21,6 @@ use super::{
     config,
     desk::Desk,
     hostcalls::{self, Said},
-    lines::Events,
 };
 use crate::{
     directory::Key,
@@ -192,7 +191,7 @@ pub(crate) async fn start(desk: Desk, Body(body): Body<Start>) -> Result<Respons
     let code = format!("await (async () => {{{}\n}})()", body.code);
     let frames = desk.run_events(&key, EvalRequest { code, ..EvalRequest::default() }).await?;
     let begin = Begin { session, ttl, config: Some(body.config), after: 0 };
-    Ok(Stream::new(desk, keys, Events::new(frames)).answer(Some(begin)))
+    Ok(Stream::new(desk, keys, frames).answer(Some(begin)))
 }
 
 /// Lists the sessions of the caller's namespace.
@@ -259,7 +258,7 @@ pub(crate) async fn stream(
     let frames = desk.events(&key, after, runs || !is_at_rest(session.state)).await?;
     let keys = hello.map(|hello| hello.accept(Some(&session.id))).transpose()?;
     let begin = keys.is_some().then(|| Begin { ttl: session.spec.ttl, session, config: None, after: after.unwrap_or(0) });
-    Ok(Stream::new(desk, keys, Events::new(frames)).answer(begin))
+    Ok(Stream::new(desk, keys, frames).answer(begin))
 }
 
 /// Whether a cell that nobody has accepted as a run cannot be under way.
