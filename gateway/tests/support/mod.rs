@@ -284,6 +284,9 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
     let body = tokio::spawn(async move { whole(&reader, &sent, body).await }).await.unwrap();
     let Some(body) = body else { return refuse(ErrorCode::SessionGone) };
     let call: EvalCall = serde_json::from_slice(&body).unwrap();
+    if pod.dead.load(Ordering::SeqCst) {
+        return broken();
+    }
     if !takes(&pod, &call.assignment.uid) {
         return refuse(ErrorCode::CapacityExhausted);
     }
