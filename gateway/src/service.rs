@@ -286,7 +286,8 @@ pub async fn interrupt(router: &Router, key: &Key) -> Result<(), ApiError> {
 
 /// The session as it is written down, with all of its spec.
 async fn shown(router: &Router, record: &Arc<Record>) -> Result<Session, ApiError> {
-    Ok(view(&*router.whole(record).await?))
+    let whole = router.whole(record).await?;
+    Ok(view(&whole))
 }
 
 pub(crate) fn reported(router: &Router, record: &Record, report: &SessionReport) -> Session {
