@@ -17,7 +17,7 @@ use crate::{
     credential::Caller,
     exchange::{self, Exchange, Form, Request},
     jobs::RunnerTool,
-    knowledge::{Bases, Verb},
+    knowledge::{Bases, Scope, Verb},
     limits::Permit,
     models::{Asking, Model, SUB_LM, Spending},
     service::Service,
@@ -160,7 +160,9 @@ impl Callee {
             }
             (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await.map(Answer::from),
             (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await.map(Answer::from),
-            (Self::Knowledge(bases, verb), Prepared::Asked(args)) => bases.answer(*verb, args).map(Answer::from),
+            (Self::Knowledge(bases, verb), Prepared::Asked(args)) => {
+                bases.answer(*verb, args, Scope(call.knowledge.as_deref())).map(Answer::from)
+            }
             _ => Ok(Value::Null.into()),
         }
     }

@@ -18,6 +18,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         page: None,
         waits: Default::default(),
         service_secrets: Default::default(),
+        knowledge: None,
         stream_above: None,
         by: None,
     }

@@ -16,7 +16,7 @@ pub const KNOWLEDGE_DOCUMENT_BYTES_MAX: usize = 4 << 20;
 /// Bytes of all documents of a ToolBroker.
 pub const KNOWLEDGE_BYTES_MAX: usize = 64 << 20;
 
-/// A base of documents: text, Markdown, HTML or CSV, by how their names end. It is in one of three places.
+/// A base of documents: text, Markdown, HTML, CSV, Word (`.docx`) or PDF, by how their names end. It is in one of three places.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::knowledge())))]

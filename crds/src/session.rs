@@ -96,6 +96,10 @@ pub struct KernelSessionSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(extend("maxProperties" = 16)))]
     pub service_secrets: BTreeMap<String, String>,
+    /// Of the ToolBroker's bases of documents, those that the session searches and reads: each `BASE`, or `BASE/FOLDER`. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "kubernetes", schemars(length(max = 64), inner(length(min = 1, max = 512))))]
+    pub knowledge: Option<Vec<String>>,
     /// Tools that clients of the session make, over a WebSocket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(
@@ -133,6 +137,7 @@ impl Default for KernelSessionSpec {
             determinism: None,
             tool_broker_ref: None,
             service_secrets: BTreeMap::new(),
+            knowledge: None,
             client_tools: Vec::new(),
             egress: None,
             modules: None,

@@ -123,6 +123,8 @@ pub(crate) struct Caller {
     pub allow: Vec<EgressRule>,
     /// The Secrets that the session names, by service.
     pub service_secrets: BTreeMap<String, String>,
+    /// The bases of documents that the session names; without it, all.
+    pub knowledge: Option<Vec<String>>,
     /// Whose request makes the session call.
     pub origin: Origin,
     /// Who sent the cell that runs.
@@ -380,6 +382,7 @@ mod tests {
             page: None,
             waits: Default::default(),
             service_secrets: Default::default(),
+            knowledge: None,
             stream_above: None,
             by: None,
         };

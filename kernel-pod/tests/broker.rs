@@ -61,6 +61,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         page: None,
         waits: Default::default(),
         service_secrets: Default::default(),
+        knowledge: None,
         stream_above: None,
         by: None,
     };

@@ -196,5 +196,10 @@ async fn of_url(http: &Http, credential: &Credential, text: &str) -> Result<(For
     if !whole {
         return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));
     }
+    // A page may show what it was asked with. Of what is no text, nothing of that can be read without being unpacked.
+    let bytes = match String::from_utf8(bytes) {
+        Ok(text) => credential.redactor.text(&text).into_bytes(),
+        Err(other) => other.into_bytes(),
+    };
     Ok((form, bytes))
 }

@@ -3,6 +3,7 @@
 //! A base is read whole, cut into passages, and kept in memory with an index of its words; it is looked for again as other sources are, and what cannot be had
 //! leaves what was had in force. A document is found by its name in a list: no name that a cell writes becomes a path or a URL.
 
+mod asked;
 mod docx;
 mod load;
 mod parse;
@@ -17,15 +18,17 @@ use std::{
 use dormouse_crds::{knowledge::Knowledge, service::Auth};
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolDescription};
 use jsonschema::Validator;
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use self::{
+    asked::{List, Read, Search},
     parse::{Parsed, Section},
     rank::Index,
 };
 use crate::{Problem, ProblemKind, Secrets, catalog::schema, credential::Authentication, exchange};
 
+pub(crate) use asked::{Scope, Verb};
 pub(crate) use load::load;
 pub use pdf::read_pdf_if_asked;
 
@@ -94,8 +97,9 @@ impl Base {
         self.documents.values().map(|document| document.text.len()).sum()
     }
 
-    fn search(&self, base: &str, question: &[String], max: usize) -> Vec<(f64, Value)> {
-        let found = self.index.find(question, max).into_iter();
+    fn search(&self, base: &str, question: &[String], max: usize, scope: Scope<'_>) -> Vec<(f64, Value)> {
+        let in_scope = |number: u32| self.passages.get(number as usize).is_some_and(|passage| scope.has(base, &passage.document));
+        let found = self.index.find(question, max, in_scope).into_iter();
         let shown = found.filter_map(|(number, score)| {
             let passage = self.passages.get(number as usize)?;
             let document = self.documents.get(&passage.document)?;
@@ -122,62 +126,6 @@ pub(crate) struct Bases {
     search: Validator,
     read: Validator,
     list: Validator,
-}
-
-/// A call of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Search,
-    Read,
-    List,
-}
-
-impl Verb {
-    /// The call of this name.
-    pub(crate) fn named(tool: &str) -> Option<Self> {
-        match tool {
-            SEARCH => Some(Self::Search),
-            READ => Some(Self::Read),
-            LIST => Some(Self::List),
-            _ => None,
-        }
-    }
-
-    /// The name of its call.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Search => SEARCH,
-            Self::Read => READ,
-            Self::List => LIST,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct Search {
-    query: String,
-    base: Option<String>,
-    #[serde(default)]
-    bases: Vec<String>,
-    limit: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    /// As a search answers it, in place of the next three.
-    r#ref: Option<String>,
-    #[serde(default)]
-    base: String,
-    #[serde(default)]
-    document: String,
-    section: Option<String>,
-    start: Option<usize>,
-    end: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    base: Option<String>,
 }
 
 impl Bases {
@@ -275,35 +223,39 @@ impl Bases {
     ///
     /// # Errors
     /// `FileNotFound`: there is no such document or section, or the base could not be had yet. `RangeNotSatisfiable`: the offsets are none.
-    pub(crate) fn answer(&self, verb: Verb, args: Value) -> Result<Value, ApiError> {
+    pub(crate) fn answer(&self, verb: Verb, args: Value, scope: Scope<'_>) -> Result<Value, ApiError> {
         let invalid = |error: serde_json::Error| ApiError::new(ErrorCode::ToolArgsInvalid, error.to_string());
         match verb {
-            Verb::Search => self.search(&Search::deserialize(args).map_err(invalid)?),
-            Verb::Read => self.read(Read::deserialize(args).map_err(invalid)?),
-            Verb::List => self.list(&List::deserialize(args).map_err(invalid)?),
+            Verb::Search => self.search(&Search::deserialize(args).map_err(invalid)?, scope),
+            Verb::Read => self.read(Read::deserialize(args).map_err(invalid)?, scope),
+            Verb::List => self.list(&List::deserialize(args).map_err(invalid)?, scope),
         }
     }
 
     /// The bases that a call is about, those that are there.
-    fn about<'a>(&'a self, named: &[&'a str]) -> Result<Vec<(&'a str, &'a Base)>, ApiError> {
+    fn about<'a>(&'a self, named: &[&'a str], scope: Scope<'_>) -> Result<Vec<(&'a str, &'a Base)>, ApiError> {
+        let there = self.named.iter().filter(|(name, _)| scope.has_base(name));
         match named {
-            [_, ..] => named.iter().map(|name| Ok((*name, self.base(name)?))).collect(),
-            [] => Ok(self.named.iter().filter_map(|(name, base)| Some((name.as_str(), &**base.as_ref()?))).collect()),
+            [_, ..] => named.iter().map(|name| Ok((*name, self.base(name, scope)?))).collect(),
+            [] => Ok(there.filter_map(|(name, base)| Some((name.as_str(), &**base.as_ref()?))).collect()),
         }
     }
 
-    fn base(&self, name: &str) -> Result<&Base, ApiError> {
+    fn base(&self, name: &str, scope: Scope<'_>) -> Result<&Base, ApiError> {
+        if !scope.has_base(name) {
+            return Err(not_found(format!("`{name}` is not among the bases that the session's spec.knowledge names")));
+        }
         let base = self.named.get(name).and_then(Option::as_deref);
         base.ok_or_else(|| not_found(format!("the documents of `{name}` could not be had yet: the broker's log says why")))
     }
 
-    fn search(&self, asked: &Search) -> Result<Value, ApiError> {
+    fn search(&self, asked: &Search, scope: Scope<'_>) -> Result<Value, ApiError> {
         let limit = asked.limit.unwrap_or(RESULTS_DEFAULT).min(RESULTS_MAX);
         let question = rank::question(&asked.query);
         let mut found: Vec<(f64, Value)> = Vec::new();
         let named: BTreeSet<&str> = asked.base.iter().chain(&asked.bases).map(String::as_str).collect();
-        for (name, base) in self.about(&named.into_iter().collect::<Vec<_>>())? {
-            found.extend(base.search(name, &question, limit));
+        for (name, base) in self.about(&named.into_iter().collect::<Vec<_>>(), scope)? {
+            found.extend(base.search(name, &question, limit, scope));
         }
         found.sort_by(|one, other| other.0.total_cmp(&one.0));
         found.truncate(limit);
@@ -311,11 +263,11 @@ impl Bases {
     }
 
     /// What a reference stands for. The name of a document may hold what else begins a section, so the longest one that is there counts.
-    fn named(&self, asked: Read) -> Result<Read, ApiError> {
+    fn named(&self, asked: Read, scope: Scope<'_>) -> Result<Read, ApiError> {
         let Some(reference) = &asked.r#ref else { return Ok(asked) };
         let missing = || not_found(format!("there is no `{reference}`: a search answers what there is"));
         let (name, rest) = reference.split_once('/').ok_or_else(missing)?;
-        let base = self.named.get(name).ok_or_else(missing).and_then(|_| self.base(name))?;
+        let base = self.named.get(name).ok_or_else(missing).and_then(|_| self.base(name, scope))?;
         let cuts = rest.rmatch_indices('#').map(|(at, _)| (rest.get(..at), rest.get(at + 1..)));
         let found = std::iter::once((Some(rest), None))
             .chain(cuts)
@@ -325,11 +277,11 @@ impl Bases {
         Ok(Read { base: name.to_owned(), document: document.unwrap_or_default(), section, ..asked })
     }
 
-    fn read(&self, asked: Read) -> Result<Value, ApiError> {
-        let asked = self.named(asked)?;
-        let base = self.base(&asked.base)?;
+    fn read(&self, asked: Read, scope: Scope<'_>) -> Result<Value, ApiError> {
+        let asked = self.named(asked, scope)?;
+        let base = self.base(&asked.base, scope)?;
         let missing = || not_found(format!("`{}` has no such document: callTool(\"{LIST}\") lists them", asked.base));
-        let document = base.documents.get(&asked.document).ok_or_else(missing)?;
+        let document = base.documents.get(&asked.document).filter(|_| scope.has(&asked.base, &asked.document)).ok_or_else(missing)?;
         let whole = 0..document.text.len();
         let within = match &asked.section {
             None => whole,
@@ -350,10 +302,10 @@ impl Bases {
         }))
     }
 
-    fn list(&self, asked: &List) -> Result<Value, ApiError> {
+    fn list(&self, asked: &List, scope: Scope<'_>) -> Result<Value, ApiError> {
         let mut all = Vec::new();
-        for (name, base) in self.about(&asked.base.iter().map(String::as_str).collect::<Vec<_>>())? {
-            for (document, parsed) in &base.documents {
+        for (name, base) in self.about(&asked.base.iter().map(String::as_str).collect::<Vec<_>>(), scope)? {
+            for (document, parsed) in base.documents.iter().filter(|(document, _)| scope.has(name, document)) {
                 let sections: Vec<&str> = parsed
                     .sections
                     .iter()

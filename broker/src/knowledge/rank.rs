@@ -43,16 +43,16 @@ impl Index {
         self.total += u64::from(length);
     }
 
-    /// The numbers of the passages that a question is about and how much so, best first.
+    /// The numbers of the passages that a question is about and how much so, best first, of those that are `wanted`.
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer words than 2^52")]
-    pub(super) fn find(&self, question: &[String], max: usize) -> Vec<(u32, f64)> {
+    pub(super) fn find(&self, question: &[String], max: usize, wanted: impl Fn(u32) -> bool) -> Vec<(u32, f64)> {
         let passages = self.lengths.len() as f64;
         let average = (self.total as f64 / passages.max(1.0)).max(1.0);
         let mut scores: BTreeMap<u32, f64> = BTreeMap::new();
         for found in question.iter().filter_map(|word| self.words.get(word)) {
             let having = found.len() as f64;
             let rarity = (1.0 + (passages - having + 0.5) / (having + 0.5)).ln();
-            for (number, count) in found {
+            for (number, count) in found.iter().filter(|(number, _)| wanted(*number)) {
                 let length = self.lengths.get(*number as usize).copied().map_or(0.0, f64::from);
                 let count = f64::from(*count);
                 *scores.entry(*number).or_default() += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
@@ -161,7 +161,7 @@ mod tests {
     fn found(texts: &[&str], asked: &str) -> Vec<u32> {
         let mut index = Index::default();
         texts.iter().for_each(|text| index.add("", text));
-        index.find(&question(asked), 10).into_iter().map(|(number, _)| number).collect()
+        index.find(&question(asked), 10, |_| true).into_iter().map(|(number, _)| number).collect()
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         // As the formula has it, by hand: three passages of length 2, one with the word once.
         let mut index = Index::default();
         ["a b", "c d", "e f"].iter().for_each(|text| index.add("", text));
-        let score = index.find(&question("a"), 1)[0].1;
+        let score = index.find(&question("a"), 1, |_| true)[0].1;
         assert!((score - (1.0 + 2.5_f64 / 1.5).ln()).abs() < 1e-9, "{score}");
     }
 
@@ -182,7 +182,7 @@ mod tests {
         let mut index = Index::default();
         index.add("Prices", "one and two");
         index.add("", "prices of one and two and three and four");
-        assert_eq!(index.find(&question("prices"), 2).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(index.find(&question("prices"), 2, |_| true).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

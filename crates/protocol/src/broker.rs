@@ -106,6 +106,9 @@ pub struct ToolCall {
     /// The Secrets that the session's spec names, by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub service_secrets: BTreeMap<String, String>,
+    /// The bases of documents, or folders of them, that the session's spec names; without it, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knowledge: Option<Vec<String>>,
     /// An answer of more bytes than that may be [`ToolAnswer::Stream`]; without it, none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_above: Option<u64>,

@@ -239,7 +239,7 @@ impl InFlight {
     }
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
-        let Caller { tools, broker, namespace, session, uid, epoch, allow, service_secrets, origin, by } = caller.clone();
+        let Caller { tools, broker, namespace, session, uid, epoch, allow, service_secrets, knowledge, origin, by } = caller.clone();
         let Sending { call, tool, args, fetch, repeated, settled_below, page, waits, reference } = sending;
         let offload = caller.offload();
         let contents = Arc::clone(&self.contents);
@@ -271,6 +271,7 @@ impl InFlight {
                 page,
                 waits,
                 service_secrets,
+                knowledge,
                 stream_above: references::streamed_above(reference, offload).filter(|_| !fetch),
                 by,
             };

@@ -299,6 +299,7 @@ impl Actor {
             epoch: self.assignment.epoch,
             allow: self.assignment.spec.egress.as_ref().map(|egress| egress.allow.clone()).unwrap_or_default(),
             service_secrets: self.assignment.spec.service_secrets.clone(),
+            knowledge: self.assignment.spec.knowledge.clone(),
             origin: self.origin(),
             by: self.current.as_ref().and_then(|job| job.request.by.clone()),
         })
