@@ -175,13 +175,23 @@ impl Broker {
     /// `ApprovalUsed` when another one stands, `ApprovalExpired` when the time was over, `Forbidden` for arguments that may not be changed,
     /// `ToolArgsInvalid` for those that do not fit the tool.
     pub async fn decide(&self, call: DecideCall) -> Result<(), ApiError> {
+        let line = Line::decision(&call);
+        let decided = self.take_decision(call).await;
+        // One that is refused is told of, too.
+        self.note(&match &decided {
+            Ok(()) => line,
+            Err(error) => line.with_error(error),
+        });
+        decided
+    }
+
+    async fn take_decision(&self, call: DecideCall) -> Result<(), ApiError> {
         let Some(ledger) = self.ledger() else {
             return Err(ApiError::new(ErrorCode::NotSupported, "this broker has no store for decisions"));
         };
         if call.reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
             return Err(ApiError::new(ErrorCode::InvalidRequest, format!("a reason has {REASON_BYTES_MAX} bytes at most")));
         }
-        let line = Line::decision(&call);
         let arguments = call.arguments.filter(|_| call.approve);
         if let Some(arguments) = &arguments {
             self.admit_change(&call.tool, arguments)?;
@@ -192,10 +202,7 @@ impl Broker {
         };
         let standing = ledger.decide(&call.session_uid, call.call, Decision { id: call.id.clone(), verdict, by: call.by.clone() }).await?;
         match standing {
-            standing if standing.id == call.id => {
-                self.note(&line);
-                Ok(())
-            }
+            standing if standing.id == call.id => Ok(()),
             Decision { verdict: Verdict::Expired, .. } => {
                 Err(ApiError::new(ErrorCode::ApprovalExpired, "the time of this approval was over before the decision came"))
             }

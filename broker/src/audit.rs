@@ -13,12 +13,15 @@ use dormouse_lifecycle::{
     json,
     keys::{self, of_broker_name},
 };
-use dormouse_protocol::broker::{AnswerJobCall, ToolAnswer, ToolCall, digest};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{AnswerJobCall, ToolAnswer, ToolCall, Waits, digest},
+};
 use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
 use serde::Serialize;
 
-use crate::{JournalStore, meters::Meters};
+use crate::{Broker, JournalStore, meters::Meters};
 
 /// How long a line waits for others.
 const GATHER: Duration = Duration::from_secs(5);
@@ -44,12 +47,15 @@ pub(crate) struct Line {
     epoch: Option<u64>,
     call: u64,
     tool: String,
+    /// The model that was asked, by its name in the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     /// Of tool and arguments, see [`digest`].
     digest: String,
     /// Whose cell it was, as far as somebody has sent one; who decided, of a decision; who answered, of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
-    /// `ok`, or the error code; of a decision `approved` or `denied`.
+    /// `ok`, or the error code; of a decision that stands `approved` or `denied`.
     status: String,
     /// Bytes of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +77,15 @@ impl Line {
             // How many come is not known yet.
             ToolAnswer::Stream { .. } => ("ok".to_owned(), None),
         };
+        Self { status, bytes, milliseconds: u64::try_from(took.as_millis()).ok(), ..Self::of(kind, call) }
+    }
+
+    /// A call that was refused before it was made.
+    pub(crate) fn refused(kind: &'static str, call: &ToolCall, error: &ApiError) -> Self {
+        Self { status: error.code.to_string(), bytes: Some(0), ..Self::of(kind, call) }
+    }
+
+    fn of(kind: &'static str, call: &ToolCall) -> Self {
         Self {
             time: now(),
             kind,
@@ -80,13 +95,24 @@ impl Line {
             epoch: Some(call.epoch),
             call: call.call,
             tool: cut(&call.tool),
+            model: None,
             digest: digest(&call.tool, &call.args),
             by: call.by.as_deref().map(cut),
-            status,
-            bytes,
-            milliseconds: u64::try_from(took.as_millis()).ok(),
+            status: String::new(),
+            bytes: None,
+            milliseconds: None,
             request_id: request_id(),
         }
+    }
+
+    /// The same, of a question to this model.
+    pub(crate) fn about_model(self, model: Option<&str>) -> Self {
+        Self { model: model.map(cut), ..self }
+    }
+
+    /// The same, of what was refused.
+    pub(crate) fn with_error(self, error: &ApiError) -> Self {
+        Self { status: error.code.to_string(), ..self }
     }
 
     /// What somebody decided about a call.
@@ -100,6 +126,7 @@ impl Line {
             epoch: None,
             call: call.call,
             tool: cut(&call.tool),
+            model: None,
             digest: cut(&call.digest),
             by: Some(cut(&call.by)),
             status: if call.approve { "approved" } else { "denied" }.to_owned(),
@@ -127,6 +154,7 @@ impl Line {
             epoch: None,
             call: call.call,
             tool: cut(tool),
+            model: None,
             digest: digest(tool, args),
             by: Some(cut(by)),
             status,
@@ -239,4 +267,34 @@ impl Audit {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Broker {
+    /// Notes a line of the audit, where there is a store for it.
+    pub(crate) fn note(&self, line: &Line) {
+        if let Some(audit) = self.audit() {
+            audit.note(line);
+        }
+    }
+
+    /// Notes a call that was refused before it was made. One that only has to be sent again is no news: its session does so.
+    pub(crate) fn note_refusal(&self, kind: &'static str, call: &ToolCall, answered: &Result<Arc<ToolAnswer>, ApiError>) {
+        if let Err(error) = answered
+            && error.code != ErrorCode::StorageUnavailable
+        {
+            self.note(&Line::refused(kind, call, error));
+        }
+    }
+
+    /// Stores the lines of the audit that wait.
+    pub async fn store_audit(&self) {
+        if let Some(audit) = self.audit() {
+            audit.flush().await;
+        }
+    }
+}
+
+/// Whether a call that waits was only looked at: it does so still, which was counted and told of when it began.
+pub(crate) fn is_idle_look(call: &ToolCall, answer: &ToolAnswer) -> bool {
+    call.waits != Waits::No && matches!(answer, ToolAnswer::Parked { .. })
 }

@@ -18,7 +18,7 @@ use crate::{
     ConfigError, Secrets,
     answer::Answer,
     approval::Gate,
-    audit::{Audit, Line},
+    audit::{Audit, Line, is_idle_look},
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
@@ -217,18 +217,26 @@ impl Broker {
     /// `SessionGone` for an epoch that is over, `Conflict` for a number that was used otherwise, `OutcomeUnknown` for a call whose outcome nobody knows
     /// any more. A tool's failure is an answer.
     pub async fn call(&self, call: ToolCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        if matches!(call.waits, Waits::Job | Waits::JobOver) {
-            return self.look_at_job(&call).await.map(Arc::new);
-        }
         let written = Arc::new(call);
+        let answered = self.answer(Arc::clone(&written)).await;
+        self.note_refusal("call", &written, &answered);
+        answered
+    }
+
+    async fn answer(&self, written: Arc<ToolCall>) -> Result<Arc<ToolAnswer>, ApiError> {
+        if matches!(written.waits, Waits::Job | Waits::JobOver) {
+            return self.look_at_job(&written).await.map(Arc::new);
+        }
         let args = written.arguments();
         let asked = args.as_ref().ok().and_then(|args| self.callee(&written.tool, args));
         let (call, agreed) = match self.gate(asked.as_ref(), &written, args.as_deref().ok()).await? {
             Gate::Open => (Arc::clone(&written), false),
             Gate::Approved(args) => (Arc::new(ToolCall { args, ..(*written).clone() }), true),
             Gate::Answer(answer) => {
-                self.inner.meters.outcome(asked.as_ref(), &answer);
-                self.note(&Line::call("call", &written, &answer, Duration::ZERO));
+                if !is_idle_look(&written, &answer) {
+                    self.inner.meters.outcome(asked.as_ref(), &answer);
+                    self.note(&Line::call("call", &written, &answer, Duration::ZERO));
+                }
                 return Ok(Arc::new(answer));
             }
         };
@@ -386,7 +394,11 @@ impl Broker {
     pub(crate) fn made(&self, callee: Option<&Callee>, call: &ToolCall, answer: &ToolAnswer, took: Duration) {
         self.inner.meters.took(callee, took);
         self.inner.meters.outcome(callee, answer);
-        self.note(&Line::call("call", call, answer, took));
+        let model = match callee {
+            Some(Callee::Model(model)) => Some(model.name.as_str()),
+            _ => None,
+        };
+        self.note(&Line::call("call", call, answer, took).about_model(model));
     }
 
     async fn run(&self, callee: &Callee, prepared: Prepared, call: &ToolCall) -> Result<Answer, ApiError> {
@@ -404,18 +416,8 @@ impl Broker {
         callee.make(prepared, Means { http, secrets, spending, received }, call).await
     }
 
-    /// Notes a line of the audit, where there is a store for it.
-    pub(crate) fn note(&self, line: &Line) {
-        if let Some(audit) = &self.inner.audit {
-            audit.note(line);
-        }
-    }
-
-    /// Stores the lines of the audit that wait.
-    pub async fn store_audit(&self) {
-        if let Some(audit) = &self.inner.audit {
-            audit.flush().await;
-        }
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.inner.audit.as_ref()
     }
 
     pub(crate) fn ledger(&self) -> Option<&Ledger> {

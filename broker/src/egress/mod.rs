@@ -40,7 +40,7 @@ use self::{failure::Fault, request::Parsed, rules::Judge, streams::Streams};
 use crate::{
     Broker,
     approval::{Approval, Gate},
-    audit::Line,
+    audit::{Line, is_idle_look},
     broker::OUTCOME_SLACK,
     ledger::NonIdempotent,
     limits::Shares,
@@ -149,11 +149,18 @@ impl Broker {
     /// # Errors
     /// As those of a call. That the rules refuse it, and that nobody answers, are answers.
     pub async fn fetch(&self, call: FetchCall) -> Result<Arc<ToolAnswer>, ApiError> {
-        let FetchCall { call: written, allow } = call;
+        let FetchCall { call, allow } = call;
+        let written = Arc::new(call);
+        let answered = self.answer_fetch(Arc::clone(&written), allow).await;
+        self.note_refusal("fetch", &written, &answered);
+        answered
+    }
+
+    async fn answer_fetch(&self, written: Arc<ToolCall>, allow: Vec<EgressRule>) -> Result<Arc<ToolAnswer>, ApiError> {
         let request = request_in(&written.args)?;
         if models::is_question(&request) {
             // To ask a model twice does no harm but to what may be spent on it.
-            return self.once(Arc::new(written), None, |broker, call| async move { broker.stream_model(&call, &request).await }).await;
+            return self.once(written, None, |broker, call| async move { broker.stream_model(&call, &request).await }).await;
         }
         let mut parsed = request::parse(request);
         // What is refused is so before anybody is asked.
@@ -171,17 +178,19 @@ impl Broker {
             Gate::Approved(args) => {
                 // Whoever agreed may have changed it.
                 parsed = request::parse(request_in(&args)?);
-                (ToolCall { args, ..written }, true)
+                (Arc::new(ToolCall { args, ..(*written).clone() }), true)
             }
             Gate::Answer(answer) => {
-                self.note(&Line::call("fetch", &written, &answer, Duration::ZERO));
+                if !is_idle_look(&written, &answer) {
+                    self.note(&Line::call("fetch", &written, &answer, Duration::ZERO));
+                }
                 return Ok(Arc::new(answer));
             }
         };
         // What cannot be sent has no effect either. What somebody agreed to is made once, whatever its method.
         let safe = !agreed && parsed.as_ref().map_or(true, |parsed| parsed.method.is_safe());
         let non_idempotent = (!safe).then_some(NonIdempotent { wait: HEAD_WAIT_MAX + OUTCOME_SLACK, honours_key: false });
-        self.once(Arc::new(call), non_idempotent, |broker, call| async move { broker.make_fetch(&call, &allow, parsed).await }).await
+        self.once(call, non_idempotent, |broker, call| async move { broker.make_fetch(&call, &allow, parsed).await }).await
     }
 
     /// Whether a request may be changed to this one by whoever agrees, and whether it is one.

@@ -34,7 +34,7 @@ pub(crate) const SUB_LM: &str = "host.subLM";
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) service: Arc<Service>,
-    name: String,
+    pub(crate) name: String,
     api: ModelApi,
     /// Its name at the service.
     model: String,

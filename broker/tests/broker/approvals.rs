@@ -17,12 +17,12 @@ use dormouse_store::{Memory, SnapshotStore};
 use dormouse_testkit::web::Web;
 use serde_json::{Value, json};
 
-use crate::world::{call, secrets};
+use crate::world::{audit, call, secrets};
 
 /// Decisions of the long test; a soak has more.
 const DECISIONS: &str = "DORMOUSE_TEST_DECISIONS";
 
-fn place(store: &Arc<Memory>) -> JournalStore {
+pub fn place(store: &Arc<Memory>) -> JournalStore {
     JournalStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: "p/".to_owned(),
@@ -36,7 +36,7 @@ fn broker(store: &Arc<Memory>, spec: Value) -> Broker {
     Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), Some(place(store))).unwrap()
 }
 
-fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
+pub fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
     DecideCall {
         namespace: "team-a".to_owned(),
         session: "analyst".to_owned(),
@@ -195,7 +195,7 @@ async fn loosening_the_policy_never_releases_what_already_waits() {
     next.call(ToolCall { by: by.clone(), epoch: 3, ..call(6, "pay", args) }).await.unwrap();
     fetched(&next, FetchCall { call: ToolCall { by, epoch: 3, call: 7, ..request.call.clone() }, ..request }).await;
     next.store_audit().await;
-    let lines = audit(&store).await;
+    let lines = audit(&store, "p/").await;
     let told = |kind: &str, call: u64| {
         let line =
             lines.iter().find(|line| line["kind"] == kind && line["call"] == call).unwrap_or_else(|| panic!("{kind} {call}: {lines:?}"));
@@ -212,14 +212,67 @@ async fn loosening_the_policy_never_releases_what_already_waits() {
     assert_eq!(told("call", 5), (json!(null), json!("ok")), "nobody's cell");
 }
 
-/// The lines of the audit that are stored.
-async fn audit(store: &Memory) -> Vec<Value> {
-    let mut lines = Vec::new();
-    for key in store.list("p/t/team-a/audit/").await.unwrap() {
-        let body = store.get(&key).await.unwrap().unwrap().bytes;
-        lines.extend(std::str::from_utf8(&body).unwrap().lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+#[tokio::test]
+async fn what_is_refused_is_told_of_and_a_look_at_what_waits_is_not() {
+    let (url, done) = counting().await;
+    let (store, metrics) = (Arc::new(Memory::new()), Metrics::new());
+    let mut spec = rules(&url, "Always");
+    let free = json!({ "name": "free", "service": "bank", "method": "POST", "path": "/pay" });
+    spec["tools"].as_array_mut().unwrap().push(free);
+    let broker = Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &metrics, Some(place(&store))).unwrap();
+    let args = json!({ "to": "a" });
+    let (one, two) = (call(1, "pay", args.clone()), call(2, "pay", args.clone()));
+    let post = json!({ "method": "POST", "url": format!("{url}/pay"), "headers": [], "body": "e30=" });
+    let request = fetch(3, post);
+    let look = |of: &ToolCall| ToolCall { waits: Waits::Decision, repeated: true, ..of.clone() };
+    for one in [&one, &two] {
+        broker.call(one.clone()).await.unwrap();
     }
-    lines
+    fetched(&broker, request.clone()).await;
+    for _ in 0..5 {
+        assert!(matches!(*broker.call(look(&one)).await.unwrap(), ToolAnswer::Parked { .. }));
+        let again = FetchCall { call: look(&request.call), ..request.clone() };
+        assert!(matches!(fetched(&broker, again).await, ToolAnswer::Parked { .. }));
+    }
+    // Decisions that do not stand: a second one, one that changes what may not be changed, and one that is late.
+    broker.decide(genuine(&one, "first")).await.unwrap();
+    broker.decide(genuine(&one, "second")).await.unwrap_err();
+    broker.decide(DecideCall { arguments: Some(args.clone()), ..genuine(&two, "edits") }).await.unwrap_err();
+    broker.call(ToolCall { waits: Waits::Over, repeated: true, ..two.clone() }).await.unwrap();
+    broker.decide(genuine(&two, "late")).await.unwrap_err();
+    // Calls that are none: of another's number, and of an epoch that is over.
+    broker.call(ToolCall { epoch: 2, ..call(4, "free", args.clone()) }).await.unwrap();
+    broker.call(ToolCall { epoch: 2, ..call(4, "free", json!({ "to": "b" })) }).await.unwrap_err();
+    broker.call(call(5, "free", args)).await.unwrap_err();
+    broker.fetch(FetchCall { call: ToolCall { call: 6, args: json!(7), ..request.call.clone() }, ..request }).await.unwrap_err();
+    assert_eq!(done.load(Ordering::SeqCst), 1);
+
+    broker.store_audit().await;
+    let told: Vec<(String, u64, String)> = audit(&store, "p/")
+        .await
+        .iter()
+        .map(|line| {
+            let text = |field: &str| line[field].as_str().unwrap().to_owned();
+            (text("kind"), line["call"].as_u64().unwrap(), text("status"))
+        })
+        .collect();
+    let wanted = [
+        ("call", 1, "parked"),
+        ("call", 2, "parked"),
+        ("fetch", 3, "parked"),
+        ("decision", 1, "approved"),
+        ("decision", 1, "ApprovalUsed"),
+        ("decision", 2, "Forbidden"),
+        ("call", 2, "ApprovalExpired"),
+        ("decision", 2, "ApprovalExpired"),
+        ("call", 4, "ok"),
+        ("call", 4, "Conflict"),
+        ("call", 5, "SessionGone"),
+        ("fetch", 6, "InvalidRequest"),
+    ];
+    assert_eq!(told, wanted.map(|(kind, call, status)| (kind.to_owned(), call, status.to_owned())));
+    let counted = metrics.render().unwrap();
+    assert!(counted.contains(r#"dormouse_broker_calls_total{outcome="parked",tool="pay"} 2"#), "{counted}");
 }
 
 fn fetch(number: u64, request: Value) -> FetchCall {

@@ -22,7 +22,7 @@ use dormouse_service::Metrics;
 use dormouse_store::{Memory, SnapshotStore};
 use serde_json::{Value, json};
 
-use crate::world::{call, failure, value};
+use crate::world::{audit, call, failure, value};
 
 /// A service of models: what it was asked, and what it answers.
 #[derive(Clone, Default)]
@@ -164,12 +164,20 @@ async fn an_answer_is_read_as_it_comes_and_costs_what_it_used() {
     ] {
         assert_eq!(lines(&broker, number, model, question).await, Err(code), "{number}");
     }
+    // The audit says which model was asked, also of a question whose answer comes whole.
+    value(&broker, call(11, "host.subLM", json!({ "model": "response", "prompt": "hi" }))).await;
+    broker.store_audit().await;
+    let lines = audit(&store, "").await;
+    let of = |number: u64| lines.iter().find(|line| line["call"] == number).unwrap_or_else(|| panic!("{number}: {lines:?}"));
+    for (number, model) in [(1, json!("chat")), (3, json!("message")), (6, json!(null)), (11, json!("response"))] {
+        assert_eq!((&of(number)["tool"], &of(number)["model"]), (&json!("host.subLM"), &model), "{number}");
+    }
     // They count as questions whose answer comes whole do.
     let counted = metrics.render().unwrap();
     for line in [
-        r#"dormouse_broker_calls_total{outcome="ok",tool="host.subLM"} 4"#,
+        r#"dormouse_broker_calls_total{outcome="ok",tool="host.subLM"} 5"#,
         r#"dormouse_broker_calls_total{outcome="ToolNotFound",tool="other"} 2"#,
-        r#"dormouse_broker_call_seconds_count{tool="host.subLM"} 7"#,
+        r#"dormouse_broker_call_seconds_count{tool="host.subLM"} 8"#,
     ] {
         assert!(counted.contains(line), "{line}: {counted}");
     }
@@ -287,6 +295,31 @@ async fn a_budget_is_shared_by_replicas_and_outlives_them() {
     let spent = store.get("t/team-a/b/all/spent").await.unwrap().unwrap();
     let spent: Value = serde_json::from_slice(&spent.bytes).unwrap();
     assert_eq!((&spent["models"]["chat"]["tokens"], &spent["models"]["chat"]["cost"]), (&json!(160), &json!(660_000_000u64)));
+}
+
+#[tokio::test]
+async fn a_session_has_its_money_and_a_namespace_its_tokens() {
+    let models = Models::default();
+    // Money of a session for two questions, tokens of all for three: one costs 0.000165 and takes 40.
+    let budget = json!({ "costPerSession": "0.00033", "tokensPerNamespace": 120 });
+    let broker = broker(spec(&models.start().await, budget), Some(&Arc::new(Memory::default()))).unwrap();
+    let ask = |number, session: &str| {
+        let mut ask = call(number, "host.subLM", json!({ "model": "chat", "prompt": "hi" }));
+        ask.session_uid = session.to_owned();
+        ask
+    };
+    for number in 1..=2 {
+        value(&broker, ask(number, "u-1")).await;
+    }
+    assert_eq!(
+        failure(&broker, ask(3, "u-1")).await.code,
+        ErrorCode::ModelBudgetExceeded,
+        "its money is spent, the others' tokens are not"
+    );
+    value(&broker, ask(1, "u-2")).await;
+    assert_eq!(failure(&broker, ask(2, "u-2")).await.code, ErrorCode::ModelBudgetExceeded, "it has money, and the tokens of all are spent");
+    assert_eq!(failure(&broker, ask(1, "u-3")).await.code, ErrorCode::ModelBudgetExceeded);
+    assert_eq!(models.asked().len(), 3);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use dormouse_protocol::{
     ApiError,
     broker::{ToolAnswer, ToolCall},
 };
+use dormouse_store::{Memory, SnapshotStore as _};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -168,6 +169,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         page: None,
         waits: Default::default(),
         service_secrets: Default::default(),
+        knowledge: None,
         stream_above: None,
         by: None,
     }
@@ -191,4 +193,14 @@ pub async fn failure(broker: &Broker, call: ToolCall) -> ApiError {
         ToolAnswer::Err { error } => error.clone(),
         other => panic!("{other:?}"),
     }
+}
+
+/// The lines of the audit that are stored, with keys that begin so.
+pub async fn audit(store: &Memory, prefix: &str) -> Vec<Value> {
+    let mut lines = Vec::new();
+    for key in store.list(&format!("{prefix}t/team-a/audit/")).await.unwrap() {
+        let body = store.get(&key).await.unwrap().unwrap().bytes;
+        lines.extend(std::str::from_utf8(&body).unwrap().lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+    }
+    lines
 }
