@@ -35,6 +35,8 @@ pub(crate) fn of(tools: &[ToolDescription]) -> String {
             continue;
         }
         members.push_str(&member);
+        // As a type a name is quoted, whatever it is.
+        let name = escaped(&Value::from(tool.name.as_str()));
         overloads.push_str(&format!("declare function callTool(name: {name}, {args}, options?: CallOptions): Promise<{answer}>;\n"));
     }
     if left > 0 {
@@ -251,6 +253,7 @@ mod tests {
         assert!(said.contains("/** ends *\\/ here // and goes on */"), "{said}");
         assert!(said.contains(r#""a\"b"(args?: { "\"}; evil("?: unknown }, options?: CallOptions): Promise<unknown>;"#), "{said}");
         assert!(said.contains("pay(args: { amount: number }, options?: CallOptions): Promise<unknown>;"), "{said}");
+        assert!(said.contains(r#"declare function callTool(name: "pay", args: { amount: number }, "#), "{said}");
     }
 
     #[test]

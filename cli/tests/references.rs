@@ -14,7 +14,7 @@ use axum::{
     Json, Router,
     body::Bytes,
     extract::{DefaultBodyLimit, State},
-    http::HeaderMap,
+    http::{HeaderMap, StatusCode},
     routing::{get, post},
 };
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ async fn service() -> (SocketAddr, Given) {
         .route("/few", get(async || Json(json!([1, 2, 3]))))
         .route("/take", post(take))
         .route("/raw", post(raw))
+        .route("/refuse", post(async || (StatusCode::UNPROCESSABLE_ENTITY, "no: ".to_owned() + &"x".repeat(200_000))))
         .route("/image", get(async || ([("content-type", "image/png")], vec![0x89, 0xff, 0, 0x80])))
         .route("/video", get(async || ([("content-type", "video/mp4")], video())))
         .layer(DefaultBodyLimit::disable())
@@ -70,11 +71,12 @@ fn manifest(folder: &Path, service: SocketAddr) -> PathBuf {
     let any = ", input: {type: object}";
     let text = format!(
         "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: data}}\nspec:\n  offload: {{thresholdBytes: 65536, previewChars: 300}}\n  services:\n    - name: data\n      baseUrl: http://{service}\n      \
-         allowedMethods: [GET, POST]\n      direct: {{}}\n      requestBytesMax: 33554432\n      responseBytesMax: 33554432\n  tools:\n{}{}{}{}",
+         allowedMethods: [GET, POST]\n      direct: {{}}\n      requestBytesMax: 33554432\n      responseBytesMax: 33554432\n  tools:\n{}{}{}{}{}",
         tool("rows", "GET", "rows", any),
         tool("few", "GET", "few", any),
         tool("take", "POST", "take", any),
         tool("give", "POST", "take", &format!("{any}, approval: {{}}")),
+        tool("refuse", "POST", "refuse", any),
     );
     let session = |name: &str| {
         format!(
@@ -260,6 +262,19 @@ async fn the_answer_of_a_service_is_bytes_text_json_or_a_reference() {
     assert_eq!((&back["bytes"], &back["type"]), (&json!(1_000_000), &json!("video/mp4")), "it goes back as what it was");
     let wrong = value(&dev, "try { callService('data', { path: '/few', response: 'xml' }) } catch (error) { error.message }").await;
     assert_eq!(wrong, "response: write one of json, text, bytes, reference");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_comes_into_the_heap_whatever_its_size() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, _) = service().await;
+    let dev = start(data.path(), &manifest(data.path(), service));
+    for options in ["{}", "{ reference: true }"] {
+        let told = "(error) => [error.code, error.details.status, error.details.body.slice(0, 5), error.details.body.length > 4000]";
+        let refused = value(&dev, &format!("await tools.refuse({{}}, {options}).catch({told})")).await;
+        assert_eq!(refused, json!(["ToolResultInvalid", 422, "no: x", true]), "{options}");
+    }
+    assert_eq!(value(&dev, "refs.list()").await, json!([]), "nothing of it lies outside");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -405,6 +405,8 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
 struct Waiting {
     calls: Mutex<Vec<Approval>>,
     decided: Mutex<Vec<(String, Verdict, String)>>,
+    /// What was made of the arguments.
+    changed: Mutex<Vec<(String, serde_json::Value)>>,
 }
 
 #[async_trait::async_trait]
@@ -417,6 +419,7 @@ impl Approvals for Waiting {
         let mut decided = self.decided.lock().unwrap();
         if !decided.iter().any(|(_, _, known)| *known == decision) {
             decided.push((id.to_owned(), body.decision, decision));
+            self.changed.lock().unwrap().extend(body.arguments.map(|arguments| (id.to_owned(), arguments)));
         }
         match id {
             "a_8" => Err(ApiError::new(ErrorCode::ApprovalUsed, "somebody was first")),
@@ -457,10 +460,10 @@ async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: k
     };
     // Two gateways.
     let running = [tokio::spawn(objects().run()), tokio::spawn(objects().run())];
-    *waiting.calls.lock().unwrap() = vec![approval(7), approval(8)];
-    say(2, 1);
+    *waiting.calls.lock().unwrap() = vec![approval(7), approval(8), Approval { editable: true, ..approval(9) }];
+    say(3, 1);
     let shown = || server.kubectl(&["get", "ta", "-n", "team", "--no-headers"]).unwrap_or_default();
-    eventually("both calls are shown", async || shown().lines().filter(|line| line.contains("asks") && line.contains("pay")).count() == 2)
+    eventually("the calls are shown", async || shown().lines().filter(|line| line.contains("asks") && line.contains("pay")).count() == 3)
         .await;
     let args = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.args.amount[1].of}"]).unwrap();
     assert_eq!(args, "2", "as the call has them");
@@ -473,16 +476,21 @@ async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: k
     }
     patch("asks.a-7", r#"{"decision":"approve"}"#).unwrap();
     patch("asks.a-8", r#"{"decision":"deny","reason":"no"}"#).unwrap();
+    let edited = r#"{"decision":"approve","arguments":{"to":"b","amount":[2]}}"#;
+    patch("asks.a-9", edited).unwrap();
     let state = |name: &str| {
         server.kubectl(&["get", "ta", "-n", "team", name, "-o", "jsonpath={.status.state} {.status.message}"]).unwrap_or_default()
     };
-    eventually("what came of it is told", async || state("asks.a-7").starts_with("Decided") && state("asks.a-8").starts_with("Refused"))
-        .await;
+    let told =
+        async || ["asks.a-7", "asks.a-9"].iter().all(|it| state(it).starts_with("Decided")) && state("asks.a-8").starts_with("Refused");
+    eventually("what came of it is told", told).await;
     assert!(state("asks.a-8").contains("somebody was first"));
     let mut decided: Vec<(String, Verdict)> =
         waiting.decided.lock().unwrap().iter().map(|(id, verdict, _)| (id.clone(), *verdict)).collect();
     decided.sort_by(|one, other| one.0.cmp(&other.0));
-    assert_eq!(decided, [("a_7".to_owned(), Verdict::Approve), ("a_8".to_owned(), Verdict::Deny)], "each once, by whichever gateway");
+    let each = [("a_7", Verdict::Approve), ("a_8", Verdict::Deny), ("a_9", Verdict::Approve)].map(|(id, verdict)| (id.to_owned(), verdict));
+    assert_eq!(decided, each, "each once, by whichever gateway");
+    assert_eq!(*waiting.changed.lock().unwrap(), [("a_9".to_owned(), serde_json::json!({ "to": "b", "amount": [2] }))]);
     assert!(patch("asks.a-7", r#"{"decision":"deny"}"#).is_err(), "the first decision stands");
 
     waiting.calls.lock().unwrap().clear();

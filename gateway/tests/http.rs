@@ -3,20 +3,25 @@
 
 mod support;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use dormouse_crds::quota::KernelQuotaSpec;
 use dormouse_gateway::{
-    Gateway,
-    auth::{Access, AuthError, Authenticator, Caller, loopback::Loopback},
+    Directory as _, Gateway,
+    auth::{Access, AuthError, Authenticator, Caller, Verb, loopback::Loopback},
 };
 use dormouse_service::memory::Memory;
+use futures::{SinkExt as _, StreamExt as _};
 use serde_json::json;
 use support::{Client, Trust, directory, serve, serve_local, serve_routes, serve_with};
+use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
@@ -232,6 +237,91 @@ async fn a_refusal_tells_nothing_about_what_exists() {
         let (there, missing) = answers.split_at(answers.len() / 2);
         assert_eq!(there, missing);
     }
+}
+
+/// May do everything but have a session call a ToolBroker other than `mine`.
+struct WithoutUse;
+
+#[async_trait]
+impl Authenticator for WithoutUse {
+    async fn authenticate(&self, _: Option<&str>) -> Result<Caller, AuthError> {
+        Ok(Caller { user: "u".to_owned(), ..Caller::default() })
+    }
+
+    async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
+        if access.verb != Verb::Use || access.name.as_deref() == Some("mine") {
+            return Ok(());
+        }
+        let (user, namespace) = (caller.user.clone(), access.namespace.clone());
+        Err(AuthError::Forbidden { user, verb: access.verb.as_str(), resource: access.part.resource(), namespace })
+    }
+}
+
+/// The code with which a frame of a WebSocket is refused, if it is.
+async fn refused_frame(client: &Client, path: &str, frame: serde_json::Value) -> Option<String> {
+    let (mut socket, _) = connect_async(format!("ws://{}{path}", client.base.trim_start_matches("http://"))).await.unwrap();
+    socket.send(Message::Text(frame.to_string().into())).await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(30), socket.next()).await.expect("it answers").unwrap().unwrap();
+    let answer: serde_json::Value = serde_json::from_str(answer.to_text().unwrap()).unwrap();
+    answer["error"]["code"].as_str().map(str::to_owned)
+}
+
+#[tokio::test]
+async fn whoever_may_not_use_a_tool_broker_gets_no_session_with_it_through_any_door() {
+    let trust = Trust::new();
+    let (_folder, directory) = directory(&trust, &[]).await;
+    let open = serve(&trust, directory.clone()).await;
+    let with = |broker: &str| json!({"toolBrokerRef": {"name": broker}});
+    for (name, spec) in [("theirs", with("theirs")), ("plain", json!({}))] {
+        assert_eq!(open.json("POST", SESSIONS, json!({"name": name, "spec": spec})).await.0, 201);
+    }
+    let strict = serve_with(&trust, directory.clone(), Arc::new(WithoutUse)).await;
+    let of = |name: &str| format!("{SESSIONS}/{name}");
+    let deliveries = "/v1/namespaces/default/webhooks/deliveries";
+    for (method, path, body) in [
+        ("POST", SESSIONS.to_owned(), json!({"name": "made", "spec": with("theirs")})),
+        ("POST", SESSIONS.to_owned(), json!({"spec": with("theirs")})),
+        (
+            "POST",
+            SESSIONS.to_owned(),
+            json!({"name": "made", "spec": {"source": {"session": "plain"}, "toolBrokerRef": {"name": "theirs"}}}),
+        ),
+        ("PATCH", of("plain"), json!({"spec": with("theirs")})),
+        ("POST", format!("{}/fork", of("theirs")), json!({"name": "made"})),
+        ("POST", "/sessions".to_owned(), json!({"code": "1", "config": {"tools": "theirs"}})),
+        ("POST", "/sessions".to_owned(), json!({"code": "1", "config": {"tools": {"broker": "theirs", "client": [{"name": "ask"}]}}})),
+        ("POST", "/sessions".to_owned(), json!({"code": "1", "config": {"toolBroker": "theirs"}})),
+        ("GET", format!("{deliveries}?broker=theirs"), json!({})),
+        ("POST", format!("{deliveries}/d/redeliver?broker=theirs"), json!({})),
+    ] {
+        let (status, answer) = strict.json(method, &path, body.clone()).await;
+        let said = answer["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!((status, answer["error"]["code"].as_str()), (403, Some("Forbidden")), "{method} {path} {body}: {answer}");
+        assert!(said.contains("use toolbrokers"), "{method} {path} {body}: {said}");
+    }
+    for tools in [json!("theirs"), json!({"broker": "theirs"})] {
+        let frame = json!({"t": "create", "id": 1, "config": {"tools": tools}});
+        assert_eq!(refused_frame(&strict, "/ws?id=made", frame).await.as_deref(), Some("Forbidden"), "{tools}");
+    }
+    let told = async |name: &str, arguments: serde_json::Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
+        let request = strict.request("POST", "/mcp").header("mcp-protocol-version", "2025-11-25").json(&body);
+        let answer: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+        answer["result"]["structuredContent"]["error"]["code"].as_str().map(str::to_owned)
+    };
+    assert_eq!(told("session_create", json!({"name": "made", "spec": with("theirs")})).await.as_deref(), Some("Forbidden"));
+    assert_eq!(told("session_fork", json!({"session": "theirs", "name": "made"})).await.as_deref(), Some("Forbidden"));
+    // Nothing of that was made or changed.
+    let mut names: Vec<String> = directory.list(None).iter().map(|record| record.key.name.clone()).collect();
+    names.sort();
+    assert_eq!(names, ["plain", "theirs"]);
+    assert_eq!(open.get(&of("plain")).await.1["spec"].get("toolBrokerRef"), None);
+    // What needs no right that is missing goes: with the broker that is allowed, and a session that has another is still changed otherwise.
+    assert_eq!(strict.json("POST", SESSIONS, json!({"name": "own", "spec": with("mine")})).await.0, 201);
+    assert_eq!(strict.json("PATCH", &of("plain"), json!({"spec": with("mine")})).await.0, 200);
+    assert_eq!(strict.json("PATCH", &of("theirs"), json!({"spec": {"idleSeconds": 9}})).await.0, 200);
+    assert_eq!(refused_frame(&strict, "/ws?id=socket", json!({"t": "create", "id": 1, "config": {"tools": "mine"}})).await, None);
+    assert_eq!(told("session_create", json!({"name": "tool", "spec": with("mine")})).await, None);
 }
 
 #[tokio::test]

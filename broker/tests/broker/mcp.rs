@@ -14,7 +14,12 @@ use axum::{
     routing::post,
 };
 use dormouse_broker::{Broker, Secrets};
-use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{
+    ErrorCode,
+    broker::{DecideCall, ToolAnswer, ToolCall, Waits},
+};
+use dormouse_service::Metrics;
+use dormouse_store::Memory;
 use dormouse_testkit::{
     process::{Process, free_port},
     wait::eventually,
@@ -22,7 +27,7 @@ use dormouse_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    packages,
+    approvals, packages,
     world::{call, failure, value},
 };
 
@@ -66,6 +71,12 @@ async fn answer(State(server): State<Server>, headers: HeaderMap, Json(message):
     if of("authorization") != format!("Bearer {}", server.token.lock().unwrap()) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
+    // It is offered nothing: neither sampling nor people's answers.
+    let offered = match method.as_str() {
+        "initialize" => &message["params"]["capabilities"],
+        _ => &message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"],
+    };
+    assert!(*offered == json!({}) || server.sessions.is_some() && method != "initialize", "{method}: {offered}");
     let rpc = |result: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
     if let Some(sessions) = &server.sessions {
         let session = format!("s-{}", sessions.lock().unwrap());
@@ -99,8 +110,13 @@ async fn answer(State(server): State<Server>, headers: HeaderMap, Json(message):
         "tools/call" => json!({ "structuredContent": { "city": arguments["city"], "said": of("authorization") }, "content": [] }),
         other => panic!("{other}"),
     };
-    // In the other form, behind something that the server has to say.
-    let events = format!("event: message\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}}\n\ndata: {}\n\n", rpc(result));
+    // In the other form, behind something that the server has to say, and something that it wants a model to say. Nobody answers that.
+    let sampling =
+        json!({ "jsonrpc": "2.0", "id": message["id"], "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } });
+    let events = format!(
+        "event: message\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}}\n\ndata: {sampling}\n\ndata: {}\n\n",
+        rpc(result)
+    );
     ([(header::CONTENT_TYPE, "text/event-stream")], events).into_response()
 }
 
@@ -186,6 +202,32 @@ async fn one_that_cannot_be_asked_is_named_and_the_rest_is_served() {
     let missing = broker.look_for_tools().await.unwrap();
     assert!(missing[0].starts_with("the tools of the MCP server `gone`: the service cannot be reached"), "{missing:?}");
     assert_eq!(names(&broker), ["here"]);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_person_where_the_spec_says_so() {
+    let server = Server::default();
+    *server.token.lock().unwrap() = "first".to_owned();
+    let mut spec = spec(&server.start().await, &["rain"]);
+    spec.mcp_servers[0].approval = serde_json::from_value(json!({ "when": "args.city != 'Bonn'", "editable": true })).unwrap();
+    let secrets = [("mcp".to_owned(), [("token".to_owned(), b"first".to_vec())].into_iter().collect())].into_iter().collect();
+    let place = approvals::place(&Arc::new(Memory::new()));
+    let broker = Broker::with_journal(&spec, Secrets::memory(secrets), &Metrics::new(), Some(place)).unwrap();
+    assert_eq!(broker.look_for_tools().await.unwrap(), Vec::<String>::new());
+    assert!(broker.tools()[0].approval, "code is told");
+    assert_eq!(value(&broker, call(1, "rain", json!({ "city": "Bonn" }))).await["city"], "Bonn", "it needs nobody");
+    server.asked();
+    let waits = call(2, "rain", json!({ "city": "Rome" }));
+    let parked = |answer: &ToolAnswer| matches!(answer, ToolAnswer::Parked { parked } if parked.editable && parked.waits_for.is_person());
+    assert!(parked(&broker.call(waits.clone()).await.unwrap()));
+    assert_eq!(server.asked(), Vec::<String>::new(), "the server has seen nothing");
+    let decision = |arguments: Value| DecideCall { arguments: Some(arguments), ..approvals::decision(2, "rain", &waits.args, "d-2") };
+    assert_eq!(broker.decide(decision(json!({}))).await.unwrap_err().code, ErrorCode::ToolArgsInvalid, "its inputSchema holds");
+    broker.decide(decision(json!({ "city": "Oslo" }))).await.unwrap();
+    let again = ToolCall { waits: Waits::Decision, repeated: true, ..waits };
+    assert_eq!(value(&broker, again.clone()).await["city"], "Oslo", "what was agreed to");
+    assert_eq!(value(&broker, again).await["city"], "Oslo");
+    assert_eq!(server.asked(), ["tools/call"], "once");
 }
 
 /// What servers of both SDKs offer.

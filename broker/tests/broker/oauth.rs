@@ -1,13 +1,17 @@
 //! Client credentials of an OAuth server that others wrote: `oidc-provider`, which is certified, and a service that asks it about each token.
 
-use std::process::Command;
+use std::{
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
     extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{get, post},
 };
 use dormouse_broker::{Broker, Secrets};
 use dormouse_protocol::ErrorCode;
@@ -87,4 +91,38 @@ async fn a_certified_server_gives_a_token_that_its_services_take() {
     let refused = failure(&broker(&server, &service, "another"), call(1, "read", json!({}))).await;
     assert_eq!(refused.code, ErrorCode::ToolDenied);
     assert!(refused.message.contains("401"), "{}", refused.message);
+}
+
+/// Has the time of timers pass, and nothing else.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_before_its_end() {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    // Its life in seconds, how long it is used, and how much later it is another one although it is not over: 30 s before, and a tenth of a short life.
+    for (life, used, then) in [(3_600, 3_500, 80), (100, 60, 35)] {
+        let token = move || async move {
+            let number = MADE.fetch_add(1, Ordering::SeqCst);
+            Json(json!({ "access_token": format!("token-{number}"), "token_type": "Bearer", "expires_in": life }))
+        };
+        // It takes any token, so none is renewed because it was refused.
+        let routes = Router::new().route("/token", post(token)).route("/thing", get(async || Json(json!("taken"))));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let far = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let (broker, before) = (broker(&far, &far, "secret"), MADE.load(Ordering::SeqCst));
+        let made = async |number: u64| {
+            assert_eq!(value(&broker, call(number, "read", json!({}))).await, "taken");
+            MADE.load(Ordering::SeqCst) - before
+        };
+        assert_eq!((made(1).await, made(2).await), (1, 1), "{life}");
+        later(used).await;
+        assert_eq!(made(3).await, 1, "{life}: it is good");
+        later(then).await;
+        assert_eq!((made(4).await, made(5).await), (2, 2), "{life}: its end is near");
+    }
 }

@@ -1,15 +1,19 @@
 //! Tools from OpenAPI documents, against services that answer what they are asked.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, process::Command};
 
 use axum::{Router, extract::Request, http::header, response::IntoResponse as _, routing::any};
 use dormouse_broker::{Broker, ConfigError, Secrets};
+use dormouse_crds::broker::ToolBrokerSpec;
 use dormouse_protocol::ErrorCode;
 use dormouse_service::Metrics;
 use dormouse_testkit::apiserver::ApiServer;
 use serde_json::{Value, json};
 
-use crate::world::{call, failure, value};
+use crate::{
+    packages,
+    world::{call, failure, value},
+};
 
 /// A service that answers how it was asked, and the document of `GET /openapi.yaml`.
 async fn service() -> String {
@@ -49,7 +53,7 @@ fn document() -> Value {
     })
 }
 
-fn spec(base: &str, source: Value) -> dormouse_crds::broker::ToolBrokerSpec {
+fn spec(base: &str, source: Value) -> ToolBrokerSpec {
     let service = json!({ "name": "pets", "baseUrl": format!("{base}/v2"), "allowedMethods": ["GET", "POST"], "allowedPaths": ["/pets*"] });
     let mut openapi = json!({ "name": "pets", "service": "pets" });
     openapi.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
@@ -131,6 +135,36 @@ async fn a_name_of_two_sources_is_refused() {
     assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), ["spec.openapi[0].getPet.name: `getPet` is defined twice"]);
 }
 
+/// Has TypeScript's own compiler read the declarations of a real product's tools, and cells that use them: of all its tools, of which not each is
+/// declared, and of some.
+fn compiles_with(all: &str, some: &str) {
+    let Some(typescript) = packages::npm("declarations", &["typescript@5.9.3"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let compile = |declared: &str, cell: &str| {
+        std::fs::write(folder.path().join("tools.d.ts"), declared).unwrap();
+        std::fs::write(folder.path().join("cell.ts"), format!("{cell}\nexport {{}};\n")).unwrap();
+        let mut command = Command::new(typescript.join("node_modules/.bin/tsc"));
+        command.args(["--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--lib", "es2022"]);
+        let said = command.args(["tools.d.ts", "cell.ts"]).current_dir(folder.path()).output().unwrap();
+        (said.status.success(), String::from_utf8(said.stdout).unwrap())
+    };
+    let right = "const listed = await tools.list(); const first: string = listed[0].name;
+        const made = await tools.readCoreV1NamespacedConfigMap({ namespace: 'default', name: 'made' }, { reference: true });
+        await callTool('readCoreV1NamespacedConfigMap', { namespace: first, name: 'made' });";
+    for declared in [all, some] {
+        let (compiled, said) = compile(declared, right);
+        assert!(compiled, "{said}");
+    }
+    for wrong in [
+        "await tools.readCoreV1NamespacedConfigMap({ namespace: 7, name: 'made' });",
+        "await tools.readCoreV1NamespacedConfigMap({ namespace: 'default' });",
+        "await tools.noSuchTool({});",
+    ] {
+        let (compiled, said) = compile(some, wrong);
+        assert!(!compiled && said.contains("cell.ts(1,") && !said.contains("tools.d.ts("), "{wrong}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn the_document_of_a_real_product_is_usable_against_it() {
     let kubernetes = ApiServer::start().await.unwrap();
@@ -144,11 +178,17 @@ async fn the_document_of_a_real_product_is_usable_against_it() {
         "auth": { "type": "bearer", "secretRef": { "name": "k8s", "key": "token" } }, "tls": { "caSecretRef": { "name": "k8s" } },
     });
     let source = json!({ "name": "k8s", "service": "k8s", "document": { "inline": document } });
-    let spec = serde_json::from_value(json!({ "services": [service], "openapi": [source] })).unwrap();
-    let broker = Broker::new(spec, Secrets::directory(folder.path())).unwrap();
+    let spec: ToolBrokerSpec = serde_json::from_value(json!({ "services": [service], "openapi": [source] })).unwrap();
+    let broker = Broker::new(spec.clone(), Secrets::directory(folder.path())).unwrap();
     assert!(names(&broker).len() > 100, "{:?}", names(&broker));
+    // Of some, as all would be more than is declared.
+    let mut some = spec.clone();
+    some.openapi[0].include = vec!["read*".to_owned(), "list*".to_owned(), "createCoreV1NamespacedConfigMap".to_owned()];
+    let some = Broker::new(some, Secrets::directory(folder.path())).unwrap();
+    let declared = async |broker: &Broker| value(broker, call(1, "tools.declarations", json!({}))).await.as_str().unwrap().to_owned();
+    compiles_with(&declared(&broker).await, &declared(&some).await);
     let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "made" }, "data": { "by": "a tool" } });
-    value(&broker, call(1, "createCoreV1NamespacedConfigMap", json!({ "namespace": "default", "body": body }))).await;
+    value(&broker, call(4, "createCoreV1NamespacedConfigMap", json!({ "namespace": "default", "body": body }))).await;
     let read = value(&broker, call(2, "readCoreV1NamespacedConfigMap", json!({ "namespace": "default", "name": "made" }))).await;
     assert_eq!(read["data"], json!({ "by": "a tool" }));
     let wrong = json!({ "namespace": "default", "body": { "metadata": { "name": 7 } } });
