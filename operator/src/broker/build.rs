@@ -218,14 +218,12 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
     });
     let services = all.iter().flat_map(|service| service.auth.urls().chain([service.base_url.as_str()]));
     let registry = broker.spec.modules.iter().flat_map(|modules| modules.auth.urls().chain([modules.registry.as_str()]));
-    let fetches = broker.spec.egress.iter().any(|egress| !egress.allow.is_empty());
+    let fetches = broker.spec.egress.iter().flat_map(|egress| &egress.allow).map(|rule| rule.host.as_str());
     let mut peers = Vec::new();
     let documents = broker.spec.openapi.iter().filter_map(|source| source.document.url.as_deref());
     let documents = documents.chain(broker.spec.knowledge.iter().flat_map(|base| &base.urls).map(String::as_str));
     let traces = Some(network.traces_endpoint.as_str()).filter(|url| !url.is_empty());
-    for (named, _) in
-        journal.chain(services).chain(registry).chain(documents).chain(traces).map(egress_to).chain(fetches.then(|| (everywhere(), 0)))
-    {
+    for (named, _) in journal.chain(services).chain(registry).chain(documents).chain(traces).chain(fetches).map(egress_to) {
         for peer in named {
             if !peers.contains(&peer) {
                 peers.push(peer);

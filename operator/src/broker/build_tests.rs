@@ -266,3 +266,64 @@ fn what_the_spec_names_is_open_and_nothing_else() {
     });
     assert_eq!(nothing, json!([]));
 }
+
+#[test]
+fn each_field_that_names_a_host_opens_that_and_no_more() {
+    let peers = |field: &str, value: serde_json::Value| {
+        let service = json!({ "name": "widgets", "baseUrl": "http://10.1.2.3", "allowedMethods": ["GET"] });
+        let mut spec = json!({ "services": [service] });
+        match (field, value) {
+            ("services", more) => spec["services"].as_array_mut().unwrap().push(more),
+            ("egress" | "modules", whole) => spec[field] = whole,
+            (_, one) => spec[field] = json!([one]),
+        }
+        let mut broker = ToolBroker::new("tools", serde_json::from_value(spec).unwrap());
+        broker.metadata.namespace = Some("team".to_owned());
+        let valid = validate(&broker, &secrets("1", &["token", "clientId", "clientSecret"]), None, &config()).unwrap();
+        let policy = serde_json::to_value(build(&valid, "", "dormouse-system", &config().network).unwrap().network_policy).unwrap();
+        policy["spec"]["egress"][1]["to"].as_array().unwrap().clone()
+    };
+    let key = json!({ "name": "widgets", "key": "token" });
+    let service = |auth: serde_json::Value| json!({ "name": "far", "baseUrl": "http://10.1.2.3", "auth": auth });
+    let cidr = |address: &str| json!({ "ipBlock": { "cidr": format!("{address}/32") } });
+    for (host, mut wanted) in [
+        ("10.9.9.9:8080", vec![cidr("10.9.9.9")]),
+        ("shop.sales.svc", vec![json!({ "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "sales" } } })]),
+        (
+            "shop.sales.svc.cluster.local",
+            vec![json!({ "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "sales" } } })],
+        ),
+        // A policy knows no names: this one may be anywhere.
+        ("api.example.com", serde_json::from_value(serde_json::to_value(everywhere()).unwrap()).unwrap()),
+    ] {
+        let is_name = host.ends_with(".com");
+        if is_name {
+            wanted.push(json!({ "namespaceSelector": {} }));
+        }
+        wanted.insert(0, cidr("10.1.2.3"));
+        let url = format!("http://{host}/x");
+        for (what, field, value) in [
+            ("service", "services", json!({ "name": "far", "baseUrl": url })),
+            (
+                "OAuth server",
+                "services",
+                service(json!({ "type": "oauth2ClientCredentials", "tokenUrl": url, "secretRef": { "name": "widgets" } })),
+            ),
+            ("hook", "services", service(json!({ "type": "custom", "hook": { "url": url } }))),
+            ("tool", "tools", json!({ "name": "t", "webhook": { "url": url, "secretRef": key } })),
+            ("MCP server", "mcpServers", json!({ "name": "m", "url": url })),
+            ("model", "models", json!({ "name": "m", "api": "openai", "baseUrl": url, "model": "m" })),
+            ("webhook", "webhooks", json!({ "url": url, "events": ["failed"], "secretRef": key })),
+            ("document", "openapi", json!({ "name": "o", "service": "widgets", "document": { "url": url } })),
+            ("base", "knowledge", json!({ "name": "k", "urls": [url] })),
+            ("registry", "modules", json!({ "registry": url })),
+            ("rule", "egress", json!({ "allow": [{ "host": host }] })),
+        ] {
+            assert_eq!(peers(field, value), wanted, "{what}: {host}");
+        }
+        // Every name below one of the cluster's, or everything.
+        let below = peers("egress", json!({ "allow": [{ "host": format!("*.{}", host.split_once('.').unwrap().1) }] }));
+        assert!(!host.contains(".svc") || below == wanted, "{host}: {below:?}");
+        assert!(peers("egress", json!({ "allow": [{ "host": "*" }] })).contains(&json!({ "namespaceSelector": {} })));
+    }
+}
