@@ -268,7 +268,7 @@ async fn mcp(dev: &Dev, method: &str, mut params: Value, capabilities: Value) ->
 async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let dev = start(data.path(), &manifest(data.path(), service, "{editable: true}"));
     let knows = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} }, "elicitation": {} });
     let ask = async |method: &str, params: Value| mcp(&dev, method, params, knows.clone()).await;
     let begin = |code: &str| json!({ "name": "eval", "arguments": { "session": "agent", "code": code, "background": true } });
@@ -300,12 +300,20 @@ async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
         assert_eq!(ask("tasks/update", update(key, input)).await["result"], json!({ "resultType": "complete" }), "{key}");
     }
     assert!(paid.lock().unwrap().is_empty());
-    let agreed = json!({ "action": "accept", "content": { "decision": "approve" } });
+    // Whoever decides may change the arguments here.
+    let fields = &question["params"]["requestedSchema"]["properties"];
+    assert_eq!(fields["arguments"]["default"], r#"{"amount":7,"to":"b"}"#, "{question}");
+    let edited = |arguments: &str| json!({ "action": "accept", "content": { "decision": "approve", "arguments": arguments } });
+    for wrong in ["{", r#"{"to": "b"}"#] {
+        let refused = ask("tasks/update", update("approval-a_1", edited(wrong))).await;
+        assert!(refused["error"]["message"].is_string(), "{wrong}: {refused}");
+    }
+    let agreed = edited(r#"{"to": "b", "amount": 9}"#);
     assert_eq!(ask("tasks/update", update("approval-a_1", agreed)).await["result"]["resultType"], "complete");
     let ended = state("completed").await;
     let result = &ended["result"];
-    assert_eq!((&result["structuredContent"]["value"], &result["isError"]), (&json!(7), &json!(false)), "{ended}");
-    assert_eq!((&result["content"][0]["text"], paid.lock().unwrap().len()), (&json!("on it\n7"), 1));
+    assert_eq!((&result["structuredContent"]["value"], &result["isError"]), (&json!(9), &json!(false)), "{ended}");
+    assert_eq!((&result["content"][0]["text"], paid.lock().unwrap().len()), (&json!("on it\n9"), 1));
 
     let declined = ask("tools/call", begin("await tools.pay({ to: 'c', amount: 8 })")).await["result"]["taskId"].clone();
     eventually("it asks", async || !ask("tasks/get", json!({ "taskId": declined })).await["result"]["inputRequests"].is_null()).await;
@@ -334,7 +342,7 @@ async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
 async fn who_has_a_link_sees_the_call_and_decides_about_it_once() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let manifest = manifest(data.path(), service, "Always");
+    let manifest = manifest(data.path(), service, "{editable: true}");
     let dev = start(data.path(), &manifest);
     let run = begin(&dev, "(await tools.pay({ to: '<b>&', amount: 7 })).amount", "one").await;
     eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
@@ -353,14 +361,18 @@ async fn who_has_a_link_sees_the_call_and_decides_about_it_once() {
     assert!(paid.lock().unwrap().is_empty(), "to look decides nothing");
     let token = url.split("token=").nth(1).unwrap().to_owned();
     let decide = async |token: &str, decision: &str| {
-        let form = format!("token={token}&decision={decision}&reason=no");
+        let form = format!("token={token}&decision={decision}");
         let request = http().post(format!("{}/approve", dev.server)).header("content-type", "application/x-www-form-urlencoded").body(form);
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!(decide(&token.replace('.', "x."), "approve").await, 403, "forged");
-    assert_eq!(decide(&token, "approve").await, 200);
+    assert!(text.contains("<textarea name=\"arguments\""), "whoever decides may change the arguments here: {text}");
+    for wrong in ["%7B", "%7B%22to%22%3A%22b%22%7D"] {
+        assert_eq!(decide(&token, &format!("approve&arguments={wrong}")).await, 400, "no JSON, and no arguments of the tool");
+    }
+    assert_eq!(decide(&token, "approve&arguments=%7B%22to%22%3A%22b%22%2C+%22amount%22%3A9%7D").await, 200);
     let ended = get(&dev, &format!("{run}?waitSeconds=60")).await;
-    assert_eq!((&ended["result"]["value"], paid.lock().unwrap().len()), (&json!(7), 1), "{ended}");
+    assert_eq!((&ended["result"]["value"], paid.lock().unwrap().len()), (&json!(9), 1), "{ended}");
     for decision in ["approve", "deny"] {
         assert!([404, 409].contains(&decide(&token, decision).await), "it works once");
     }

@@ -151,6 +151,9 @@ pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide)
     let claim = links.read(token, router.clock().now())?;
     let (key, approval) = about(router, &claim).await?;
     let id = router.ids().next().simple().to_string();
+    // The page sends what it showed where nobody has changed it.
+    let arguments = decide.arguments.filter(|arguments| *arguments != approval.args);
+    let decide = Decide { arguments, ..decide };
     approvals::decide(router, &key, &approval.id, decide, &format!("a link of {}", claim.by), id).await
 }
 

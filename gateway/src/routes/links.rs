@@ -25,6 +25,9 @@ use crate::{
 /// What the page may do: show itself, and send its form.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// Bytes of arguments that the page lets somebody change: a form comes as one URI, which has less than 64 KiB, and may be three times as long.
+const EDITED_BYTES_MAX: usize = 16 << 10;
+
 /// Makes a link with which its holder decides about this call, whoever that is. Whoever may decide may make one.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}/link", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = MakeLink,
     responses((status = 200, body = ApprovalLink), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
@@ -51,6 +54,9 @@ pub(crate) struct Answer {
     decision: Verdict,
     #[serde(default)]
     reason: String,
+    /// JSON, as somebody may have changed it.
+    #[serde(default)]
+    arguments: String,
 }
 
 /// The page: what waits, and two buttons. To look decides nothing.
@@ -73,7 +79,12 @@ pub(crate) async fn decide(State(app): State<App>, form: String) -> Response {
         return refused(&ApiError::new(ErrorCode::InvalidRequest, "this is not what the page of a link sends"));
     };
     let reason = Some(answer.reason).filter(|reason| !reason.trim().is_empty() && answer.decision == Verdict::Deny);
-    let body = Decide { decision: answer.decision, reason, arguments: None, idempotency_key: None };
+    let edited = Some(answer.arguments).filter(|text| !text.trim().is_empty() && answer.decision == Verdict::Approve);
+    let arguments = match edited.as_deref().map(serde_json::from_str).transpose() {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&ApiError::new(ErrorCode::InvalidRequest, format!("the arguments are not JSON any more: {error}"))),
+    };
+    let body = Decide { decision: answer.decision, reason, arguments, idempotency_key: None };
     let decided = match &app.links {
         Some(links) => links::decide(links, &app.router, &answer.token, body).await,
         None => Err(none()),
@@ -97,7 +108,11 @@ fn refused(error: &ApiError) -> Response {
 }
 
 fn question(approval: &Approval, token: &str) -> String {
-    let args = serde_json::to_string_pretty(&approval.args).unwrap_or_default();
+    let args = escaped(&serde_json::to_string_pretty(&approval.args).unwrap_or_default());
+    let (shown, edited) = match approval.editable && args.len() <= EDITED_BYTES_MAX {
+        true => (String::new(), format!("<textarea name=\"arguments\" rows=\"12\" cols=\"80\">\n{args}</textarea><br>")),
+        false => (format!("<pre>{args}</pre>"), String::new()),
+    };
     let button = |decision: &str, text: &str, more: &str| {
         format!(
             "<form method=\"post\" action=\"approve\"><input type=\"hidden\" name=\"token\" value=\"{}\"><input type=\"hidden\" name=\"decision\" \
@@ -106,12 +121,11 @@ fn question(approval: &Approval, token: &str) -> String {
         )
     };
     format!(
-        "<h1>May this call be made?</h1><p>Session <b>{}</b> wants to call <b>{}</b> with</p><pre>{}</pre><p>Until {}.</p>{}{}",
+        "<h1>May this call be made?</h1><p>Session <b>{}</b> wants to call <b>{}</b> with</p>{shown}<p>Until {}.</p>{}{}",
         escaped(&approval.session),
         escaped(&approval.tool_name),
-        escaped(&args),
         escaped(&approval.expires_at),
-        button("approve", "Agree", ""),
+        button("approve", "Agree", &edited),
         button("deny", "Deny", "<label>Why <input name=\"reason\" maxlength=\"1000\"></label> ")
     )
 }
@@ -147,4 +161,32 @@ fn escaped(text: &str) -> String {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn page_of(editable: bool, text: &str) -> String {
+        let approval: Approval = serde_json::from_value(json!({
+            "id": "a_1", "session": "agent", "toolName": "pay", "args": { "to": text }, "callId": "1", "createdAt": "2030-01-01T00:00:00Z",
+            "expiresAt": "2030-01-08T00:00:00Z", "editable": editable, "state": "Pending",
+        }))
+        .unwrap();
+        question(&approval, "token")
+    }
+
+    #[test]
+    fn arguments_are_shown_and_where_they_may_be_changed_are_in_the_form() {
+        let hostile = "</textarea></pre><script>";
+        for (page, editable) in [(page_of(true, hostile), true), (page_of(false, hostile), false)] {
+            assert_eq!(page.contains("<textarea name=\"arguments\""), editable, "{page}");
+            assert!(page.contains("&lt;/textarea&gt;&lt;/pre&gt;&lt;script&gt;") && !page.contains("<script>"), "{page}");
+        }
+        let text = |bytes: usize| "x".repeat(bytes - "{\n  &quot;to&quot;: &quot;&quot;\n}".len());
+        assert!(page_of(true, &text(EDITED_BYTES_MAX)).contains("<textarea"));
+        assert!(!page_of(true, &text(EDITED_BYTES_MAX + 1)).contains("<textarea"), "too large to be changed here");
+    }
 }

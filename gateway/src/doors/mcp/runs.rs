@@ -78,6 +78,8 @@ enum Action {
 struct Content {
     decision: Option<Verdict>,
     reason: Option<String>,
+    /// JSON, as somebody may have changed it.
+    arguments: Option<String>,
 }
 
 /// `tasks/get`, `tasks/update` and `tasks/cancel`.
@@ -126,7 +128,13 @@ async fn update(desk: &Desk, key: &Key, run: &str, said: BTreeMap<String, Input>
             Action::Decline => Verdict::Deny,
             Action::Cancel => continue,
         };
-        let decide = Decide { decision, reason: content.reason, arguments: None, idempotency_key: None };
+        let edited = content.arguments.filter(|_| decision == Verdict::Approve);
+        let arguments = edited
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the arguments of `{asked}` are not JSON: {error}")))?;
+        let decide = Decide { decision, reason: content.reason, arguments, idempotency_key: None };
         match desk.decide(key, id, decide).await {
             Ok(()) => {}
             Err(error) if matches!(error.code, ErrorCode::ApprovalNotFound | ErrorCode::ApprovalUsed | ErrorCode::ApprovalExpired) => {}
@@ -173,11 +181,15 @@ fn task(key: &Key, run: &Run, open: &[Approval]) -> Value {
 fn question(key: &Key, approval: &Approval) -> Value {
     let message =
         format!("Session {} wants to call {} with {}. Until {}.", key.name, approval.tool_name, approval.args, approval.expires_at);
+    let mut fields = json!({
+        "decision": { "type": "string", "enum": ["approve", "deny"], "title": "Decision" },
+        "reason": { "type": "string", "title": "Reason", "description": "What the code is told of a denial" },
+    });
+    if approval.editable {
+        let said = "JSON with which the call is made in place of its own";
+        fields["arguments"] = json!({ "type": "string", "title": "Arguments", "description": said, "default": approval.args.to_string() });
+    }
     json!({ "method": "elicitation/create", "params": {
-        "mode": "form", "message": message,
-        "requestedSchema": { "type": "object", "required": ["decision"], "properties": {
-            "decision": { "type": "string", "enum": ["approve", "deny"], "title": "Decision" },
-            "reason": { "type": "string", "title": "Reason", "description": "What the code is told of a denial" },
-        } },
+        "mode": "form", "message": message, "requestedSchema": { "type": "object", "required": ["decision"], "properties": fields },
     } })
 }
