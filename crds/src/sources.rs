@@ -7,7 +7,7 @@ use crate::rules;
 use crate::{
     KeyRef,
     broker::{Approval, TOOL_TIMEOUT_MS_DEFAULT},
-    service::{Auth, Limits, Service},
+    service::{Auth, Limits, SecretHeader, Service},
 };
 
 /// An OpenAPI document, 3.0 or 3.1: each of its operations that the service allows is a tool.
@@ -51,6 +51,13 @@ pub struct McpServer {
     /// Credentials that the broker adds.
     #[serde(default)]
     pub auth: Auth,
+    /// Further headers whose values are secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub secret_headers: Vec<SecretHeader>,
     /// Which tools, by name; `*` matches any run of characters.
     #[serde(default = "all")]
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 64), inner(length(max = 256))))]
@@ -76,6 +83,7 @@ impl McpServer {
     pub fn service(&self) -> Service {
         Service {
             auth: self.auth.clone(),
+            secret_headers: self.secret_headers.clone(),
             limits: self.limits,
             allowed_methods: vec!["POST".to_owned()],
             ..Service::at(&self.name, &self.url)
