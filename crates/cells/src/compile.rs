@@ -16,7 +16,9 @@ use oxc::{
     transformer::{DecoratorOptions, HelperLoaderMode, HelperLoaderOptions, JsxOptions, JsxRuntime, TransformOptions, Transformer},
 };
 
-use crate::{check, cost, decorate, deep, erase, imports, lower, modular, position::Positions, splice, syntax_error::SyntaxError};
+use crate::{
+    check, cost, decorate, deep, erase, imports, lower, modular, namespaces, position::Positions, splice, syntax_error::SyntaxError,
+};
 
 const PRINTED: &str = "a return or using at the top level cannot stand beside imports, decorators, enums, namespaces, parameter properties or JSX: \
                        put those into a cell of their own";
@@ -112,14 +114,30 @@ pub fn compile(source: &str, options: &Options) -> Result<Script, SyntaxError> {
 fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, SyntaxError> {
     let lowered = modular::lowered(source, options.language.source_type());
     let text = lowered.as_deref().unwrap_or(source);
-    let Some(decorated) = decorate::lowered(text, options.language.source_type())? else { return compile_text(source, text, options) };
-    // What decorators become is longer than they are.
-    let script = deep::admit(&decorated.text)
-        .and_then(|()| cost::admit(&decorated.text, options.language))
-        .and_then(|()| compile_text(&decorated.text, &decorated.text, options));
-    match script {
-        Ok(script) => Ok(Script { positions: script.positions.over(source, decorated.anchors), ..script }),
-        Err(error) => Err(error.over(source, &decorated.text, &decorated.anchors)),
+    match namespaces::lowered(text, options.language.source_type()) {
+        Some(lowered) => compile_lowered(source, lowered, options, |text| compile_decorated(text, text, options)),
+        None => compile_decorated(source, text, options),
+    }
+}
+
+fn compile_decorated(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
+    match decorate::lowered(text, options.language.source_type())? {
+        Some(lowered) => compile_lowered(source, lowered, options, |text| compile_text(text, text, options)),
+        None => compile_text(source, text, options),
+    }
+}
+
+/// Compiles what the source was made into, which is longer; its places are the source's again.
+fn compile_lowered(
+    source: &str,
+    lowered: decorate::Lowered,
+    options: &Options,
+    compile: impl FnOnce(&str) -> Result<Script, SyntaxError>,
+) -> Result<Script, SyntaxError> {
+    let admitted = deep::admit(&lowered.text).and_then(|()| cost::admit(&lowered.text, options.language));
+    match admitted.and_then(|()| compile(&lowered.text)) {
+        Ok(script) => Ok(Script { positions: script.positions.over(source, lowered.anchors), ..script }),
+        Err(error) => Err(error.over(source, &lowered.text, &lowered.anchors)),
     }
 }
 

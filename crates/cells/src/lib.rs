@@ -18,6 +18,7 @@ mod erase;
 mod imports;
 mod lower;
 mod modular;
+mod namespaces;
 mod position;
 mod reach;
 mod splice;

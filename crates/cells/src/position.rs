@@ -118,7 +118,7 @@ pub(crate) struct Positions {
     /// The script is the source but for edits: between two anchors every byte has its own place.
     edited: bool,
     /// The source was made of another text by edits: that, and where the source came from.
-    over: Option<(String, LineIndex, Vec<Anchor>)>,
+    over: Vec<(String, LineIndex, Vec<Anchor>)>,
 }
 
 impl Positions {
@@ -132,7 +132,7 @@ impl Positions {
             anchor.source = (anchor.source - prefix).min(source.len());
         }
         let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
-        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true, over: None }
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true, over: Vec::new() }
     }
 
     /// Of a script that was printed anew. `prefix` bytes stand before the user's source in what was parsed.
@@ -152,12 +152,13 @@ impl Positions {
             .collect();
         anchors.sort_by_key(|anchor| anchor.script);
         let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
-        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: false, over: None }
+        Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: false, over: Vec::new() }
     }
 
     /// The same of a source that edits have made of another.
-    pub(crate) fn over(self, source: &str, anchors: Vec<Anchor>) -> Self {
-        Self { over: Some((source.to_owned(), LineIndex::new(source), anchors)), ..self }
+    pub(crate) fn over(mut self, source: &str, anchors: Vec<Anchor>) -> Self {
+        self.over.push((source.to_owned(), LineIndex::new(source), anchors));
+        self
     }
 
     /// See [`crate::Script::original_position`].
@@ -170,9 +171,10 @@ impl Positions {
         let distance = at.saturating_sub(anchor.script);
         let same = script.get(anchor.script..at).is_some_and(|text| self.source.get(anchor.source..anchor.source + distance) == Some(text));
         let offset = if same || self.edited { (anchor.source + distance).min(self.source.len()) } else { anchor.source };
-        Some(match &self.over {
-            Some((source, lines, anchors)) => lines.position(source, under(anchors, offset).min(source.len())),
-            None => self.source_lines.position(&self.source, offset),
-        })
+        let (mut offset, mut text, mut lines) = (offset, &self.source, &self.source_lines);
+        for (source, source_lines, anchors) in &self.over {
+            (offset, text, lines) = (under(anchors, offset).min(source.len()), source, source_lines);
+        }
+        Some(lines.position(text, offset))
     }
 }

@@ -306,6 +306,25 @@ fn cells_run_one_after_another() {
             &["namespace N { export const a = 1 }", "N.a", "namespace N { export const b = 2 }", "N"],
             &["undefined", "1", "undefined", "{\"b\":2}"],
         ),
+        (
+            &[
+                "namespace C { export let n = 0; export function inc() { n++; ({ n } = { n: n + 1 }); return { n } } }",
+                "[C.inc(), C.n]",
+                "C.n = 7; C.inc()",
+            ],
+            &["undefined", "[{\"n\":2},2]", "{\"n\":9}"],
+        ),
+        (
+            &[
+                "namespace M { export const x = 1; export namespace In { export let y = x } } namespace M { const z = x; export const all = [x, z, In.y, ((x) => x)(5)] }",
+                "M.all",
+            ],
+            &["undefined", "[1,1,1,5]"],
+        ),
+        (
+            &["namespace A.B { export var n = 1; n += 1 } namespace A.B { n += 1; export const twice = n * 2 }", "[A.B.n, A.B.twice]"],
+            &["undefined", "[3,6]"],
+        ),
         (&["{a: 1}", "{a: 1}.a"], &["{\"a\":1}", "1"]),
         (&["function f() { return 1 }", "f()", "function f() { return 2 }", "f()"], &["undefined", "1", "undefined", "2"]),
         (&["if (true) { 7 }", "for (let i = 0; i < 3; i++) i * 2", "try { 1 } finally { 2 }"], &["7", "4", "1"]),
