@@ -6,6 +6,8 @@ use dormouse_engine::Growth;
 use dormouse_service::{Clock, Ids, memory::Memory};
 use tokio::task::JoinError;
 
+use crate::scheduler;
+
 /// The clock, the threads, the names and the memory of a pod.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -55,5 +57,20 @@ impl Threads {
             Self::Own => tokio::task::spawn_blocking(work).await,
             Self::Inline => Ok(work()),
         }
+    }
+
+    /// The same, and the task that asks pays for it with its share of the processor.
+    ///
+    /// # Errors
+    /// As [`Self::blocking`].
+    pub(crate) async fn charged<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+        let Self::Own = self else { return self.blocking(work).await };
+        let timed = move || {
+            let began = std::time::Instant::now();
+            (work(), began.elapsed())
+        };
+        let (done, took) = self.blocking(timed).await?;
+        scheduler::charge(took);
+        Ok(done)
     }
 }

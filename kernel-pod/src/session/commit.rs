@@ -229,7 +229,7 @@ async fn begin(threads: Threads, owned: Owned, change: Change, attachments: Atta
     if change.pages.len() < BLOCKING_PAGES_MIN {
         return Ok(Commit::begin_with(&owned, change, attachments, put_id));
     }
-    let begun = threads.blocking(move || Commit::begin_with(&owned, change, attachments, put_id)).await;
+    let begun = threads.charged(move || Commit::begin_with(&owned, change, attachments, put_id)).await;
     begun.map_err(|error| Fault::Unstored(ApiError::new(ErrorCode::Internal, format!("the pages cannot be compressed: {error}"))))
 }
 

@@ -283,7 +283,7 @@ impl Actor {
         }
         let done = match turn.cell {
             Some(end) => {
-                let end = self.end_of(end, explain);
+                let end = self.end_of(end, explain).await;
                 self.finish(end)?
             }
             None => None,
@@ -359,13 +359,14 @@ impl Actor {
     }
 
     /// The end of a cell with the user's positions.
-    fn end_of(&mut self, end: CellEnd, explain: Option<&str>) -> EvalEnd {
+    async fn end_of(&mut self, end: CellEnd, explain: Option<&str>) -> EvalEnd {
         let running = self.phase.live().and_then(|live| live.state.running.clone());
+        let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
+        // Its script may be gone since it awaited: where its positions are is compiled again.
+        if let Some(cell) = running.filter(|_| end.error.is_some() && !self.scripts.has(&filename)) {
+            let _ = self.compile(&cell.request, &filename, BTreeSet::new()).await;
+        }
         let error = end.error.map(|error| {
-            let filename = running.as_ref().map(|cell| cell.filename.clone()).unwrap_or_default();
-            if let Some(cell) = running.as_ref().filter(|_| !self.scripts.has(&filename)) {
-                let _ = self.scripts.compile(&cell.request, &filename, BTreeSet::new());
-            }
             let mut error = self.scripts.error(error, &filename);
             if let Some(explain) = explain {
                 explain.clone_into(&mut error.message);

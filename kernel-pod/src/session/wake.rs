@@ -171,7 +171,7 @@ impl Actor {
                 missing = owned.etag;
                 continue;
             };
-            let mut image = image(&head, &segments)?;
+            let mut image = self.image_of(&head, segments).await?;
             let answered = setback.apply_answered(&mut image, owned.etag.as_ref());
             let instance =
                 if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
@@ -358,6 +358,21 @@ impl Actor {
         live.instance.set_blobs(modules);
         live.settings = settings;
         Ok(())
+    }
+}
+
+/// Bytes of segments from which on laying them is worth a thread that may block.
+const BLOCKING_SEGMENTS_BYTES_MIN: usize = 256 << 10;
+
+impl Actor {
+    /// The image that head and segments are; what is large is laid where it holds nobody up, and counts as the session's own time.
+    pub(super) async fn image_of(&self, head: &Head, segments: Vec<Bytes>) -> Result<engine::Image, Fault> {
+        if segments.iter().map(Bytes::len).sum::<usize>() < BLOCKING_SEGMENTS_BYTES_MIN {
+            return image(head, &segments);
+        }
+        let head = head.clone();
+        let laid = self.host.environment.threads.charged(move || image(&head, &segments)).await;
+        laid.map_err(|error| Fault::Unavailable(internal(&error)))?
     }
 }
 
