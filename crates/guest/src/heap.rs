@@ -22,6 +22,8 @@ const REPORT_BYTES: usize = 2 * 1024 * 1024;
 /// The largest request that QuickJS serves from its own arenas; their blocks differ by at least [`ARENA_STEP_BYTES`].
 const ARENA_REQUEST_BYTES_MAX: usize = 504;
 const ARENA_STEP_BYTES: usize = 8;
+/// The largest blocks that most cells take.
+const ARENA_KEPT_BYTES_MAX: usize = 128;
 
 /// What a turn has at least, beyond the limit if need be: enough to let go of what fills the heap.
 const TIDYING_BYTES: usize = 256 * 1024;
@@ -95,6 +97,13 @@ pub fn fill_arenas(ctx: &Ctx<'_>) {
                 block.write_bytes(0, size);
             }
         }
+    }
+    STATE.get().limit = limit;
+    // An arena of each size that cells use, whose first block keeps it: what a cell needs for itself is taken from there and given back, and the pages
+    // are those of the base image again.
+    for size in (ARENA_STEP_BYTES..=ARENA_KEPT_BYTES_MAX).step_by(ARENA_STEP_BYTES) {
+        // SAFETY: the block is nobody else's, and is never freed.
+        unsafe { std::hint::black_box(qjs::js_malloc_rt(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), size as _)) };
     }
     begin(limit);
 }

@@ -153,7 +153,7 @@ pub fn life(ctx: Ctx<'_>) -> Value<'_> {
     unsafe { Value::from_raw(ctx.clone(), JS_GetAsyncLife(ctx.as_raw().as_ptr())) }
 }
 
-fn set_life<'js>(ctx: Ctx<'js>, life: Value<'js>) {
+pub fn set_life<'js>(ctx: Ctx<'js>, life: Value<'js>) {
     // SAFETY: the engine takes a reference of its own.
     unsafe { JS_SetAsyncLife(ctx.as_raw().as_ptr(), life.as_raw()) };
 }

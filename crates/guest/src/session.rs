@@ -30,6 +30,15 @@ const JOBS_AFTER_STOP_MAX: u32 = 10_000;
 /// Rejections that one turn reports.
 const REJECTIONS_REPORTED_MAX: usize = 20;
 
+/// Cells that every base image has run: source, and whether it awaits. The last one takes back what they leave to see, and leaves room for the first
+/// names of a session.
+const WARM_UP: [(&str, bool); 4] = [
+    ("await 0; ({ a: [1, 'x'] })", true),
+    ("console.log('x', [1], { a: 1 }); throw new Error('x')", false),
+    ("1 + 1", false),
+    ("delete globalThis._; for (let i = 0; i < 40; i++) globalThis['w' + i] = 0; for (let i = 0; i < 40; i++) delete globalThis['w' + i]", false),
+];
+
 type Kept = Persistent<Value<'static>>;
 
 static REJECTIONS: Single<Vec<(Kept, Kept)>> = Single::new(Vec::new());
@@ -93,12 +102,25 @@ impl Session {
             }
         };
         modules::forget_made();
-        rt.run_gc();
-        ctx.with(|ctx| heap::fill_arenas(&ctx));
+        let mut session =
+            Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, life: None, owes_cancels: false, booted: false };
+        session.warm_up();
+        session.rt.run_gc();
+        session.ctx.with(|ctx| heap::fill_arenas(&ctx));
         heap::fill_gaps();
         heap::end_base();
-        ctx.with(|ctx| natives::freeze(&ctx));
-        Some(Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, life: None, owes_cancels: false, booted: false })
+        session.ctx.with(|ctx| natives::freeze(&ctx));
+        Some(session)
+    }
+
+    /// Runs cells of the kinds that sessions begin with: what these come to have inside the engine is in the base image then. Nothing of it can be seen.
+    fn warm_up(&mut self) {
+        for (code, is_async) in WARM_UP {
+            self.eval(b"cell-0.ts".to_vec(), format!(" {code}").into_bytes(), is_async);
+        }
+        let _ = self.call(&self.begin, ("",));
+        (self.cell, self.life) = (None, None);
+        self.ctx.with(|ctx| natives::set_life(ctx.clone(), Value::new_undefined(ctx)));
     }
 
     /// Emits the bytecode of a module. 0 when it worked.

@@ -15,7 +15,8 @@ use wasm_encoder::{
 use wasmparser::{Operator, Parser, Payload};
 
 /// Pages of the host's copy-on-write mapping: a segment never begins or ends inside one.
-const PAGE_BYTES: usize = 4096;
+/// Zeros that are worth a segment of their own behind them: one takes about ten bytes.
+const ZEROS_MIN: usize = 48;
 const WASM_PAGE_BYTES: usize = 65_536;
 
 /// The state after init.
@@ -222,17 +223,13 @@ fn exports(section: wasmparser::ExportSectionReader<'_>) -> Result<ExportSection
     Ok(exports)
 }
 
-/// The runs of pages that are not all zero.
+/// The runs of bytes between long runs of zeros.
 fn segments(memory: &[u8]) -> Vec<(usize, Cow<'_, [u8]>)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (page, bytes) in memory.chunks(PAGE_BYTES).enumerate() {
-        if bytes.iter().all(|byte| *byte == 0) {
-            continue;
-        }
-        let (from, to) = (page * PAGE_BYTES, page * PAGE_BYTES + bytes.len());
+    for (at, _) in memory.iter().enumerate().filter(|(_, byte)| **byte != 0) {
         match runs.last_mut() {
-            Some(run) if run.1 == from => run.1 = to,
-            _ => runs.push((from, to)),
+            Some(run) if at - run.1 < ZEROS_MIN => run.1 = at + 1,
+            _ => runs.push((at, at + 1)),
         }
     }
     runs.into_iter().map(|(from, to)| (from, Cow::Borrowed(&memory[from..to]))).collect()
