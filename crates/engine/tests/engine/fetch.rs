@@ -65,8 +65,14 @@ async fn failures_are_errors_as_node_has_them_and_rules_have_names_of_their_own(
             refused("ToolResultInvalid", "broker tools could not be reached"),
             json!({"name": "TypeError", "message": "fetch failed", "type": true, "cause": "ToolResultInvalid"}),
         ),
-        (refused("EgressDenied", "no rule"), json!({"name": "EgressDenied", "message": "no rule", "code": "EgressDenied", "type": false})),
-        (refused("Interrupted", "moved"), json!({"name": "Interrupted", "message": "moved", "code": "Interrupted", "type": false})),
+        (
+            refused("EgressDenied", "no rule"),
+            json!({"name": "EgressDenied", "message": "no rule", "code": "EgressDenied", "type": true, "cause": "EgressDenied"}),
+        ),
+        (
+            refused("Interrupted", "moved"),
+            json!({"name": "Interrupted", "message": "moved", "code": "Interrupted", "type": true, "cause": "Interrupted"}),
+        ),
     ] {
         let mut session = Session::new(real());
         let ops = keep(&mut session, "return await fetch('http://a.example/');").await;

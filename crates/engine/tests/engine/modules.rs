@@ -254,6 +254,33 @@ async fn what_a_sandbox_will_not_do_is_refused_by_name_with_what_to_use_instead(
     );
 }
 
+#[tokio::test]
+async fn a_json_file_of_the_session_is_a_module() {
+    let mut session = Session::new(real());
+    session.cell("require('fs').mkdirSync('/d'); require('fs').writeFileSync('/d/some.json', '{\"n\":[1]}'); require('fs').writeFileSync('/top.json', '5'); 0").await;
+    assert_eq!(session.value("[require('/d/some.json').n, require('./top.json')]").await, json!([[1], 5]));
+    let imported = session.turn("(await import('/d/some.json')).default.n", true).await.cell.unwrap();
+    assert_eq!(imported.value, Some(json!([1])), "{:?}", imported.error);
+    let missing = "try { require('./none.json') } catch (error) { error.code }";
+    assert_eq!(session.value(missing).await, json!("ENOENT"));
+}
+
+#[tokio::test]
+async fn what_other_engines_have_is_not_defined_and_says_what_to_use_instead() {
+    let mut session = Session::new(real());
+    for (name, instead) in
+        [("WebAssembly", "call a tool"), ("localStorage", "variables of a session last"), ("WebSocket", "use fetch or a tool")]
+    {
+        let told =
+            session.value(&format!("[typeof {name}, (() => {{ try {{ {name}.x }} catch (error) {{ return `${{error}}` }} }})()]")).await;
+        assert_eq!(told, json!(["undefined", format!("ReferenceError: {name} is not defined: {instead}")]));
+    }
+    assert_eq!(
+        session.value("(() => { try { nothing.x } catch (error) { return error.message } })()").await,
+        json!("nothing is not defined")
+    );
+}
+
 /// A decompression that the heap has no room for is an error of the cell's, and the session goes on.
 #[tokio::test]
 async fn what_is_unpacked_has_no_more_than_the_heap_has_room_for() {

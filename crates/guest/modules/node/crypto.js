@@ -292,5 +292,9 @@ for (const [from, names] of Object.entries({
     Object.defineProperty(made, name, { get: () => load(from)[name], enumerable: true, configurable: true });
   }
 }
+// What there is no code for, by name.
+for (const name of ['privateEncrypt', 'publicDecrypt', 'X509Certificate', 'Certificate', 'setEngine', 'setFips', 'secureHeapUsed']) {
+  made[name] = { [name]: function () { throw Object.assign(new Error(`crypto.${name} is not there in a session: call a tool`), { code: 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM' }); } }[name];
+}
 function load(name) { return name === 'web/primes' ? require('web/primes') : name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
 Object.defineProperties(made, { hashName: { value: hashName }, webHash: { value: (name) => NAMES[hashName(name)] }, subtle: { get: () => webcrypto.subtle, enumerable: true, configurable: true } });

@@ -3,6 +3,7 @@ import { AbortController, AbortSignal } from 'web/abort';
 import { Body, extract, refill, split } from 'web/body';
 import { Headers, freeze } from 'web/headers';
 import { received } from 'web/received';
+import { shows } from 'web/shown';
 import { URL } from 'web/url';
 
 const NULL_BODY_STATUS = new Set([101, 103, 204, 205, 304]);
@@ -130,12 +131,18 @@ class Response extends Body {
   }
 }
 
+shows(Request, 'Request', ['method', 'url', 'headers', 'destination', 'referrer', 'referrerPolicy', 'mode', 'credentials', 'cache', 'redirect', 'integrity', 'keepalive', 'signal']);
+shows(Response, 'Response', ['status', 'statusText', 'headers', 'body', 'bodyUsed', 'ok', 'redirected', 'type', 'url']);
+
 // A network answer as a Response: its status may be any, and its headers stay as they are.
 const arrived = Response.arrived;
 delete Response.arrived;
 
 // Failures that are the network's, and not a rule's, a limit's or a decision of somebody.
 const NETWORK = new Set(['ToolResultInvalid', 'ToolNotFound', 'TimeoutError', 'Internal', 'ShuttingDown']);
+
+// Of the standard: what no fetch connects to, whatever the rules say.
+const BAD_PORTS = new Set([0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080]);
 
 async function fetch(input, init) {
   // The call's own stack: by the time of the answer there is none.
@@ -149,6 +156,12 @@ async function fetch(input, init) {
     if (found === undefined) throw failure;
     return arrived(request.method === 'HEAD' ? {} : found.body, found);
   }
+  const because = (cause) => {
+    Object.defineProperty(failure, 'cause', { value: cause, writable: true, configurable: true });
+    return failure;
+  };
+  const { port } = new URL(request.url);
+  if (port !== '' && BAD_PORTS.has(Number(port))) throw because(new Error('bad port'));
   const bytes = await request.bytes();
   if (signal.aborted) throw signal.reason;
   const { method, url, redirect } = request;
@@ -163,10 +176,6 @@ async function fetch(input, init) {
       reject(signal.reason);
     };
     signal.addEventListener('abort', abort);
-    const because = (cause) => {
-      Object.defineProperty(failure, 'cause', { value: cause, writable: true, configurable: true });
-      return failure;
-    };
     const answered = (answer) => {
       signal.removeEventListener('abort', abort);
       if (answer.response === undefined) throw because(Object.assign(new Error(answer.failed.message), { code: answer.failed.code }));
@@ -176,8 +185,8 @@ async function fetch(input, init) {
     const refused = (error) => {
       signal.removeEventListener('abort', abort);
       if (NETWORK.has(error.name)) throw because(error);
-      // As the error of a tool: its name is also its code.
-      Object.setPrototypeOf(failure, Error.prototype);
+      // As the error of a tool: its name is also its code. It stays a TypeError, as whoever fetches expects.
+      because(Object.assign(new Error(error.message), { code: error.name }));
       for (const [key, value] of [['name', error.name], ['message', error.message], ['code', error.name]]) {
         Object.defineProperty(failure, key, { value, writable: true, configurable: true, enumerable: key === 'code' });
       }

@@ -5,13 +5,32 @@ const { Buffer } = require('node/buffer');
 const { codes } = require('web/errors');
 const { validateFunction, validateString } = require('web/validators');
 
-const METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'];
-const STATUS_CODES = {
-  200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'No Content', 206: 'Partial Content', 301: 'Moved Permanently', 302: 'Found', 303: 'See Other', 304: 'Not Modified', 307: 'Temporary Redirect', 308: 'Permanent Redirect',
-  400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed', 408: 'Request Timeout', 409: 'Conflict', 410: 'Gone', 413: 'Payload Too Large', 415: 'Unsupported Media Type', 422: 'Unprocessable Entity', 429: 'Too Many Requests',
-  500: 'Internal Server Error', 501: 'Not Implemented', 502: 'Bad Gateway', 503: 'Service Unavailable', 504: 'Gateway Timeout',
-};
+const METHODS = 'ACL BIND CHECKOUT CONNECT COPY DELETE GET HEAD LINK LOCK M-SEARCH MERGE MKACTIVITY MKCALENDAR MKCOL MOVE NOTIFY OPTIONS PATCH POST PROPFIND PROPPATCH PURGE PUT QUERY REBIND REPORT SEARCH SOURCE SUBSCRIBE TRACE UNBIND UNLINK UNLOCK UNSUBSCRIBE'.split(' ');
+const STATUS_CODES = {};
+// Runs of codes that follow each other.
+for (const [first, texts] of [
+  [100, 'Continue|Switching Protocols|Processing|Early Hints'],
+  [200, 'OK|Created|Accepted|Non-Authoritative Information|No Content|Reset Content|Partial Content|Multi-Status|Already Reported'],
+  [226, 'IM Used'],
+  [300, 'Multiple Choices|Moved Permanently|Found|See Other|Not Modified|Use Proxy'],
+  [307, 'Temporary Redirect|Permanent Redirect'],
+  [400, "Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not Allowed|Not Acceptable|Proxy Authentication Required|Request Timeout|Conflict|Gone|Length Required|Precondition Failed|Payload Too Large|URI Too Long|Unsupported Media Type|Range Not Satisfiable|Expectation Failed|I'm a Teapot"],
+  [421, 'Misdirected Request|Unprocessable Entity|Locked|Failed Dependency|Too Early|Upgrade Required'],
+  [428, 'Precondition Required|Too Many Requests'],
+  [431, 'Request Header Fields Too Large'],
+  [451, 'Unavailable For Legal Reasons'],
+  [500, 'Internal Server Error|Not Implemented|Bad Gateway|Service Unavailable|Gateway Timeout|HTTP Version Not Supported|Variant Also Negotiates|Insufficient Storage|Loop Detected|Bandwidth Limit Exceeded|Not Extended|Network Authentication Required'],
+]) texts.split('|').forEach((text, at) => { STATUS_CODES[first + at] = text; });
 const NO_BODY = ['GET', 'HEAD'];
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const validateHeaderName = (name, label) => {
+  if (typeof name !== 'string' || !TOKEN.test(name)) throw new codes.ERR_INVALID_HTTP_TOKEN(label || 'Header name', name);
+};
+const validateHeaderValue = (name, value) => {
+  if (value === undefined) throw new codes.ERR_HTTP_INVALID_HEADER_VALUE(value, name);
+  if (/[^\t\x20-\x7e\x80-\xff]/.test(`${value}`)) throw new codes.ERR_INVALID_CHAR('header content', name);
+};
 
 class IncomingMessage extends Readable {
   constructor(response) {
@@ -42,9 +61,12 @@ Object.defineProperty(IncomingMessage.prototype, 'reader', { value: undefined, w
 class ClientRequest extends Writable {
   #url; #headers = new Map(); #parts = []; #control = new AbortController(); #timer;
   constructor(url, options, callback) {
-    super();
+    // It is over when its answer is, and not when all of it has left.
+    super({ autoDestroy: false });
     this.#url = url;
-    this.method = options.method === undefined ? 'GET' : `${options.method}`.toUpperCase();
+    if (options.method !== undefined && options.method !== null) validateString(options.method, 'options.method');
+    this.method = (options.method || 'GET').toUpperCase();
+    if (!TOKEN.test(this.method)) throw new codes.ERR_INVALID_HTTP_TOKEN('Method', options.method);
     this.path = `${url.pathname}${url.search}`;
     this.host = url.hostname;
     this.protocol = url.protocol;
@@ -63,8 +85,8 @@ class ClientRequest extends Writable {
     }
   }
   setHeader(name, value) {
-    validateString(name, 'name');
-    if (value === undefined) throw new codes.ERR_HTTP_INVALID_HEADER_VALUE(value, name);
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
     this.#headers.set(name.toLowerCase(), [name, value]);
     return this;
   }
@@ -103,12 +125,12 @@ class ClientRequest extends Writable {
       url.password = '';
       const response = await fetch(url, { method: this.method, headers, body: body?.length ? body : undefined, redirect: 'manual', signal: this.#control.signal });
       clearTimeout(this.#timer);
-      if (this.destroyed && this.aborted) return;
+      if (this.destroyed) return;
       const message = new IncomingMessage(response);
       message.req = this;
       this.res = message;
       if (!this.emit('response', message)) message.resume();
-      message.once('end', () => this.emit('close'));
+      message.once('close', () => { this.destroyed = true; this.emit('close'); });
     } catch (error) {
       clearTimeout(this.#timer);
       if (!this.destroyed) this.destroy(error.cause instanceof Error ? error.cause : error);
@@ -117,7 +139,7 @@ class ClientRequest extends Writable {
   _destroy(error, done) {
     clearTimeout(this.#timer);
     this.#control.abort(error ?? undefined);
-    done(error ?? (this.res === undefined && !this.writableFinished ? Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }) : null));
+    done(error ?? (this.res === undefined ? Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }) : null));
   }
 }
 class Agent extends EventEmitter {
@@ -155,6 +177,6 @@ const clientOf = (protocol) => {
     made.end();
     return made;
   };
-  return { request, get, Agent, globalAgent: new Agent(), ClientRequest, IncomingMessage, METHODS, STATUS_CODES, createServer: refused('createServer'), Server: refused('Server'), maxHeaderSize: 16384 };
+  return { request, get, Agent, globalAgent: new Agent(), ClientRequest, IncomingMessage, METHODS, STATUS_CODES, createServer: refused('createServer'), Server: refused('Server'), ServerResponse: refused('ServerResponse'), maxHeaderSize: 16384, validateHeaderName, validateHeaderValue };
 };
 module.exports = { clientOf };

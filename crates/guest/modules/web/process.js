@@ -150,5 +150,15 @@ Object.assign(process, {
   binding: refused('binding', 'there is no native code to bind'),
   dlopen: refused('dlopen', 'there is no native code to load'),
 });
+// A session has no input: whoever reads it finds its end.
+Object.defineProperty(process, 'stdin', {
+  get() {
+    const { Readable } = require('node/stream');
+    const stdin = Object.assign(new Readable({ read() { this.push(null); } }), { fd: 0, isTTY: false });
+    Object.defineProperty(process, 'stdin', { value: stdin, enumerable: true, configurable: true });
+    return stdin;
+  },
+  enumerable: true, configurable: true,
+});
 Object.defineProperty(process, Symbol.toStringTag, { value: 'process', configurable: true });
 natives.setUncaught(taken);

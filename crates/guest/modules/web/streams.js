@@ -79,5 +79,10 @@ for (const [made, controller] of [[streams.ReadableStream, '_readableStreamContr
   });
 }
 
+const { shows } = require('web/shown');
+shows(streams.ReadableStream, 'ReadableStream', (it) => ({ locked: it.locked, state: it._state, supportsBYOB: it._readableStreamController instanceof streams.ReadableByteStreamController }));
+shows(streams.WritableStream, 'WritableStream', (it) => ({ locked: it.locked, state: it._state }));
+shows(streams.TransformStream, 'TransformStream', (it) => ({ readable: it.readable, writable: it.writable, backpressure: it._backpressure }));
+
 export * from 'web-streams-polyfill/dist/ponyfill.mjs';
 export { TextEncoderStream, TextDecoderStream };

@@ -107,8 +107,13 @@ const packageFile = (name, how) => {
   if (typeof found !== 'string') return undefined;
   return packages().entry(found, end < 0 ? '' : slice(bare, end + 1), how);
 };
+// A file of the session that is JSON, as a cell at the root of its files names it.
+const jsonFile = (name) => (slice(name, -5) !== '.json' ? undefined : name[0] === '/' ? name : slice(name, 0, 2) === './' ? slice(name, 1) : undefined);
+const readJson = (path) => parse(loadModule('node/fs').readFileSync(path, 'utf8'));
 expose('require', function require(name) {
   if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  const json = jsonFile(name);
+  if (json !== undefined) return readJson(json);
   const file = packageFile(name, 'require');
   return file === undefined ? requireKnown(name, 'MODULE_NOT_FOUND') : packages().requireFile(file);
 });
@@ -134,6 +139,8 @@ const resolveModule = (base, name) => {
 // What an `import` of the module sees: names and their values, or the text of an ES module.
 const moduleExports = (name) => {
   if (isPackageFile(name) || slice(name, 0, OWN.length) === OWN) return packages().load(name);
+  const json = jsonFile(name);
+  if (json !== undefined) return [['default'], [readJson(json)]];
   const exports = requireKnown(name, 'ERR_MODULE_NOT_FOUND');
   const fromModule = hasOwn(exports, '__esModule') && hasOwn(exports, 'default');
   return exported(exports, fromModule ? exports.default : exports);
