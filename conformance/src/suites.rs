@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::{node, session};
 
+mod nodes;
 mod web;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites");
@@ -26,39 +27,6 @@ const RESULT: &str = "RESULT ";
 const AT_ONCE: usize = 2;
 /// How long a program's cell may run; its like in Node has as much.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(60);
-/// Areas of Node's own tests that are about what a session has.
-const NODE_AREAS: &[&str] = &[
-    "abortcontroller",
-    "assert",
-    "blob",
-    "btoa",
-    "buffer",
-    "console",
-    "crypto",
-    "diagnostics-channel",
-    "event",
-    "eventtarget",
-    "events",
-    "fs",
-    "global",
-    "next-tick",
-    "os",
-    "path",
-    "process",
-    "querystring",
-    "stream",
-    "stream2",
-    "stream3",
-    "string-decoder",
-    "structuredClone",
-    "timers",
-    "url",
-    "util",
-    "webcrypto",
-    "webstreams",
-    "whatwg",
-    "zlib",
-];
 /// One of the suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
@@ -99,7 +67,11 @@ struct Expected {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    #[serde(default)]
     names: Vec<String>,
+    /// Patterns, `*` in which stands for any text, and of how many names that fail each is the first to say so.
+    #[serde(default)]
+    counted: BTreeMap<String, usize>,
     reason: String,
 }
 
@@ -127,18 +99,21 @@ pub async fn score(suite: Suite, copy: &Path, only: &str) -> anyhow::Result<Scor
 }
 
 async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -> anyhow::Result<Scored> {
+    let folder = std::env::temp_dir().join(format!("dormouse-suite-{}-{suite:?}", std::process::id()));
     let mut programs = match suite {
-        Suite::Node => node_programs(copy)?,
+        Suite::Node => nodes::programs(copy, &folder.join("files"))?,
         Suite::Wpt => web::programs(copy)?,
     };
     programs.retain(|program| program.name.contains(only));
-    let folder = std::env::temp_dir().join(format!("dormouse-suite-{}-{suite:?}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let theirs = in_node(&folder, &programs);
     fs::remove_dir_all(&folder)?;
     let theirs = theirs?;
     let mut scored = Scored::default();
-    let mut met = BTreeSet::new();
+    let mut met = BTreeMap::<&str, usize>::new();
+    let named: BTreeSet<&str> = list.expected.iter().flat_map(|entry| &entry.names).map(String::as_str).collect();
+    let counted: Vec<(&str, usize)> =
+        list.expected.iter().flat_map(|entry| &entry.counted).map(|(pattern, count)| (pattern.as_str(), *count)).collect();
     let speaks = |theirs: &Results| theirs.values().any(|(ok, _)| *ok);
     let asked = programs.iter().zip(&theirs).filter(|(_, theirs)| speaks(theirs)).map(|(program, _)| program);
     let mut cells = in_cells(asked.map(|program| (program.name.clone(), program.source.clone()))).await?;
@@ -154,15 +129,11 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
             let area = scored.areas.entry(program.area.clone()).or_default();
             area.node += 1;
             area.both += usize::from(ok);
-            let listed = list.expected.iter().flat_map(|entry| &entry.names).find(|listed| covers(listed, &whole));
-            if !ok {
-                met.extend(listed.cloned());
-            }
-            match (ok, listed) {
-                (false, None) => scored.failures.push(format!("{whole}: {why}")),
-                (true, Some(listed)) if !listed.contains('*') => {
-                    scored.failures.push(format!("{whole} passes now: take it out of expected.toml"))
-                }
+            let pattern = counted.iter().find(|(pattern, _)| covers(pattern, &whole)).map(|(pattern, _)| *pattern);
+            match (ok, named.contains(whole.as_str()), pattern) {
+                (true, true, _) => scored.failures.push(format!("{whole} passes now: take it out of expected.toml")),
+                (false, false, Some(pattern)) => *met.entry(pattern).or_default() += 1,
+                (false, false, None) => scored.failures.push(format!("{whole}: {why}")),
                 _ => {}
             }
         }
@@ -172,43 +143,17 @@ async fn score_against(suite: Suite, copy: &Path, only: &str, list: &Expected) -
             let begin = name.split('*').next().unwrap_or_default();
             programs.iter().any(|program| begin.starts_with(&program.name) || program.name.starts_with(begin))
         };
-        let gone =
-            list.expected.iter().flat_map(|entry| &entry.names).filter(|name| name.contains('*') && ours(name) && !met.contains(*name));
-        scored.failures.extend(gone.map(|name| format!("{name}: nothing of it fails any more: take it out of expected.toml")));
+        for (pattern, count) in counted.iter().filter(|(pattern, _)| ours(pattern)) {
+            let fail = met.get(pattern).copied().unwrap_or_default();
+            if fail != *count {
+                scored.failures.push(format!("{pattern}: {fail} fail, and expected.toml says {count}"));
+            }
+        }
     }
     scored
         .failures
         .extend(list.expected.iter().filter(|entry| entry.reason.len() < 20).map(|entry| format!("{:?} is no reason", entry.reason)));
     Ok(scored)
-}
-
-fn node_programs(copy: &Path) -> anyhow::Result<Vec<Program>> {
-    let shim = fs::read_to_string(Path::new(FOLDER).join("node.js"))?;
-    let mut found = Vec::new();
-    for path in files(copy)? {
-        let name = node::name_of(copy, &path);
-        let Some(area) = NODE_AREAS
-            .iter()
-            .filter(|area| {
-                name.strip_prefix("test-")
-                    .and_then(|rest| rest.strip_prefix(**area))
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-            })
-            .max_by_key(|area| area.len())
-        else {
-            continue;
-        };
-        let text = fs::read_to_string(&path)?;
-        // What asks for flags of Node's or for its insides is about Node.
-        if path.extension().is_some_and(|extension| extension == "js") && !text.contains("// Flags:") && !text.contains("internal/") {
-            let body = serde_json::to_string(&text)?;
-            let source = format!(
-                "{shim}\n(0, eval)('(function (exports, module, __filename, __dirname) {{' + {body} + '\\n}})').call({{}}, {{}}, {{ exports: {{}} }}, '/test.js', '/');\n"
-            );
-            found.push(Program { name, area: (*area).to_owned(), source });
-        }
-    }
-    Ok(found)
 }
 
 /// All files below `folder`, in order.
@@ -315,16 +260,19 @@ mod tests {
         assert_eq!(scored.areas["process"], Score { node: 1, both: 0 });
         assert!(!scored.areas.contains_key("util"), "what Node fails does not count");
         assert_eq!(scored.failures, ["test-process-differs: Error: here"]);
-        let listed = |names: &[&str]| Expected {
+        let listed = |names: &[&str], counted: &[(&str, usize)]| Expected {
             expected: vec![Entry {
                 names: names.iter().map(|name| (*name).to_owned()).collect(),
+                counted: counted.iter().map(|(pattern, count)| ((*pattern).to_owned(), *count)).collect(),
                 reason: "a session's process is another".to_owned(),
             }],
         };
-        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-differs"])).await.unwrap();
+        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-differs"], &[])).await.unwrap();
         assert!(scored.failures.is_empty(), "{:?}", scored.failures);
-        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-process-*", "test-timers-good"])).await.unwrap();
+        let scored = score_against(Suite::Node, &folder, "", &listed(&["test-timers-good"], &[("test-process-*", 1)])).await.unwrap();
         assert_eq!(scored.failures, ["test-timers-good passes now: take it out of expected.toml"]);
+        let scored = score_against(Suite::Node, &folder, "", &listed(&[], &[("test-process-*", 2)])).await.unwrap();
+        assert_eq!(scored.failures, ["test-process-*: 1 fail, and expected.toml says 2"]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

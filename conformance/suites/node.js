@@ -1,7 +1,16 @@
 // What test/common is to Node's own tests, in a few lines, the same for both sides. `__report` says after the end what was not called.
+// `__test` has the test's place (`root`), its name and text, the fixtures that it names (base64 by path) and the helpers of the copy that it asks for.
 {
   const real = globalThis.require;
   const assert = real('assert');
+  const fs = real('fs');
+  const path = real('path');
+  const { root, name, text, fixtures, helpers } = globalThis.__test;
+  const place = (...parts) => path.join(root, 'test', ...parts);
+  for (const [file, content] of [[place('parallel', `${name}.js`), Buffer.from(text)], ...Object.entries(fixtures).map(([file, content]) => [place('fixtures', file), Buffer.from(content, 'base64')])]) {
+    fs.mkdirSync(path.dirname(file), { recursive: true });
+    fs.writeFileSync(file, content);
+  }
   const waits = [];
   const counted = (work, most, least) => {
     'use strict';
@@ -23,6 +32,20 @@
     expectsError: (expected, times = 1) => counted((...args) => { assert.throws(() => { throw args[0]; }, expected); }, times, times),
     expectWarning: () => {}, allowGlobals: () => {}, disableCrashOnUnhandledRejection: () => {}, skipIfInspectorDisabled: () => {}, platformTimeout: (ms) => ms,
     skip: (why) => { throw Object.assign(new Error(why), { skipped: true }); },
+    canCreateSymLink: () => true, hasMultiLocalhost: () => false, hasIPv6: false, localIPv6Hosts: [], inFreeBSDJail: false, opensslCli: false, isDumbTerminal: false, isInsideDirWithUnusualChars: false,
+    createZeroFilledFile(file) {
+      const fd = fs.openSync(file, 'w');
+      fs.ftruncateSync(fd, 10 * 1024 * 1024);
+      fs.closeSync(fd);
+    },
+    runWithInvalidFD(work) {
+      let fd = 1 << 30;
+      try {
+        while (fs.fstatSync(fd--) && fd > 0);
+      } catch {
+        return work(fd);
+      }
+    },
     printSkipMessage: () => {}, getArrayBufferViews: (buffer) => [Int8Array, Uint8Array, Uint16Array, DataView].map((View) => new View(buffer.buffer, buffer.byteOffset, buffer.byteLength / (View.BYTES_PER_ELEMENT ?? 1))),
     getBufferSources: (buffer) => [...common.getArrayBufferViews(buffer), new Uint8Array(buffer).buffer],
     invalidArgTypeHelper(input) {
@@ -33,7 +56,30 @@
       return ` Received type ${typeof input} (${shown.length > 28 ? `${shown.slice(0, 25)}...` : shown})`;
     },
   };
-  globalThis.require = Object.assign((name) => (/^(\.\.\/)+common(\/index(\.js)?)?$/.test(name) ? common : real(name)), { main: undefined, resolve: (name) => name });
+  const tmpdir = {
+    path: place('.tmp.0'),
+    refresh() {
+      fs.rmSync(tmpdir.path, { recursive: true, force: true });
+      fs.mkdirSync(tmpdir.path, { recursive: true });
+    },
+    resolve: (...parts) => path.resolve(tmpdir.path, ...parts),
+    fileURL: (...parts) => real('url').pathToFileURL(tmpdir.resolve(...parts)),
+    hasEnoughSpace: () => true,
+  };
+  const ours = { index: common, tmpdir };
+  const HELPER = /^(?:\.\.?\/)+(?:common\/?)?(index|[\w-]*)(?:\.js)?$/;
+  const load = Object.assign((asked) => {
+    const found = HELPER.exec(asked);
+    const helper = found?.[1] || 'index';
+    if (found === null || !(helper in ours || helper in helpers)) return real(asked);
+    if (!(helper in ours)) {
+      const module = { exports: {} };
+      (0, eval)(`(function (exports, module, require, __filename, __dirname) {${helpers[helper]}\n})`)(module.exports, module, load, place('common', `${helper}.js`), place('common'));
+      ours[helper] = module.exports;
+    }
+    return ours[helper];
+  }, { main: undefined, resolve: (asked) => asked });
+  globalThis.require = load;
   globalThis.__report = () => {
     const missed = waits.filter((wait) => wait.calls < wait.least || wait.calls > wait.most);
     console.log(`RESULT ${JSON.stringify({ name: '', ok: missed.length === 0, why: missed.length === 0 ? '' : `${missed.length} functions were not called as often as they must be` })}`);

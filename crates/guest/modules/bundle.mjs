@@ -19,6 +19,12 @@ const spoken = {
   'object-is/polyfill': 'module.exports = () => Object.is;',
   'object-is': 'module.exports = Object.is;',
   'object-keys': 'module.exports = Object.keys;',
+  // Of memfs there are the nodes and names; what it has for its own fs beside them is Node's here.
+  '@jsonjoy.com/fs-node-utils': "const { posix } = require('node/path'); module.exports = { constants: require('web/fs-constants'), pathSep: '/', pathJoin: posix.join, pathRelative: posix.relative, FLAGS: {} };",
+  '@jsonjoy.com/fs-node-utils/lib/argErrors': 'exports.outOfRange = exports.invalidArgType = (name) => new RangeError(name);',
+  '@jsonjoy.com/fs-node-utils/lib/validators': 'exports.INT32_MAX = 2 ** 31 - 1;',
+  '@jsonjoy.com/fs-node-builtins/lib/path': "module.exports = require('node/path');",
+  '@jsonjoy.com/fs-node-builtins/lib/internal/buffer': "const { Buffer } = require('node/buffer'); module.exports = { Buffer, bufferFrom: Buffer.from, bufferAllocUnsafe: Buffer.allocUnsafe };",
   'is-nan': 'module.exports = Number.isNaN;',
   'call-bind/callBound': 'module.exports = (name) => Function.prototype.call.bind(name.split(".").reduce((at, key) => at[key], globalThis));',
 };
@@ -53,7 +59,8 @@ const written = {
   'internal/abort_controller': 'exports.AbortController = globalThis.AbortController; exports.AbortSignal = globalThis.AbortSignal; exports.aborted = (signal) => new Promise((done) => { if (signal.aborted) done(); else signal.addEventListener("abort", () => done(), { once: true }); });',
   'internal/idna': 'exports.toASCII = (name) => require("web/url").domainToASCII(name); exports.toUnicode = (name) => require("web/url").domainToUnicode(name);',
   'internal/deps/acorn/acorn/dist/acorn': '', 'internal/deps/acorn/acorn-walk/dist/walk': '', 'internal/process/warning': '', 'internal/process/execution': '', 'internal/source_map/source_map_cache': '', vm: 'exports.runInNewContext = () => globalThis;',
-  'internal/async_hooks': 'exports.symbols = { owner_symbol: Symbol("owner") };',
+  'internal/async_hooks': 'exports.symbols = { owner_symbol: Symbol("owner") }; exports.defaultTriggerAsyncIdScope = (id, work, ...args) => work(...args);',
+  'internal/worker/js_transferable': 'for (const name of ["JSTransferable", "kDeserialize", "kTransfer", "kTransferList"]) exports[name] = Symbol(name);',
   'internal/blob': 'exports.isBlob = (value) => value instanceof Blob;',
   'internal/crypto/util': 'exports.getDefaultEncoding = () => "buffer";',
   'internal/encoding': 'exports.TextEncoder = globalThis.TextEncoder;',
@@ -62,8 +69,53 @@ const written = {
   'internal/webstreams/queuingstrategies': 'module.exports = { CountQueuingStrategy: globalThis.CountQueuingStrategy, ByteLengthQueuingStrategy: globalThis.ByteLengthQueuingStrategy };',
 };
 // Codes of errors that nothing here can raise: a closure each.
-const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL|FS_CP)_/;
+const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL)_/;
+// Each piece of a file once, by what stands for it here.
+const exchanged = (text, pieces) => pieces.reduce((now, [from, to]) => {
+  if (now.split(from).length !== 2) throw new Error(`Node's file no longer has once: ${from}`);
+  return now.replace(from, () => to);
+}, text);
 const changes = {
+  // As Node 20 has it: a folder is watched with all below it, and a file is a Blob.
+  fs: (text) => exchanged(text, [
+    ["  if (options.recursive && !(isOSX || isWindows))\n    throw new ERR_FEATURE_UNAVAILABLE_ON_PLATFORM('watch recursively');\n", ''],
+    ["defineLazyProperties(\n  fs,\n  'internal/fs/dir',\n  ['Dir', 'opendir', 'opendirSync'],\n);", "Object.assign(fs, require('internal/fs/dir'));"],
+    ['  openSync,\n  readdir,', '  openSync,\n  openAsBlob,\n  readdir,'],
+    ['module.exports = fs = {', `async function openAsBlob(path, options = kEmptyObject) {
+      validateObject(options, 'options');
+      return new Blob([readFileSync(path)], { type: options.type });
+    }
+    module.exports = fs = {`],
+  ]),
+  'internal/fs/utils': (text) => text.replace('this.path = filepath;', 'this.path = path;'),
+  // A handle is no value of a worker's, reads lines by a module that few need, and gives its bytes to a stream of the web.
+  'internal/fs/promises': (text) => exchanged(text, [
+    ["const { EventEmitterMixin } = require('internal/event_target');", "const EventEmitterMixin = () => require('events');"],
+    ["const { Interface } = require('internal/readline/interface');\n", ''],
+    ['return new Interface({', "return new (require('internal/readline/interface').Interface)({"],
+    [text.slice(text.indexOf('    let readable;\n'), text.indexOf('    this[kRef]();\n    this.once(')), `
+    const isBytes = options.type === 'bytes';
+    const done = FunctionPrototypeBind(this[kUnref], this);
+    let controller;
+    const readable = new ReadableStream({
+      type: isBytes ? 'bytes' : undefined,
+      autoAllocateChunkSize: isBytes ? 16384 : undefined,
+      start(it) { controller = it; },
+      pull: async () => {
+        const view = isBytes ? controller.byobRequest.view : new Uint8Array(16384);
+        const { bytesRead } = await this.read(view, 0, view.byteLength);
+        if (bytesRead === 0) {
+          done();
+          controller.close();
+        }
+        if (isBytes) controller.byobRequest.respond(bytesRead);
+        else if (bytesRead > 0) controller.enqueue(view.buffer.slice(0, bytesRead));
+      },
+      cancel: done,
+    }, isBytes ? undefined : { highWaterMark: 0 });
+`],
+    ['readableStreamCancel(readable);', "readable.locked ? controller.error(new DOMException('The FileHandle is closed', 'InvalidStateError')) : readable.cancel();"],
+  ]),
   // Values of Temporal have no properties.
   'internal/util/comparisons': (text) => text.replace('const val1Tag = ObjectPrototypeToString(val1);', "const val1Tag = ObjectPrototypeToString(val1);\n  if (val1Tag.slice(8, 17) === 'Temporal.' && natives.isLoaded('web/temporal') && require('web/temporal').differ(val1, val2)) return false;"),
   // Only Node's own loader could say.
@@ -137,6 +189,8 @@ const links = (own) => ({
       const entry = args.importer === '' || args.importer === '<stdin>' || args.importer === join(here, `${own}.js`);
       if (args.path.startsWith('lib/')) return { path: join(lib, `${args.path.slice('lib/'.length)}.js`) };
       if (args.importer.startsWith(lib)) {
+        // What asks for `fs` is a part of it.
+        if (args.path === 'fs' && own === 'node/fs') return { path: join(lib, 'fs.js') };
         // `stream/promises` of ours is a part of the stream's module.
         if (args.path === 'stream/promises' && own === 'node/stream') return { path: join(lib, 'stream/promises.js') };
         if (written[args.path] !== undefined && !(own === 'node/util' && args.path === 'internal/util/debuglog')) return { path: args.path, namespace: 'spoken' };

@@ -83,8 +83,11 @@ const primordials = new Proxy(known, {
 const bindings = {
   buffer: () => require('web/bytes'),
   config: () => ({ hasIntl: false, hasInspector: false }),
-  constants: () => ({ os: require('web/system').constants, zlib: require('web/zlib-constants') }),
+  constants: () => ({ os: require('web/system').constants, fs: require('web/fs-constants'), zlib: require('web/zlib-constants') }),
   errors: () => ({ triggerUncaughtException: (error) => queueMicrotask(() => { throw error; }) }),
+  fs: () => require('web/fs-binding').binding,
+  fs_dir: () => require('web/fs-binding').folders,
+  fs_event_wrap: () => require('web/fs-watch'),
   messaging: () => ({ DOMException }),
   credentials: () => ({ safeGetenv: (name) => require('web/process').env[name] }),
   os: () => require('web/system').binding,

@@ -1,8 +1,7 @@
-// The file system of a session: memfs in the heap, with the contents of larger files outside of it.
+// The volume of a session: nodes and names of memfs in the heap, with the contents of larger files outside of it.
 //
 // A file of more than SPILL_BYTES keeps its content with the host, under the key `node.outside`, and its entry (name, times, size) in the heap. All
-// of memfs goes through the few methods of Node that are replaced here, so callbacks, promises, descriptors and streams know nothing of it.
-const { Volume, createFsFromVolume } = require('memfs');
+// goes through the few methods of Node that are replaced here, so callbacks, promises, descriptors and streams know nothing of it.
 const { Node } = require('@jsonjoy.com/fs-core/lib/Node');
 const { Superblock } = require('@jsonjoy.com/fs-core/lib/Superblock');
 const { Buffer } = require('node/buffer');
@@ -57,7 +56,10 @@ const settle = (node) => {
   try {
     put(node, node.buf.subarray(0, node.size), false);
   } catch (error) {
-    if (isNew) node.outside = undefined;
+    if (isNew) {
+      node.outside = undefined;
+      spilled -= 1;
+    }
     // A host that keeps nothing: all of it stays in the heap.
     if (isNew && error.reason === 'NotSupported') return;
     throw error;
@@ -121,8 +123,8 @@ Node.prototype.truncate = function truncate(len = 0) {
   return inside(this, () => inHeap.truncate.call(this, len));
 };
 
-const volume = Volume.fromNestedJSON({ '/tmp': {} }, '/', { process: require('web/process') });
-const core = volume._core;
+const core = new Superblock({ process: require('web/process') });
+core.mkdirp('/tmp', 0o777);
 
 // Removes the contents of files that no name and no descriptor leads to any more.
 const sweep = () => {
@@ -166,10 +168,7 @@ const adoptCopy = (node, from) => {
   return size;
 };
 
-const fs = createFsFromVolume(volume);
-// As in Node, a file is opened for reading if nothing else is said.
-const { openSync } = fs;
-fs.openSync = (path, flags = 'r', mode) => openSync(path, flags, mode);
-require('web/file-checks')(fs);
-
-module.exports = { fs, core, adopt, adoptCopy };
+module.exports = {
+  core, adopt, adoptCopy,
+  get fs() { return require('node/fs'); },
+};
