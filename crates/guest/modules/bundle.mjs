@@ -209,7 +209,9 @@ const links = (own) => ({
       const text = readFileSync(path, 'utf8');
       const changed = changes[name]?.(text) ?? text;
       if (changes[name] !== undefined && changed === text) throw new Error(`${path} is not what is changed here`);
-      return { contents: `const { primordials, internalBinding } = require('web/primordials');\n${changed}` };
+      // A callback of fs has no `this`: what calls it is strict, as it is in Node.
+      const strict = /^(internal\/)?fs(\/|$)/.test(name) ? "'use strict';\n" : '';
+      return { contents: `${strict}const { primordials, internalBinding } = require('web/primordials');\n${changed}` };
     });
     builder.onLoad({ filter: emptied }, () => ({ contents: '' }));
     // What Node's streams ask of a stream of the web: when it is closed, or failed.

@@ -4,7 +4,7 @@ const { Buffer } = require('node/buffer');
 const process = require('web/process');
 const constants = require('web/fs-constants');
 const { Fault, call, kUsePromises } = require('web/fs-calls');
-const { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, takenPlace, textOf } = require('web/fs-paths');
+const { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf } = require('web/fs-paths');
 
 const BLOCK_BYTES = 4096;
 const SECTOR_BYTES = 512;
@@ -30,7 +30,10 @@ const close = (fd) => {
   core.closeFile(fileOf(fd));
   core.releasedFds.length = 0;
 };
-const open = (path, flags, mode) => core.open(textOf(path), flags, masked(mode));
+const open = (path, flags, mode) => {
+  stepsOf(path);
+  return core.open(textOf(path), flags, masked(mode));
+};
 class FileHandle {
   constructor(fd) { this.fd = fd; }
   getAsyncId() { return 0; }

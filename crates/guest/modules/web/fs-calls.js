@@ -16,6 +16,8 @@ class Fault extends Error {
 const isSystems = (error) => error?.reason === undefined && numbers.has(error?.code);
 const numberOf = (error) => numbers.get(error.code);
 const errorOf = (error, syscall, path, dest) => (isSystems(error) ? uvException({ errno: numberOf(error), syscall, path, dest }) : error);
+// After what the caller has left to do at once, as where another thread does the work.
+const later = (work) => queueMicrotask(() => queueMicrotask(work));
 // `arity` arguments, then a request or `kUsePromises`, or nothing and the context. The first `paths` of them are told in an error.
 const call = (syscall, arity, paths, work) => (...args) => {
   const given = args.slice(0, arity);
@@ -33,7 +35,7 @@ const call = (syscall, arity, paths, work) => (...args) => {
   const [path, dest] = given.slice(0, paths);
   if (request === kUsePromises) {
     return new Promise((resolve, reject) => {
-      queueMicrotask(() => {
+      later(() => {
         try {
           resolve(work(...given));
         } catch (error) {
@@ -42,7 +44,7 @@ const call = (syscall, arity, paths, work) => (...args) => {
       });
     });
   }
-  queueMicrotask(() => {
+  later(() => {
     let failure = null;
     let result;
     try {

@@ -66,4 +66,4 @@ const encoded = (name, encoding) => {
   return encoding === 'buffer' ? Buffer.from(name) : Buffer.from(name).toString(encoding);
 };
 
-module.exports = { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, takenPlace, textOf };
+module.exports = { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf };
