@@ -87,7 +87,10 @@ const changes = {
     }
     module.exports = fs = {`],
   ]),
-  'internal/fs/utils': (text) => text.replace('this.path = filepath;', 'this.path = path;'),
+  'internal/fs/utils': (text) => exchanged(text, [
+    ['this.path = filepath;', 'this.path = path;'],
+    ["ERR_INVALID_ARG_VALUE(encoding, 'encoding', reason)", "ERR_INVALID_ARG_VALUE('encoding', encoding, reason)"],
+  ]),
   // A handle is no value of a worker's, reads lines by a module that few need, and gives its bytes to a stream of the web.
   'internal/fs/promises': (text) => exchanged(text, [
     ["const { EventEmitterMixin } = require('internal/event_target');", "const EventEmitterMixin = () => require('events');"],
