@@ -51,7 +51,7 @@ struct Admin {
 impl Admin {
     fn new(fleet: &Fleet) -> Self {
         let ca = reqwest::Certificate::from_pem(&std::fs::read(fleet.server.ca()).unwrap()).unwrap();
-        let http = reqwest::Client::builder().add_root_certificate(ca).build().unwrap();
+        let http = reqwest::Client::builder().add_root_certificate(ca).http1_only().build().unwrap();
         Self { http, url: fleet.server.url().to_owned(), token: fleet.server.admin_token().to_owned() }
     }
 

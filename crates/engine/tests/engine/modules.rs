@@ -305,6 +305,27 @@ async fn what_most_sessions_use_is_in_the_base_image() {
 }
 
 #[tokio::test]
+async fn nothing_is_seen_of_what_the_base_image_has_run() {
+    let mut session = Session::new(real());
+    let names = "[typeof _, '_' in globalThis, Object.getOwnPropertyNames(globalThis).filter((name) => /^w\\d/.test(name)), Object.keys(globalThis)]";
+    assert_eq!(session.value(names).await, json!(["undefined", false, [], []]));
+    let cell = session.cell("throw new Error('mine')").await;
+    let stack = cell.error.unwrap().stack;
+    assert!(stack.contains("cell-1.ts") && !stack.contains("cell-0"), "{stack}");
+}
+
+#[tokio::test]
+async fn a_small_cell_changes_few_pages() {
+    const CHANGED_PAGES_MAX: usize = 24;
+    let mut session = Session::new(real());
+    for _ in 0..3 {
+        session.cell("1 + 1").await;
+    }
+    let changed = session.instance.image().pages.len();
+    assert!(changed <= CHANGED_PAGES_MAX, "{changed} pages are the session's own");
+}
+
+#[tokio::test]
 async fn circles_that_hold_what_is_in_the_base_image_are_collected() {
     let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 16 << 20, determinism: None });
     let circles = "for (let i = 0; i < 300000; i++) { const a = { held: [Buffer, process, Buffer.prototype] }; a.a = a }; 0";
