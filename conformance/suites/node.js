@@ -1,6 +1,7 @@
 // What test/common is to Node's own tests, in a few lines, the same for both sides. `__report` says after the end what was not called.
 // `__test` has the test's place (`root`), its name and text, the fixtures that it names (base64 by path) and the helpers of the copy that it asks for.
-{
+(() => {
+  'use strict';
   const real = globalThis.require;
   const assert = real('assert');
   const fs = real('fs');
@@ -13,7 +14,6 @@
   }
   const waits = [];
   const counted = (work, most, least) => {
-    'use strict';
     const wait = { least, most, calls: 0 };
     waits.push(wait);
     return function (...args) {
@@ -68,20 +68,23 @@
   };
   const ours = { index: common, tmpdir };
   const HELPER = /^(?:\.\.?\/)+(?:common\/?)?(index|[\w-]*)(?:\.js)?$/;
+  const evaluate = (source, file) => {
+    const module = { exports: {} };
+    (0, eval)(`(function (exports, module, require, __filename, __dirname) {${source}\n})`)(module.exports, module, load, file, path.dirname(file));
+    return module.exports;
+  };
+  // A fixture that is a module.
+  const isFile = (asked) => /^\.{0,2}\//.test(asked) && fs.existsSync(path.resolve(place('parallel'), asked));
+  const loadFile = (file) => (file.endsWith('.json') ? JSON.parse(fs.readFileSync(file, 'utf8')) : evaluate(fs.readFileSync(file, 'utf8'), file));
   const load = Object.assign((asked) => {
     const found = HELPER.exec(asked);
     const helper = found?.[1] || 'index';
-    if (found === null || !(helper in ours || helper in helpers)) return real(asked);
-    if (!(helper in ours)) {
-      const module = { exports: {} };
-      (0, eval)(`(function (exports, module, require, __filename, __dirname) {${helpers[helper]}\n})`)(module.exports, module, load, place('common', `${helper}.js`), place('common'));
-      ours[helper] = module.exports;
-    }
-    return ours[helper];
+    if (found === null || !(helper in ours || helper in helpers)) return isFile(asked) ? loadFile(path.resolve(place('parallel'), asked)) : real(asked);
+    return (ours[helper] ??= evaluate(helpers[helper], place('common', `${helper}.js`)));
   }, { main: undefined, resolve: (asked) => asked });
   globalThis.require = load;
   globalThis.__report = () => {
     const missed = waits.filter((wait) => wait.calls < wait.least || wait.calls > wait.most);
     console.log(`RESULT ${JSON.stringify({ name: '', ok: missed.length === 0, why: missed.length === 0 ? '' : `${missed.length} functions were not called as often as they must be` })}`);
   };
-}
+})();

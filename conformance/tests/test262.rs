@@ -23,5 +23,5 @@ fn our_engine_passes_what_native_quickjs_passes() {
     let why: Vec<_> = results.iter().filter(|ran| worse.contains(ran.path.as_str())).map(|ran| (&ran.path, &ran.ours)).collect();
     assert_eq!(worse, known, "{why:#?}");
     let passed = results.iter().filter(|ran| ran.ours.is_ok()).count();
-    assert!(passed * 100 > results.len() * 97, "{passed} of {} runs pass", results.len());
+    assert!(passed * 100 >= results.len() * 99, "{passed} of {} runs pass", results.len());
 }

@@ -17,8 +17,8 @@ const styleText = (format, text) => {
 for (const name of ['setTimeout', 'setImmediate']) {
   Object.defineProperty(globalThis[name], util.promisify.custom, { value: require('node/timers').promises[name], configurable: true });
 }
-// Not there, rather than failing when somebody looks through the module.
-for (const name of ['MIMEType', 'MIMEParams']) delete util[name];
+// Read when somebody asks for one.
+for (const name of ['MIMEType', 'MIMEParams']) Object.defineProperty(util, name, { get: () => require('web/mime')[name], enumerable: true, configurable: true });
 const { parseArgs } = require('@pkgjs/parseargs');
 
 Object.defineProperty(util, 'parseArgs', { value: parseArgs, enumerable: true, configurable: true, writable: true });

@@ -115,8 +115,10 @@ const fromPem = (text, passphrase) => {
   if (found === null) throw unsupported();
   const [, label, cipher, iv, text64] = found;
   const bytes = Buffer.from(text64, 'base64');
-  if (cipher === undefined) return fromLabel(label, bytes, passphrase);
+  const isSealed = cipher !== undefined || label === 'ENCRYPTED PRIVATE KEY';
+  if (!isSealed) return fromLabel(label, bytes, passphrase);
   if (passphrase === undefined || passphrase === null) throw coded(Error, 'ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED', 'error:07880109:common libcrypto routines::interrupted or cancelled');
+  if (cipher === undefined) return fromLabel(label, bytes, passphrase);
   return fromLabel(label, encrypted().openOlder(bytes, cipher, Buffer.from(iv, 'hex'), bytesOf(passphrase)));
 };
 const fromLabel = (label, bytes, passphrase) => {
@@ -163,7 +165,10 @@ const keyGiven = (key, wanted) => {
   }
   const bytes = bytesOf(options.key, options.encoding);
   if (options.format !== 'der') return read(() => fromPem(bytes.toString('latin1'), options.passphrase));
-  const label = { spki: 'PUBLIC KEY', pkcs8: options.passphrase === undefined ? 'PRIVATE KEY' : 'ENCRYPTED PRIVATE KEY', sec1: 'EC PRIVATE KEY', pkcs1: wanted === 'private' ? 'RSA PRIVATE KEY' : 'RSA PUBLIC KEY' }[options.type];
+  // What it begins with tells a sealed key, whose algorithm comes first, and a private one, whose version does.
+  const [first, length, version] = bytes.subarray(bytes[1] < 0x80 ? 2 : 2 + (bytes[1] & 0x7f));
+  const pkcs1 = first === 2 && length === 1 && version === 0 ? 'RSA PRIVATE KEY' : 'RSA PUBLIC KEY';
+  const label = { spki: 'PUBLIC KEY', pkcs8: first === 0x30 ? 'ENCRYPTED PRIVATE KEY' : 'PRIVATE KEY', sec1: 'EC PRIVATE KEY', pkcs1 }[options.type];
   if (label === undefined) throw new codes.ERR_INVALID_ARG_VALUE('key.type', options.type);
   return read(() => fromLabel(label, bytes, options.passphrase));
 };

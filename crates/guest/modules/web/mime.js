@@ -1,0 +1,2 @@
+// Node's own MIMEType.
+module.exports = require('lib/internal/mime');
