@@ -196,7 +196,8 @@ mod tests {
         std::fs::write(folder.join("fixtures/keys/a.pem"), "hi").unwrap();
         let asked = helpers(&folder.join("common"), "require('../common'); require('../common/countdown'); require('../common/tmpdir')");
         assert_eq!(asked.keys().collect::<Vec<_>>(), ["countdown", "other"]);
-        let named = fixtures(&folder.join("fixtures"), ["fixtures.readKey('a.pem'); '/etc/passwd'; '../common/other.js'"].into_iter()).unwrap();
+        let named =
+            fixtures(&folder.join("fixtures"), ["fixtures.readKey('a.pem'); '/etc/passwd'; '../common/other.js'"].into_iter()).unwrap();
         assert_eq!(named.into_iter().collect::<Vec<_>>(), [("keys/a.pem".to_owned(), "aGk=".to_owned())]);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -1,1 +1,1 @@
-include_bytes!("2307a52f6b856537.wasm")
+include_bytes!("866842aad1585eba.wasm")
