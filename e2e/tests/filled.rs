@@ -73,13 +73,18 @@ async fn what_tenants_share_is_filled_by_every_means_stays_small_and_serves_othe
     }
     hostile_pods(&fleet).await;
     let mut attacks = JoinSet::new();
-    attacks.spawn(large_specs(Client::new(&fleet.url, LARGE, Some(&fleet.token)).unwrap(), LARGE_SPECS));
-    attacks.spawn(large_specs(Client::new(&fleet.url, EVIL, Some(&fleet.token)).unwrap(), 20));
+    let mut specs = JoinSet::new();
+    specs.spawn(large_specs(Client::new(&fleet.url, LARGE, Some(&fleet.token)).unwrap(), LARGE_SPECS));
+    specs.spawn(large_specs(Client::new(&fleet.url, EVIL, Some(&fleet.token)).unwrap(), 20));
     attacks.spawn(unknown_tokens(fleet.url.clone()));
     for number in 0..EACH * CELLS.len() {
         attacks.spawn(hostile_session(client.clone(), fleet.url.clone(), fleet.token.clone(), number));
     }
     let held = half_requests(&fleet).await;
+    // Bodies that drip hold the room that a large body needs: who sends one is told to come again.
+    while let Some(made) = specs.join_next().await {
+        made.unwrap();
+    }
     let mut dripping = JoinSet::new();
     for _ in 0..DRIPPING {
         dripping.spawn(drip(fleet.url.clone(), fleet.token.clone()));
@@ -133,10 +138,9 @@ async fn large_specs(client: Client, count: usize) {
     let made = (0..count).map(async |number| {
         let spec = serde_json::from_value(json!({"bootstrap": {"code": code}})).unwrap();
         let session = CreateSession { name: Some(format!("large-{number}")), labels: Default::default(), spec };
-        client.create(&session).await.is_ok()
+        attacks::patient(|| client.create(&session)).await;
     });
-    let made = futures::stream::iter(made).buffer_unordered(4).filter(|made| std::future::ready(*made)).count().await;
-    assert!(made > count / 2, "{made} of {count} large specs are stored");
+    futures::stream::iter(made).buffer_unordered(4).for_each(std::future::ready).await;
 }
 
 async fn unknown_tokens(url: String) {
