@@ -51,7 +51,7 @@ const SETTLE_ROUNDS_MAX: u32 = 3;
 /// How often it is looked whether another broker's attempt has its outcome, at first and later.
 const POLL_FIRST: Duration = Duration::from_millis(20);
 const POLL_MAX: Duration = Duration::from_secs(1);
-/// Bytes of a session's uid at most.
+/// Bytes of what brokers call a session at most: its pool's name and its uid.
 const UID_BYTES_MAX: usize = 96;
 /// Digits of what tells this process from all others.
 const BOOT_DIGITS: usize = 16;

@@ -23,7 +23,14 @@ pub struct LivingPools(Option<Arc<File>>);
 #[derive(Debug)]
 struct File {
     path: PathBuf,
-    read: Mutex<Option<(Instant, Listed)>>,
+    read: Mutex<Read>,
+}
+
+/// When it was read last, or was tried to be, and what it said then or before.
+#[derive(Debug, Default)]
+struct Read {
+    tried: Option<Instant>,
+    listed: Option<Listed>,
 }
 
 /// What the file says: the first line has the seconds since the Unix epoch as of which it is, each other one the uid of a KernelPool.
@@ -59,14 +66,15 @@ impl LivingPools {
     pub(crate) fn has(&self, peer: &PeerIdentity) -> bool {
         let Some(file) = &self.0 else { return true };
         let mut read = file.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.as_ref().is_none_or(|(when, _)| when.elapsed() >= READ_EVERY) {
+        if read.tried.is_none_or(|tried| tried.elapsed() >= READ_EVERY) {
+            read.tried = Some(Instant::now());
             match std::fs::read_to_string(&file.path).ok().as_deref().and_then(Listed::parse) {
-                Some(listed) => *read = Some((Instant::now(), listed)),
+                Some(listed) => read.listed = Some(listed),
                 // What was said last goes on: a file that is replaced may not be there for a moment.
                 None => tracing::debug!(path = %file.path.display(), "the file of pools cannot be read"),
             }
         }
-        read.as_ref().is_none_or(|(_, listed)| listed.has(peer))
+        read.listed.as_ref().is_none_or(|listed| listed.has(peer))
     }
 }
 

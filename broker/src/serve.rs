@@ -123,6 +123,12 @@ impl Served {
     /// Lets a kernel pod of the namespace in that asks for the session `uid`. From here on the session's name has the pod's pool in it: what a pod says of
     /// sessions is about sessions of its own pool, whatever uid it names.
     pub(crate) fn admit(&self, peer: &PeerIdentity, uid: &mut String) -> Result<(), ApiError> {
+        *uid = broker_name(self.pool_of(peer)?, uid);
+        Ok(())
+    }
+
+    /// The pool of a kernel pod of the namespace.
+    fn pool_of<'peer>(&self, peer: &'peer PeerIdentity) -> Result<&'peer str, ApiError> {
         let refuse = |message: &str| Err(ApiError::new(ErrorCode::Forbidden, message));
         let Some(pool) = peer.pool.as_deref().filter(|_| peer.is(Process::Kernel, &self.namespace)) else {
             return refuse("a broker serves the kernel pods of its own namespace only");
@@ -130,8 +136,7 @@ impl Served {
         if !self.pools.has(peer) {
             return refuse("the KernelPool of this pod's certificate is deleted");
         }
-        *uid = broker_name(pool, uid);
-        Ok(())
+        Ok(pool)
     }
 
     pub(crate) fn admit_session(&self, namespace: &str) -> Result<(), ApiError> {
@@ -158,6 +163,6 @@ async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): Ap
 }
 
 async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
-    served.admit(&peer, &mut String::new())?;
+    served.pool_of(&peer)?;
     Ok(Json(served.broker.tools()))
 }

@@ -154,11 +154,14 @@ pub async fn list(
         .filter(|record| !record.deleting && after.as_deref().is_none_or(|after| record.key.name.as_str() > after))
         .filter(|record| selector.fits(&record.labels));
     let page: Vec<Arc<Record>> = fitting.by_ref().take(limit).cloned().collect();
-    let mut reads = stream::iter(page).map(|record| async move { shown(router, &record).await }).buffered(LIST_READS_MAX);
-    let (mut items, mut bytes) = (Vec::new(), 0);
+    let reads = page.clone().into_iter().map(|record| async move { shown(router, &record).await });
+    let mut reads = stream::iter(reads).buffered(LIST_READS_MAX);
+    let (mut items, mut bytes, mut last) = (Vec::new(), 0, None);
+    let mut left = page.iter();
     while bytes < PAGE_BYTES_MAX
         && let Some(item) = reads.next().await
     {
+        last = left.next();
         match item {
             Ok(item) => {
                 bytes += json::bytes(&item);
@@ -169,10 +172,10 @@ pub async fn list(
             Err(error) => return Err(error),
         }
     }
-    let more = reads.next().await.is_some();
-    let more = more || fitting.next().is_some();
+    let more = left.len() > 0 || fitting.next().is_some();
     if more || !router.directory().has_archive() {
-        let continue_token = items.last().filter(|_| more).map(|last| hex::encode(&last.name));
+        // Behind what was read, not what is shown: all of a page may have gone.
+        let continue_token = last.filter(|_| more).map(|last| hex::encode(&last.key.name));
         return Ok(SessionList { items, continue_token });
     }
     if items.len() < limit && bytes < PAGE_BYTES_MAX {

@@ -4,7 +4,7 @@
 mod support;
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -27,6 +27,8 @@ struct WithArchive {
     live: Arc<FolderDirectory>,
     archived: Vec<Archived>,
     is_down: AtomicBool,
+    /// Sessions that are listed, and have gone when they are read.
+    gone: Mutex<Vec<&'static str>>,
 }
 
 fn archived(name: &str) -> Archived {
@@ -64,6 +66,10 @@ impl Directory for WithArchive {
             Some(archived) => Ok(Seen { record: Arc::new(archived.clone().record()), archived: true }),
             None => Ok(Seen { record: self.live.read(key).await?, archived: false }),
         }
+    }
+
+    async fn whole(&self, record: &Arc<Record>) -> Result<Arc<Record>, DirectoryError> {
+        if self.gone.lock().unwrap().contains(&record.key.name.as_str()) { Err(DirectoryError::NotFound) } else { Ok(Arc::clone(record)) }
     }
 
     async fn archived(&self, _: &str, after: Option<String>, limit: usize) -> Result<ArchivedPage, DirectoryError> {
@@ -132,7 +138,7 @@ async fn world(live_names: &[&str], archived_names: &[&str]) -> World {
         live.create(NewSession { key: Key::new("default", *name), labels, spec: Default::default() }).await.unwrap();
     }
     let archived = archived_names.iter().map(|name| archived(name)).collect();
-    let directory = Arc::new(WithArchive { live, archived, is_down: AtomicBool::new(false) });
+    let directory = Arc::new(WithArchive { live, archived, is_down: AtomicBool::new(false), gone: Mutex::default() });
     let client = serve(&trust, Arc::clone(&directory) as Arc<dyn Directory>).await;
     World { _folder: folder, directory, client }
 }
@@ -167,6 +173,13 @@ async fn archived_sessions_follow_behind_the_others_each_once() {
     assert_eq!(all(&world.client, 3, "").await[0], ["b:Waking", "d:Waking", "c:Archived"], "a page has both");
     assert_eq!(all(&world.client, 10, "&labelSelector=app%3De").await.concat(), ["e:Archived"]);
     assert_eq!(all(&world.client, 10, "&labelSelector=app%3Dlive").await.concat(), ["b:Waking", "d:Waking"]);
+}
+
+#[tokio::test]
+async fn a_page_of_sessions_that_went_meanwhile_is_not_the_last() {
+    let world = world(&["a", "b", "c", "d"], &[]).await;
+    *world.directory.gone.lock().unwrap() = vec!["a", "b"];
+    assert_eq!(all(&world.client, 2, "").await.concat(), ["c:Waking", "d:Waking"]);
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@
 //! Every answer that is not 2xx is [`crate::ErrorBody`]. `SessionGone` means: the session is not here (another `boot`, another epoch, draining);
 //! read the status again and route anew. `/v1/stored/…` reads the store only: any pod of the namespace answers, whether it runs the session or not.
 
+use std::collections::BTreeMap;
+
 use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
 use serde::{Deserialize, Serialize};
 
@@ -309,7 +311,7 @@ pub struct LiveUsage<D> {
     /// Stored sheets of this process with this number or a higher one have been told here.
     pub number: u64,
     /// By day.
-    pub days: std::collections::BTreeMap<String, D>,
+    pub days: BTreeMap<String, D>,
     /// Bytes of all live heaps.
     pub heap_bytes: u64,
 }
@@ -319,7 +321,7 @@ pub struct LiveUsage<D> {
 #[serde(rename_all = "camelCase")]
 pub struct StoredUsage<D> {
     /// By day, and by name.
-    pub days: std::collections::BTreeMap<String, std::collections::BTreeMap<String, D>>,
+    pub days: BTreeMap<String, BTreeMap<String, D>>,
 }
 
 /// Body of `POST /v1/decided`: the broker knows what was decided about a call that waits.
@@ -494,20 +496,20 @@ pub struct McpClient {
 #[serde(rename_all = "camelCase", default)]
 pub struct McpCatalog {
     /// Functions that are tools.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub tools: std::collections::BTreeMap<String, McpTool>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, McpTool>,
     /// Prompts.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub prompts: std::collections::BTreeMap<String, McpPrompt>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prompts: BTreeMap<String, McpPrompt>,
     /// Resources and templates of them.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub resources: std::collections::BTreeMap<String, McpResource>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, McpResource>,
     /// Clients.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub clients: std::collections::BTreeMap<String, McpClient>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients: BTreeMap<String, McpClient>,
     /// Resources that the session said had changed, each with a number that rises.
-    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub updated: std::collections::BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub updated: BTreeMap<String, u64>,
 }
 
 /// One line of `GET /v1/report`. The stream begins with `Picture`, `Pod`, every session, live or cached, and `Complete`; then it brings changes. A reader

@@ -2,7 +2,7 @@
 //!
 //! What waits is read from the session as stored; its events only say when to look. So a client that connects again gets what it has not answered.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use dormouse_protocol::{ApiError, ErrorCode, approval::Approval, broker::ToolAnswer};
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,10 @@ use serde_json::{Value, json};
 
 use super::{
     desk::Desk,
-    lines::Events,
+    lines::{AGAIN, Events},
     socket::{Out, Outgoing},
 };
 use crate::directory::Key;
-
-/// How long it takes until a session whose events ended is followed again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Before a call's number, where a protocol marks the ids of calls.
 pub(super) const CALL_PREFIX: &str = "c_";

@@ -1,5 +1,7 @@
 //! Events of a stream, whole: long ones come in several frames, and have room for that.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -12,6 +14,8 @@ use crate::{rooms::Rooms, stream::Frames};
 
 /// Largest event that a door takes apart, in bytes, with what its values take.
 pub(crate) const EVENT_BYTES_MAX: usize = 32 << 20;
+/// How long it takes until a session whose events ended is followed again.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 /// Bytes of an event before its payload, and that field's name.
 const HEAD_BYTES_MAX: usize = 4 << 10;
 const PAYLOAD: &[u8] = b"\"payload\":";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dormouse_lifecycle::json;
 use dormouse_protocol::kernel::McpCatalog;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -40,7 +41,7 @@ impl Mcp {
             _ => {}
         }
         if let Some(before) = before
-            && serde_json::to_string(&self.0).map_or(usize::MAX, |json| json.len()) > BYTES_MAX
+            && json::bytes(&self.0) > BYTES_MAX
         {
             self.0 = before;
         }

@@ -289,13 +289,15 @@ impl SessionState {
 
     /// Takes in what a cell declares: its names are constants now, or are none any more.
     pub(crate) fn declare(&mut self, declared: &[Declared]) {
+        let mut bytes = self.constants.iter().map(String::len).sum::<usize>();
         for it in declared {
             if !it.is_constant {
-                self.constants.remove(&it.name);
+                bytes -= self.constants.take(&it.name).map_or(0, |name| name.len());
             } else if self.constants.len() < CONSTANTS_MAX
-                && self.constants.iter().map(String::len).sum::<usize>() + it.name.len() <= CONSTANTS_BYTES_MAX
+                && bytes + it.name.len() <= CONSTANTS_BYTES_MAX
+                && self.constants.insert(it.name.clone())
             {
-                self.constants.insert(it.name.clone());
+                bytes += it.name.len();
             }
         }
     }

@@ -39,6 +39,9 @@ const FIRST_EPOCH: u64 = 1;
 /// Days of which a process that is gone may not have told what was used.
 const MOVED_DAYS: usize = 2;
 
+/// Bytes of segments from which on laying them is worth a thread that may block.
+const BLOCKING_SEGMENTS_BYTES_MIN: usize = 256 << 10;
+
 /// The engine's parts of a head, beside the pages.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct EngineState {
@@ -195,6 +198,16 @@ impl Actor {
         }
         let message = "another pod commits faster than this one can read; send the request again";
         Err(Fault::Unavailable(ApiError::new(ErrorCode::StorageUnavailable, message)))
+    }
+
+    /// The image that head and segments are; what is large is laid where it holds nobody up, and counts as the session's own time.
+    pub(super) async fn image_of(&self, head: &Head, segments: Vec<Bytes>) -> Result<engine::Image, Fault> {
+        if segments.iter().map(Bytes::len).sum::<usize>() < BLOCKING_SEGMENTS_BYTES_MIN {
+            return image(head, &segments);
+        }
+        let head = head.clone();
+        let laid = self.host.environment.threads.charged(move || image(&head, &segments)).await;
+        laid.map_err(|error| Fault::Unavailable(internal(&error)))?
     }
 
     /// Takes an instance into use: what was under way goes on, but for the operation `lost`, whose delivery the instance before did not survive.
@@ -358,21 +371,6 @@ impl Actor {
         live.instance.set_blobs(modules);
         live.settings = settings;
         Ok(())
-    }
-}
-
-/// Bytes of segments from which on laying them is worth a thread that may block.
-const BLOCKING_SEGMENTS_BYTES_MIN: usize = 256 << 10;
-
-impl Actor {
-    /// The image that head and segments are; what is large is laid where it holds nobody up, and counts as the session's own time.
-    pub(super) async fn image_of(&self, head: &Head, segments: Vec<Bytes>) -> Result<engine::Image, Fault> {
-        if segments.iter().map(Bytes::len).sum::<usize>() < BLOCKING_SEGMENTS_BYTES_MIN {
-            return image(head, &segments);
-        }
-        let head = head.clone();
-        let laid = self.host.environment.threads.charged(move || image(&head, &segments)).await;
-        laid.map_err(|error| Fault::Unavailable(internal(&error)))?
     }
 }
 

@@ -4,10 +4,7 @@
 //! In the stateless revision what is asked is the answer, with a state that names the call, and the client sends its request again. Before it, what
 //! is asked are requests in the stream of the call, which the client answers by messages of their own, to any replica.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use dormouse_protocol::{
@@ -22,7 +19,10 @@ use serde_json::{Map, Value, json};
 use super::{Failure, code, told, told::Told};
 use crate::{
     directory::Key,
-    doors::{desk::Desk, lines::Events},
+    doors::{
+        desk::Desk,
+        lines::{AGAIN, Events},
+    },
 };
 
 /// What a function may be.
@@ -31,8 +31,6 @@ const KINDS: [&str; 3] = ["tool", "prompt", "resource"];
 const ID_BYTES_MAX: usize = 256;
 /// Before a call's id, in idempotency keys.
 const KEY: &str = "mcp-";
-/// How long it takes until a session whose events ended is followed again.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Digits of a digest in an idempotency key, which has 128 bytes at most.
 const DIGITS: usize = 32;
 /// Before the id of a request to a client.

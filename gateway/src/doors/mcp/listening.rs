@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use super::{SCHEME, registered, told::Told};
 use crate::{
     directory::Key,
-    doors::{desk::Desk, lines::Events},
+    doors::{
+        desk::Desk,
+        lines::{AGAIN, Events},
+    },
 };
 
-/// How long it takes until a session whose events ended is followed again.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Ends of cells that follow each other within this are looked at together.
 const TOGETHER: Duration = Duration::from_millis(20);
 /// Resources of one subscription.
