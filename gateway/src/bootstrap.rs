@@ -7,7 +7,7 @@ use dormouse_crds::{KeyRef, session::BOOTSTRAP_BYTES_MAX};
 use dormouse_protocol::{ApiError, ErrorCode, session::State};
 
 use crate::{
-    directory::Record,
+    directory::{DirectoryError, Key, Record},
     in_flight::InFlight,
     problem::of_directory,
     router::{Route, Router},
@@ -26,9 +26,12 @@ impl Router {
         self.directory().whole(record).await.map_err(|error| of_directory(error, &record.key))
     }
 
-    /// Reads the whole spec, and the code that a session begins with, if it names a ConfigMap.
+    /// Reads the whole spec, what a session begins as, and the code that it begins with, where those are not at hand.
     pub(crate) async fn complete(&self, route: &mut Route, in_flight: &InFlight) -> Result<(), ApiError> {
         route.record = self.whole(&route.record).await?;
+        if route.source.is_none() && route.record.status.snapshot.is_none() {
+            route.source = self.source_elsewhere(&route.record).await?;
+        }
         let Some(reference) = wanted(&route.record, in_flight) else { return Ok(()) };
         let (key, namespace) = (reference.key.as_deref().unwrap_or_default(), &route.record.key.namespace);
         let found = self.directory().config(namespace, &reference.name, key).await;
@@ -51,6 +54,17 @@ impl Router {
                 "spec.bootstrap.configMapRef: there is no ConfigMap `{}` with a key `{key}` in namespace `{namespace}`: make it, and the session starts",
                 reference.name
             ))),
+        }
+    }
+
+    /// What a session is forked from, where the cache does not have it: it may be in the archive, and stays there.
+    async fn source_elsewhere(&self, record: &Record) -> Result<Option<Arc<Record>>, ApiError> {
+        let Some(source) = &record.spec.source else { return Ok(None) };
+        let key = Key::new(&record.key.namespace, &source.session);
+        match self.directory().look(&key).await {
+            Ok(seen) => Ok(self.source_for(record, seen.record)),
+            Err(DirectoryError::NotFound) => Ok(None),
+            Err(error) => Err(of_directory(error, &key)),
         }
     }
 }

@@ -321,8 +321,13 @@ impl Router {
         let pool = self.directory.pool_of(record);
         let pod = self.directory.pod(&record.key.namespace, &placement).filter(|pod| pod.pool == pool)?;
         let source = record.spec.source.as_ref().and_then(|it| self.directory.get(&Key::new(&record.key.namespace, &it.session)));
-        let source = source.filter(|source| !source.deleting && self.directory.pool_of(source) == pool);
+        let source = source.and_then(|source| self.source_for(record, source));
         Some(Route { record: Arc::clone(record), placement, pod, source, bootstrap: None })
+    }
+
+    /// `source`, if `record` can be forked from it: a pod reads what its pool has stored.
+    pub(crate) fn source_for(&self, record: &Record, source: Arc<Record>) -> Option<Arc<Record>> {
+        (!source.deleting && self.directory.pool_of(&source) == self.directory.pool_of(record)).then_some(source)
     }
 
     /// Waits until a pod of the session's pool is ready, which is made where there is none.

@@ -1,5 +1,5 @@
 //! Sessions in the archive, over HTTP: how they are listed, and what is said while nobody knows which there are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod support;
 
@@ -18,7 +18,7 @@ use dormouse_gateway::{
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use support::{Client, Trust, directory, serve};
+use support::{Client, FakePod, Trust, directory, serve};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
@@ -131,15 +131,18 @@ struct World {
 }
 
 async fn world(live_names: &[&str], archived_names: &[&str]) -> World {
-    let trust = Trust::new();
-    let (folder, live) = directory(&trust, &[]).await;
+    world_with(&Trust::new(), &[], live_names, archived_names).await
+}
+
+async fn world_with(trust: &Trust, pods: &[&Arc<FakePod>], live_names: &[&str], archived_names: &[&str]) -> World {
+    let (folder, live) = directory(trust, pods).await;
     for name in live_names {
         let labels = [("app".to_owned(), "live".to_owned())].into();
         live.create(NewSession { key: Key::new("default", *name), labels, spec: Default::default() }).await.unwrap();
     }
     let archived = archived_names.iter().map(|name| archived(name)).collect();
     let directory = Arc::new(WithArchive { live, archived, is_down: AtomicBool::new(false), gone: Mutex::default() });
-    let client = serve(&trust, Arc::clone(&directory) as Arc<dyn Directory>).await;
+    let client = serve(trust, Arc::clone(&directory) as Arc<dyn Directory>).await;
     World { _folder: folder, directory, client }
 }
 
@@ -208,4 +211,18 @@ async fn what_nobody_knows_is_not_told() {
     assert_eq!((status, body["error"]["code"].as_str()), (503, Some("StorageUnavailable")), "and no list ends before its end");
     world.directory.is_down.store(false, Ordering::SeqCst);
     assert_eq!(names(&world.client.get(&rest).await.1), ["a:Archived"]);
+}
+
+#[tokio::test]
+async fn a_fork_begins_although_its_parent_has_left_for_the_archive_meanwhile() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let world = world_with(&trust, &[&pod], &[], &["parent"]).await;
+    let child = json!({"name": "child", "spec": {"source": {"session": "parent"}}});
+    assert_eq!(world.client.json("POST", SESSIONS, child).await.0, 201);
+    assert_eq!(world.client.json("POST", &format!("{SESSIONS}/child/wake"), json!({})).await.0, 200);
+    let told = pod.wakes.lock().unwrap()[0].clone();
+    assert_eq!((told.name.as_str(), told.source_uid.as_deref()), ("child", Some("uid-parent")));
+    let (_, listed) = world.client.get(SESSIONS).await;
+    assert!(names(&listed).contains(&"parent:Archived".to_owned()), "it stays there: {listed}");
 }
