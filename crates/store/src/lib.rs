@@ -13,6 +13,7 @@ pub mod folder;
 mod held;
 pub mod memory;
 pub mod probe;
+mod resolver;
 pub mod s3;
 mod s3_errors;
 pub mod s3_parts;

@@ -13,7 +13,7 @@ use aws_sdk_s3::{
 };
 use aws_smithy_http_client::{
     Builder,
-    tls::{Provider as TlsProvider, rustls_provider::CryptoMode},
+    tls::{Provider as TlsProvider, TlsContext, TrustStore, rustls_provider::CryptoMode},
 };
 use bytes::Bytes;
 use futures::future::join_all;
@@ -22,6 +22,7 @@ use crate::{
     Condition, ETag, KeyPage, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError,
     credentials::{CredentialSource, Provider},
     held::Held,
+    resolver::Resolver,
     s3_errors::BucketAddress,
     s3_parts::in_parts,
 };
@@ -168,12 +169,13 @@ impl S3 {
 }
 
 fn http_client(endpoint: &str) -> SharedHttpClient {
-    if endpoint.starts_with("http://") {
+    let builder = Builder::new().tls_provider(TlsProvider::Rustls(CryptoMode::AwsLc));
+    let builder = match TlsContext::builder().with_trust_store(TrustStore::empty()).build() {
         // Without the system's certificates, which take longer to load than a session to wake.
-        Builder::new().build_http()
-    } else {
-        Builder::new().tls_provider(TlsProvider::Rustls(CryptoMode::AwsLc)).build_https()
-    }
+        Ok(plain) if endpoint.starts_with("http://") => builder.tls_context(plain),
+        _ => builder,
+    };
+    builder.build_with_resolver(Resolver)
 }
 
 #[async_trait::async_trait]
