@@ -2,7 +2,8 @@
 //! it is done with. What is small waits for nobody.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -12,7 +13,10 @@ use axum::{
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use futures::{StreamExt as _, stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use crate::memory::Memory;
 
@@ -23,6 +27,8 @@ const COPIES: u64 = 6;
 /// The part of a process's memory that one room may promise, with all copies, in parts of a hundred. Two such rooms full keep out nothing small
 /// (see [`crate::memory`]).
 const MEMORY_PERCENT: u64 = 20;
+/// The part of a room that one caller may have, in parts of a hundred: the rest is for others, whatever he does. One thing may be larger.
+const CALLER_PERCENT: u32 = 50;
 /// How long something waits for its turn that turns out to be large.
 pub const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Bytes that are handed over at once to be sent. What a peer does not take yet is kept by whoever sends it, out of reach of everything here.
@@ -38,6 +44,8 @@ pub struct Room {
     kib: Arc<Semaphore>,
     kib_max: u32,
     memory: Memory,
+    /// What each caller may still take, of those who hold some.
+    callers: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }
 
 impl Room {
@@ -52,7 +60,7 @@ impl Room {
     pub fn within(memory: Memory, bytes_max: u64) -> Self {
         let share = memory.limit().map_or(u64::MAX, |limit| limit / 100 * MEMORY_PERCENT / COPIES);
         let kib_max = u32::try_from(bytes_max.min(share) >> 10).unwrap_or(u32::MAX).max(1);
-        Self { kib: Arc::new(Semaphore::new(kib_max as usize)), kib_max, memory }
+        Self { kib: Arc::new(Semaphore::new(kib_max as usize)), kib_max, memory, callers: Arc::default() }
     }
 
     /// Bytes that nobody holds.
@@ -65,6 +73,21 @@ impl Room {
     #[must_use]
     pub fn holding(&self) -> Holding {
         Holding { room: self.clone(), held: Arc::default() }
+    }
+
+    fn kib_of_caller(&self) -> u32 {
+        (self.kib_max / 100 * CALLER_PERCENT).max(1)
+    }
+
+    fn share(&self, caller: &str) -> Arc<Semaphore> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = callers.get(caller).and_then(Weak::upgrade) {
+            return share;
+        }
+        callers.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(self.kib_of_caller() as usize));
+        callers.insert(caller.to_owned(), Arc::downgrade(&share));
+        share
     }
 }
 
@@ -79,7 +102,16 @@ pub struct Holding {
 struct Held {
     permit: Option<OwnedSemaphorePermit>,
     kib: u32,
+    share: Option<Share>,
     promised: Option<(Memory, u64)>,
+}
+
+/// The caller's part of the room, and what of it is held here.
+#[derive(Debug)]
+struct Share {
+    of: Arc<Semaphore>,
+    kib: u32,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Held {
@@ -100,6 +132,12 @@ impl Holding {
     /// Does `work` as the task of this.
     pub async fn around<F: Future>(self, work: F) -> F::Output {
         HOLDING.scope(self, work).await
+    }
+
+    /// Counts what it will hold as this caller's, who has no more than half of the room with all that is his, or one thing that is larger.
+    pub fn count_for(&self, caller: &str) {
+        let share = self.room.share(caller);
+        self.lock().share.get_or_insert(Share { of: share, kib: 0, permit: None });
     }
 
     /// Whether it holds anything.
@@ -123,7 +161,7 @@ impl Holding {
     /// Holds room for so many bytes in all, in steps that double. What is larger than all the room takes all of it.
     ///
     /// # Errors
-    /// `CapacityExhausted`: others hold it. Only what holds nothing yet waits until they do not, for [`WAIT_MAX`].
+    /// `CapacityExhausted`: others, or other requests of this caller, hold it. Only what holds nothing yet waits until they do not, for [`WAIT_MAX`].
     pub async fn grow_to(&self, bytes: usize) -> Result<(), ApiError> {
         if bytes <= SMALL_BYTES_MAX {
             return Ok(());
@@ -133,20 +171,25 @@ impl Holding {
         if more == 0 {
             return Ok(());
         }
-        let all = Arc::clone(&self.room.kib);
-        let permit = if more == kib {
-            tokio::time::timeout(WAIT_MAX, all.acquire_many_owned(more)).await.ok().and_then(Result::ok)
-        } else {
-            // Whoever holds some and waits for more keeps others who do the same waiting.
-            all.try_acquire_many_owned(more).ok()
+        // Whoever holds some and waits for more keeps others who do the same waiting.
+        let until = Instant::now() + if more == kib { WAIT_MAX } else { Duration::ZERO };
+        let of_share = kib.min(self.room.kib_of_caller());
+        let share = self.lock().share.as_ref().map(|share| (Arc::clone(&share.of), of_share - share.kib));
+        let shared = match share {
+            Some((share, more)) => Some(take(share, more, until).await.ok_or_else(full)?),
+            None => None,
         };
-        let permit = permit.ok_or_else(full)?;
+        let permit = take(Arc::clone(&self.room.kib), more, until).await.ok_or_else(full)?;
         let promise = (u64::from(more) << 10) * COPIES;
         if !self.room.memory.take(promise) {
             return Err(full());
         }
         let mut held = self.add(permit, more);
         held.promised.get_or_insert_with(|| (self.room.memory.clone(), 0)).1 += promise;
+        if let (Some(share), Some(shared)) = (&mut held.share, shared) {
+            join(&mut share.permit, shared);
+            share.kib = of_share;
+        }
         Ok(())
     }
 
@@ -176,6 +219,9 @@ impl Holding {
         let mut taken = std::mem::take(&mut *other.lock());
         if let Some(permit) = taken.permit.take() {
             let mut held = self.add(permit, taken.kib);
+            if held.share.is_none() {
+                held.share = taken.share.take();
+            }
             if let Some((memory, promise)) = taken.promised.take() {
                 held.promised.get_or_insert((memory, 0)).1 += promise;
             }
@@ -185,10 +231,7 @@ impl Holding {
     fn add(&self, permit: OwnedSemaphorePermit, kib: u32) -> std::sync::MutexGuard<'_, Held> {
         let mut held = self.lock();
         held.kib += kib;
-        match &mut held.permit {
-            Some(has) => has.merge(permit),
-            none => *none = Some(permit),
-        }
+        join(&mut held.permit, permit);
         held
     }
 
@@ -201,9 +244,23 @@ impl Holding {
     }
 }
 
+async fn take(kib: Arc<Semaphore>, count: u32, until: Instant) -> Option<OwnedSemaphorePermit> {
+    if until <= Instant::now() {
+        return kib.try_acquire_many_owned(count).ok();
+    }
+    tokio::time::timeout_at(until, kib.acquire_many_owned(count)).await.ok()?.ok()
+}
+
+fn join(held: &mut Option<OwnedSemaphorePermit>, more: OwnedSemaphorePermit) {
+    match held {
+        Some(held) => held.merge(more),
+        none => *none = Some(more),
+    }
+}
+
 fn full() -> ApiError {
     let message = format!(
-        "what is larger than {} KiB and read whole has its room here, which others have taken: send the request again later, with the same idempotency key, \
+        "what is larger than {} KiB and read whole has its room here, which others, or your other requests, have taken: send the request again later, with the same idempotency key, \
          or read what is large in parts",
         SMALL_BYTES_MAX >> 10
     );
@@ -288,6 +345,34 @@ mod tests {
         drop(second);
         assert_eq!((room.free_bytes(), memory.promised()), (ALL, 0));
         room.holding().grow_to(usize::MAX >> 1).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_has_half_of_the_room_and_others_find_the_rest() {
+        let room = Room::new(ALL);
+        let of = |caller: &str| {
+            let holding = room.holding();
+            holding.count_for(caller);
+            holding
+        };
+        let hers: Vec<_> = std::iter::repeat_with(|| of("her")).take(3).collect();
+        hers[0].grow_to(8 << 20).await.unwrap();
+        let most = u64::from(room.kib_of_caller()) << 10;
+        let left = most - (8 << 20);
+        hers[1].grow_to(4 << 20).await.unwrap();
+        assert!(left < 8 << 20, "a second one that is as large does not fit: {left}");
+        let refused = hers[2].grow_to(4 << 20).await.unwrap_err();
+        assert_eq!((refused.code, room.free_bytes()), (ErrorCode::CapacityExhausted, ALL - (12 << 20)));
+        of("him").grow_to(8 << 20).await.unwrap();
+        drop(hers);
+        assert_eq!(room.free_bytes(), ALL);
+        let all = of("her");
+        all.grow_to(usize::MAX >> 1).await.unwrap();
+        assert_eq!(room.free_bytes(), 0, "one thing may be larger");
+        assert!(of("her").grow_to(1 << 20).await.is_err());
+        drop(all);
+        of("third").grow_to(1 << 20).await.unwrap();
+        assert_eq!(room.callers.lock().unwrap().len(), 1, "who holds nothing is forgotten");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use dormouse_protocol::{
 };
 use dormouse_service::room::{Holding, json_weight};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinHandle,
@@ -130,6 +130,17 @@ struct Frame {
     said: Said,
 }
 
+/// Bytes of an `id` that the refusal of a frame repeats that was not read.
+const HEAD_ID_BYTES_MAX: usize = 1 << 10;
+
+/// What is read of a frame for which there is no room.
+#[derive(Debug, Deserialize)]
+struct Head<'a> {
+    t: &'a str,
+    #[serde(default, borrow)]
+    id: Option<&'a RawValue>,
+}
+
 /// What a session is made with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -168,17 +179,26 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
     let mut offering: Option<JoinHandle<()>> = None;
     while let Some(frame) = connection.next().await {
         let room = rooms.bodies.holding();
-        let full = room.grow_to(json_weight(frame.as_bytes())).await.err();
-        let answer = match (serde_json::from_str::<Frame>(&frame), full) {
-            (Ok(frame), Some(full)) => failed(&frame, &full),
-            (Ok(frame), None) if frame.t == "eval" => match cells.try_send((Box::new(frame), room)) {
+        room.count_for(&door.desk.caller.user);
+        if let Err(full) = room.grow_to(json_weight(frame.as_bytes())).await {
+            // Without room for more only its head is read.
+            let Ok(head) = serde_json::from_str::<Head<'_>>(&frame) else { continue };
+            let id = head.id.filter(|id| id.get().len() <= HEAD_ID_BYTES_MAX);
+            let answer = json!({ "t": format!("{}-result", head.t), "id": id, "ok": false, "error": full });
+            if out.send(Outgoing::text(&answer, None)).await.is_err() {
+                break;
+            }
+            continue;
+        }
+        let answer = match serde_json::from_str::<Frame>(&frame) {
+            Ok(frame) if frame.t == "eval" => match cells.try_send((Box::new(frame), room)) {
                 Ok(()) => continue,
                 Err(mpsc::error::TrySendError::Full((frame, _)) | mpsc::error::TrySendError::Closed((frame, _))) => {
                     let message = format!("{CELLS_QUEUED_MAX} cells of this socket wait: send it again later");
                     failed(&frame, &ApiError::new(ErrorCode::SessionBusy, message))
                 }
             },
-            (Ok(frame), None) if frame.t == "create" => {
+            Ok(frame) if frame.t == "create" => {
                 let (answer, own) = Box::pin(door.create(&frame)).await;
                 if !own.is_empty() {
                     let offer = hostcalls::offer(door.desk.clone(), door.key.clone(), own, out.clone());
@@ -188,8 +208,8 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
                 }
                 answer
             }
-            (Ok(frame), None) => Box::pin(door.answer(frame)).await,
-            (Err(error), _) => {
+            Ok(frame) => Box::pin(door.answer(frame)).await,
+            Err(error) => {
                 let error = ApiError::new(ErrorCode::InvalidRequest, format!("a frame is a JSON object with a field `t`: {error}"));
                 json!({ "t": "error", "ok": false, "error": error })
             }

@@ -27,7 +27,7 @@ use crate::{
     origins::{self, Origins},
     problem::{Problem, RequestId, with_request_id},
     resource::{self, Resource},
-    rooms::{self, Rooms},
+    rooms::{self, OfBody, Rooms},
     router::Router,
 };
 
@@ -128,6 +128,9 @@ impl FromRequestParts<App> for Caller {
         let caller = app.authenticator.authenticate(bearer(&parts.headers)).await.map_err(|error| Problem(error.into()))?;
         if let Some(who) = parts.extensions.get::<Who>() {
             let _ = who.0.set(caller.user.clone());
+        }
+        if let Some(OfBody(room)) = parts.extensions.get() {
+            room.count_for(&caller.user);
         }
         Ok(caller)
     }

@@ -78,8 +78,10 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
     });
     while let Some(text) = connection.next().await {
         let room = rooms.bodies.holding();
+        room.count_for(&kernel.desk.caller.user);
         let has_room = room.grow_to(json_weight(text.as_bytes())).await;
-        let Ok(request) = serde_json::from_str::<Request>(&text) else { continue };
+        let read = if has_room.is_ok() { serde_json::from_str::<Request>(&text) } else { Request::head_of(&text) };
+        let Ok(request) = read else { continue };
         let sent = match has_room {
             Err(error) => send(&out, request.reply(failed(&error))).await,
             Ok(()) if request.header.msg_type == "execute_request" => cells.send((Box::new(request), room)).await.ok(),

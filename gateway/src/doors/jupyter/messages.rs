@@ -30,6 +30,25 @@ fn shell() -> String {
 }
 
 impl Request {
+    /// No more of a message than an answer to it needs: for one for which there is no room.
+    pub(super) fn head_of(text: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Head {
+            header: Names,
+            #[serde(default = "shell")]
+            channel: String,
+        }
+        #[derive(Deserialize)]
+        struct Names {
+            msg_id: String,
+            msg_type: String,
+            #[serde(default)]
+            session: String,
+        }
+        let Head { header: Names { msg_id, msg_type, session }, channel } = serde_json::from_str(text)?;
+        Ok(Self { header: Header { msg_id, msg_type, session, rest: serde_json::Map::new() }, channel, content: Value::Null })
+    }
+
     fn parent(&self) -> Value {
         let mut parent = self.header.rest.clone();
         parent.insert("msg_id".to_owned(), json!(self.header.msg_id));
