@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dormouse_crds::session::OperatingMode;
+use dormouse_crds::session::{KernelSessionStatus, OperatingMode};
 use dormouse_lifecycle::lifetime::Lifetime;
 use dormouse_protocol::session::State;
 use jiff::Timestamp;
@@ -97,6 +97,15 @@ pub const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// Longest pause after an order that failed.
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// Processes in a row that had the session and ended before they stored anything of it. Whoever lays it back and dies of what it has to do next
+/// leaves nothing but an epoch.
+#[must_use]
+pub fn fruitless(status: &KernelSessionStatus) -> u32 {
+    let stored = status.snapshot.as_ref().map_or(0, |snapshot| snapshot.epoch);
+    let lost = status.last_epoch.unwrap_or(0).saturating_sub(stored);
+    u32::try_from(lost).unwrap_or(u32::MAX)
+}
+
 /// The pause after `failures` orders in a row that failed.
 #[must_use]
 pub fn pause(failures: u32) -> Duration {
@@ -163,6 +172,18 @@ mod tests {
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn processes_that_had_a_session_and_stored_nothing_of_it_are_counted() {
+        let mut record = ran(OperatingMode::Auto, State::Hibernated, None);
+        for (last_epoch, lost) in [(1, 0), (2, 1), (7, 6)] {
+            record.status.last_epoch = Some(last_epoch);
+            assert_eq!(fruitless(&record.status), lost);
+        }
+        record.status.snapshot = None;
+        assert_eq!(fruitless(&record.status), 7, "of one that never stored anything, all");
+        assert_eq!(fruitless(&KernelSessionStatus::default()), 0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use dormouse_control::session::is_live;
+use dormouse_control::wakes::fruitless;
 pub use dormouse_control::wakes::{Need, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::{SignedDuration, Timestamp};
@@ -251,7 +252,9 @@ impl Desires {
             Ok(()) => {
                 memory.failures = 0;
                 memory.in_force = Some(memory.in_force.unwrap_or(0).max(done.generation));
-                PAUSE_MIN
+                // What it does once it is live may be the end of each process that has it: then not of one every few seconds.
+                let record = self.router.directory().get(&done.key);
+                record.map_or(PAUSE_MIN, |record| pause(fruitless(&record.status).saturating_sub(1)))
             }
             Err(error) => {
                 memory.failures += 1;

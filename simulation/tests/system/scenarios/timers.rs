@@ -1,8 +1,13 @@
 //! Timers fire, whatever dies.
 
-use std::sync::atomic::Ordering;
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
 
-use super::{Stage, scenario, seconds, stage};
+use tokio::time::Instant;
+
+use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     world::{key, spec},
@@ -99,5 +104,36 @@ fn what_a_timer_did_goes_on_although_its_commit_was_in_doubt() {
         world.chaos.forget_rules();
         seconds(300).await;
         assert_eq!(world.service.times("timer"), 1);
+    });
+}
+
+/// What the timer does is the end of every process that does it.
+#[test]
+fn a_session_that_ends_each_process_that_wakes_it_ends_few() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, mut pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", SETS).await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        let victim = Arc::new(Mutex::new(pod.node.clone()));
+        let ends = Arc::clone(&victim);
+        world.chaos.rule(move |act| {
+            let commits = act.to == "store" && act.verb == "put" && act.name.contains("/s/");
+            commits.then(|| ends.lock().unwrap().kill()).map(|()| Fate::RequestLost)
+        });
+        let begun = Instant::now();
+        let mut ended = 0;
+        while begun.elapsed() < Duration::from_secs(1_800) {
+            if pod.node.is_dead() {
+                world.kill(&pod);
+                ended += 1;
+                pod = world.pod(&format!("p{}", ended + 1)).await;
+                *victim.lock().unwrap() = pod.node.clone();
+            }
+            millis(100).await;
+        }
+        assert!((10..=40).contains(&ended), "one a minute in the end: {ended} in half an hour");
+        world.chaos.forget_rules();
+        seconds(120).await;
+        assert_eq!(world.service.times("timer"), 1, "and when it is mended, it does what it was to do");
     });
 }
