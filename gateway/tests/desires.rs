@@ -41,7 +41,8 @@ impl Cleanup for Cleaned {
 async fn opened(trust: &Trust, pod: &FakePod, cleanup: Option<Arc<dyn Cleanup>>) -> (tempfile::TempDir, Arc<FolderDirectory>) {
     let folder = tempfile::tempdir().unwrap();
     let pods = vec![StaticPod { pod: pod.name.into(), namespace: "default".into(), address: pod.address, boot: pod.boot.clone() }];
-    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), cleanup).await.unwrap();
+    let directory =
+        FolderDirectory::open(dormouse_durable::System::shared(), folder.path(), pods, trust.operator(), cleanup).await.unwrap();
     // Before anything happens that it should see.
     eventually("the follower is there", async || pod.reports.receiver_count() > 0).await;
     (folder, directory)
@@ -95,7 +96,7 @@ async fn a_deletion_goes_on_until_the_storage_is_clean() {
 /// The folder after the end of its process: nothing that was not written by then is there.
 async fn killed(trust: &Trust, folder: &std::path::Path, next: &FakePod) -> Arc<FolderDirectory> {
     let pods = vec![StaticPod { pod: next.name.into(), namespace: "default".into(), address: next.address, boot: next.boot.clone() }];
-    FolderDirectory::open(folder, pods, trust.operator(), None).await.unwrap()
+    FolderDirectory::open(dormouse_durable::System::shared(), folder, pods, trust.operator(), None).await.unwrap()
 }
 
 #[tokio::test]
@@ -152,7 +153,7 @@ async fn pods_that_hang_hold_up_no_other_namespace() {
     let hanging =
         StaticPod { pod: "slow".into(), namespace: "a-slow".into(), address: silent.local_addr().unwrap(), boot: "boot-slow".into() };
     let pods = vec![hanging, StaticPod { pod: pod.name.into(), namespace: "default".into(), address: pod.address, boot: pod.boot.clone() }];
-    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
+    let directory = FolderDirectory::open(dormouse_durable::System::shared(), folder.path(), pods, trust.operator(), None).await.unwrap();
     eventually("the follower is there", async || pod.reports.receiver_count() > 0).await;
     for number in 0..HANGING {
         let key = Key::new("a-slow", format!("s{number}"));

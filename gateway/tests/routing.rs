@@ -147,7 +147,7 @@ async fn a_pod_that_cannot_be_reached_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let pod = |pod: &str, address, boot: &str| StaticPod { pod: pod.into(), namespace: "default".into(), address, boot: boot.into() };
     let pods = vec![pod("gone", nobody, "boot-gone"), pod("here", here.address, &here.boot)];
-    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
+    let directory = FolderDirectory::open(dormouse_durable::System::shared(), folder.path(), pods, trust.operator(), None).await.unwrap();
     let client = serve(&trust, directory.clone()).await;
     create(&client).await;
     let record = directory.get(&Key::new("default", "a")).unwrap();
@@ -229,7 +229,7 @@ async fn placements_of_a_process_that_is_gone_are_cleared_when_the_folder_is_ope
     client.json("POST", EVAL, json!({"code": "1"})).await;
     drop((client, first));
     let pods = vec![StaticPod { pod: "new".into(), namespace: "default".into(), address: new.address, boot: new.boot.clone() }];
-    let second = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
+    let second = FolderDirectory::open(dormouse_durable::System::shared(), folder.path(), pods, trust.operator(), None).await.unwrap();
     let status = second.get(&Key::new("default", "a")).unwrap().status.clone();
     assert_eq!((status.placement, status.last_epoch), (None, Some(1)));
     let client = serve(&trust, second as Arc<_>).await;

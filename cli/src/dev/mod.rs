@@ -21,21 +21,22 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use dormouse_broker::JournalStore;
+use dormouse_durable::{System, replace};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
 use dormouse_gateway::{
     BrokerAddresses, Directory, Gateway, Kernels,
     auth::{keys::file::KeyFile, loopback::Loopback},
-    directory::folder::{FolderDirectory, POOL, StaticPod},
+    directory::{
+        files::name_of,
+        folder::{FolderDirectory, POOL, StaticPod},
+    },
     links::Links,
 };
 use dormouse_kernel::{Pod, PodConfig};
 use dormouse_kms::KmsArgs;
 use dormouse_seal::{Keyring, Seal};
-use dormouse_service::{
-    durable,
-    tls::{PeerClient, Process},
-};
+use dormouse_service::tls::{PeerClient, Process};
 use dormouse_store::SnapshotStore;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -105,7 +106,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let engine_dir = args.data.join("engine");
     let engines = tokio::task::spawn_blocking(move || load_engines(engine_dir)).await??;
     let sessions_dir = args.data.join("sessions");
-    let cluster = orphans::cluster(&sessions_dir)?;
+    let cluster = name_of(&System, &sessions_dir)?;
     let plain = args.storage.open(&args.data)?;
     let place = TenantPrefix { store_prefix: STORE_PREFIX.to_owned(), tenant: namespace.clone() };
     let store: Arc<dyn SnapshotStore> = Arc::new(Joined::new(Arc::clone(&plain), place, cluster.clone()));
@@ -149,7 +150,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let manifests: Vec<PathBuf> = args.sessions.iter().chain(&args.brokers).cloned().collect();
     let config_maps = sessions::config_maps(&manifests, &namespace)?;
     let cleanup = Arc::new(StoreCleanup { store });
-    let directory = FolderDirectory::open(sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
+    let directory = FolderDirectory::open(System::shared(), sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
     directory.set_config_maps(config_maps);
     directory.set_limits(sessions::limits(&manifests, &namespace)?);
     inner_tasks.spawn({
@@ -180,7 +181,7 @@ fn links_key(data: &Path) -> anyhow::Result<Vec<u8>> {
     match std::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let key = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-            durable::replace(&path, key.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+            replace(&System, &path, key.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(key.into_bytes())
         }
         read => read.with_context(|| format!("cannot read {}", path.display())),

@@ -1,31 +1,11 @@
 //! What is stored of sessions whose files are gone: looked for once, at the start. In a cluster the operator's work.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use anyhow::Context as _;
 use dormouse_erasure::orphans::{Known, Scope, sweep};
 use dormouse_gateway::{Directory as _, directory::folder::FolderDirectory};
-use dormouse_service::{Clock, durable};
+use dormouse_service::Clock;
 use dormouse_store::SnapshotStore;
-
-/// The file with the name of the folder of sessions. It lies where they do: who has lost them has lost it, too, and is another in the store.
-const NAME_FILE: &str = "cluster";
-
-/// The name under which the sessions of this folder stand in a store; made when there is none.
-pub(super) fn cluster(sessions: &Path) -> anyhow::Result<String> {
-    durable::make_folders(sessions).with_context(|| format!("cannot make {}", sessions.display()))?;
-    let path = sessions.join(NAME_FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(name) if !name.trim().is_empty() => Ok(name.trim().to_owned()),
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        _ => {
-            let name = format!("dev-{}", uuid::Uuid::new_v4());
-            // Before anything is stored under it: another name after a failure of power would make its sessions somebody else's.
-            durable::replace(&path, name.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(name)
-        }
-    }
-}
 
 /// Sweeps `namespace`. Nothing depends on it: what fails is done at the next start.
 pub(super) async fn collect(

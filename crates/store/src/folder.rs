@@ -7,7 +7,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
-    io::{ErrorKind, Write},
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -16,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use dormouse_durable::{Disk, System, make_folders};
 use sha2::{Digest, Sha256};
 
 use crate::{Condition, ETag, OBJECT_BYTES_MAX, Object, PutError, SnapshotStore, StoreError};
@@ -37,6 +38,7 @@ pub struct Folder {
 
 #[derive(Debug)]
 struct Inner {
+    disk: Arc<dyn Disk>,
     objects: PathBuf,
     temporary: PathBuf,
     /// Held for as long as the store is.
@@ -53,9 +55,17 @@ impl Folder {
     /// # Errors
     /// When another process has it, or the file system refuses.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_on(System::shared(), path)
+    }
+
+    /// The same on any disk.
+    ///
+    /// # Errors
+    /// Those of [`Folder::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let (objects, temporary) = (path.join(OBJECTS), path.join(TEMPORARY));
-        create_folders(&objects)?;
+        make_folders(disk.as_ref(), &objects).map_err(io("create", &objects))?;
         let lock_path = path.join(LOCK_FILE);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(io("open", &lock_path))?;
         match lock.try_lock() {
@@ -65,9 +75,10 @@ impl Folder {
         }
         match std::fs::remove_dir_all(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("clear", &temporary)(error)),
-            _ => create_folders(&temporary)?,
+            _ => make_folders(disk.as_ref(), &temporary).map_err(io("create", &temporary))?,
         }
         let inner = Inner {
+            disk,
             objects,
             temporary,
             _lock: lock,
@@ -165,16 +176,16 @@ impl Inner {
             return Err(PutError::Refused);
         }
         let folder = path.parent().unwrap_or(&self.objects);
-        create_folders(folder)?;
+        self.make_folders(folder)?;
         let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let written = write_synced(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path).map_err(io("rename to", path)));
+        let written = self.write_synced(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
         if let Err(error) = written {
             // A full disk must not be kept full by what did not fit.
-            let _ = std::fs::remove_file(&temporary);
+            let _ = self.disk.remove_file(&temporary);
             return Err(error.into());
         }
         // From here on the write is visible, though a crash may still undo it.
-        sync_folder(folder).map_err(PutError::Unknown)?;
+        self.sync_folder(folder).map_err(PutError::Unknown)?;
         Ok(etag(bytes))
     }
 
@@ -183,39 +194,55 @@ impl Inner {
         let _layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
         let _key = self.key_lock(to).lock().unwrap_or_else(PoisonError::into_inner);
         let folder = to.parent().unwrap_or(&self.objects);
-        create_folders(folder)?;
+        self.make_folders(folder)?;
         let temporary = self.temporary.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        match std::fs::hard_link(from, &temporary) {
+        match self.disk.link(from, &temporary) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(_) => match read(from)? {
-                Some(object) => write_synced(&temporary, &object.bytes)?,
+                Some(object) => self.write_synced(&temporary, &object.bytes)?,
                 None => return Ok(false),
             },
         }
-        std::fs::rename(&temporary, to).map_err(io("rename to", to))?;
+        self.rename(&temporary, to)?;
         // Renaming one name of a file to another of the same file leaves both.
-        match std::fs::remove_file(&temporary) {
+        match self.disk.remove_file(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("clear", &temporary)(error)),
-            _ => sync_folder(folder)?,
+            _ => self.sync_folder(folder)?,
         }
         Ok(true)
     }
 
     fn delete(&self, path: &Path) -> Result<(), StoreError> {
         let _layout = self.layout.write().unwrap_or_else(PoisonError::into_inner);
-        match std::fs::remove_file(path) {
+        match self.disk.remove_file(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             other => other.map_err(io("delete", path))?,
         }
         let mut folder = path.parent();
         while let Some(at) = folder.filter(|at| *at != self.objects && at.starts_with(&self.objects)) {
-            if std::fs::remove_dir(at).is_err() {
+            if self.disk.remove_folder(at).is_err() {
                 break;
             }
             folder = at.parent();
         }
-        sync_folder(folder.unwrap_or(&self.objects))
+        self.sync_folder(folder.unwrap_or(&self.objects))
+    }
+
+    fn make_folders(&self, path: &Path) -> Result<(), StoreError> {
+        make_folders(self.disk.as_ref(), path).map_err(io("create", path))
+    }
+
+    fn write_synced(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        self.disk.write_synced(path, bytes).map_err(io("write", path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.disk.rename(from, to).map_err(io("rename to", to))
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), StoreError> {
+        self.disk.sync_folder(path).map_err(io("sync", path))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
@@ -262,29 +289,4 @@ fn read(path: &Path) -> Result<Option<Object>, StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io("read", path)(error)),
     }
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut file = File::create(path).map_err(io("create", path))?;
-    file.write_all(bytes).map_err(io("write", path))?;
-    file.sync_all().map_err(io("sync", path))
-}
-
-/// Makes the entries of a folder durable.
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(io("sync", path))
-}
-
-/// Makes `path` and what is missing above it, each durable in its parent.
-fn create_folders(path: &Path) -> Result<(), StoreError> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_folders(parent)?;
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        other => other.map_err(io("create", path))?,
-    }
-    sync_folder(parent)
 }

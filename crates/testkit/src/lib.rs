@@ -8,6 +8,7 @@ pub mod apiserver;
 pub mod careless;
 pub mod distance;
 pub mod minio;
+pub mod power;
 pub mod process;
 pub mod proxy;
 pub mod random;

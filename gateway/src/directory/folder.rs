@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -15,13 +15,15 @@ use std::{
 
 use async_trait::async_trait;
 use dormouse_crds::{quota::KernelQuotaSpec, session::Placement};
+use dormouse_durable::Disk;
 use dormouse_protocol::kernel::StoredStatus;
-use dormouse_service::durable;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 use super::{
-    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch, follow, merge_patch, settle,
+    CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
+    files::{check_file_name, load, save},
+    follow, merge_patch, settle,
 };
 use crate::kernels::Kernels;
 
@@ -50,6 +52,7 @@ pub trait Cleanup: Send + Sync + 'static {
 
 /// Sessions in a folder.
 pub struct FolderDirectory {
+    disk: Arc<dyn Disk>,
     root: PathBuf,
     pods: Vec<StaticPod>,
     records: RwLock<BTreeMap<Key, Arc<Record>>>,
@@ -71,10 +74,11 @@ pub struct FolderDirectory {
 pub type ConfigMaps = BTreeMap<String, BTreeMap<String, String>>;
 
 impl FolderDirectory {
-    /// Opens `root`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
+    /// Opens `root` on `disk`, made when absent, and follows the reports of `pods` until the last handle is dropped. Placements on processes that are not
     /// among `pods` are cleared once one of those has told what is stored; of sessions that none can tell of, that is tried again. `operator` must prove to be the operator: pods report to, and forget sessions for, nobody else.
     /// Must be called inside a Tokio runtime.
     pub async fn open(
+        disk: Arc<dyn Disk>,
         root: impl Into<PathBuf>,
         pods: Vec<StaticPod>,
         operator: Kernels,
@@ -82,11 +86,12 @@ impl FolderDirectory {
     ) -> anyhow::Result<Arc<Self>> {
         let root = root.into();
         let (records, unread) = {
-            let root = root.clone();
-            tokio::task::spawn_blocking(move || load(&root)).await??
+            let (disk, root) = (Arc::clone(&disk), root.clone());
+            tokio::task::spawn_blocking(move || load(disk.as_ref(), &root)).await??
         };
         let version = records.values().filter_map(|record| record.resource_version.parse::<u64>().ok()).max().unwrap_or(0);
         let directory = Arc::new(Self {
+            disk,
             root,
             pods,
             unread,
@@ -159,8 +164,9 @@ impl FolderDirectory {
     /// Removes a record for good.
     pub(super) async fn remove(&self, key: &Key) -> Result<(), DirectoryError> {
         let _writing = self.writing.lock().await;
-        let path = self.path(key);
-        blocking(move || match std::fs::remove_file(path) {
+        let (disk, path) = (Arc::clone(&self.disk), self.path(key));
+        // If it comes back with the power, it is deleted once more.
+        blocking(move || match disk.remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         })
@@ -194,8 +200,8 @@ impl FolderDirectory {
         for key in dirty {
             let _writing = self.writing.lock().await;
             if let Some(record) = self.get(&key) {
-                let path = self.path(&key);
-                blocking(move || save(&path, &record)).await?;
+                let (disk, path) = (Arc::clone(&self.disk), self.path(&key));
+                blocking(move || save(disk.as_ref(), &path, &record)).await?;
             }
         }
         Ok(())
@@ -206,8 +212,8 @@ impl FolderDirectory {
         let key = record.key.clone();
         match durably {
             Durably::Yes => {
-                let (path, record) = (self.path(&key), Arc::clone(&record));
-                blocking(move || save(&path, &record)).await?;
+                let (disk, path, record) = (Arc::clone(&self.disk), self.path(&key), Arc::clone(&record));
+                blocking(move || save(disk.as_ref(), &path, &record)).await?;
             }
             Durably::Soon => {
                 self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
@@ -375,44 +381,6 @@ impl Directory for FolderDirectory {
     }
 }
 
-/// Refuses what would leave the folder; the routes refuse more.
-fn check_file_name(name: &str) -> Result<(), DirectoryError> {
-    let safe = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if safe { Ok(()) } else { Err(DirectoryError::Invalid(format!("`{name}` is not a name: use a-z, 0-9 and '-'"))) }
-}
-
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, DirectoryError> {
     tokio::task::spawn_blocking(work).await.map_err(DirectoryError::unavailable)?.map_err(DirectoryError::unavailable)
-}
-
-/// A crash leaves the old record or the new one; once it is written, it stays.
-fn save(path: &Path, record: &Record) -> std::io::Result<()> {
-    durable::replace(path, &serde_json::to_vec_pretty(record)?)
-}
-
-/// The sessions of a folder, and how many files of such cannot be read.
-fn load(root: &Path) -> anyhow::Result<(BTreeMap<Key, Record>, usize)> {
-    use anyhow::Context as _;
-    durable::make_folders(root).with_context(|| format!("cannot make {}", root.display()))?;
-    let (mut records, mut unread) = (BTreeMap::new(), 0);
-    for namespace in std::fs::read_dir(root)? {
-        let namespace = namespace?.path();
-        if !namespace.is_dir() {
-            continue;
-        }
-        for file in std::fs::read_dir(&namespace)? {
-            let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                match std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| Ok(serde_json::from_slice::<Record>(&bytes)?)) {
-                    Ok(record) => drop(records.insert(record.key.clone(), record)),
-                    // One bad file must not keep every other session from starting.
-                    Err(error) => {
-                        unread += 1;
-                        tracing::error!(path = %path.display(), %error, "a session's file cannot be read; it is left out");
-                    }
-                }
-            }
-        }
-    }
-    Ok((records, unread))
 }

@@ -26,6 +26,7 @@ pub use selector::{Selector, SelectorError};
 #[cfg(feature = "kubernetes")]
 pub mod archive;
 pub mod cached;
+pub mod files;
 pub mod folder;
 mod follow;
 #[cfg(feature = "kubernetes")]

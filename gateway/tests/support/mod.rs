@@ -442,7 +442,7 @@ pub async fn directory(trust: &Trust, pods: &[&Arc<FakePod>]) -> (tempfile::Temp
         .iter()
         .map(|pod| StaticPod { pod: pod.name.to_owned(), namespace: "default".to_owned(), address: pod.address, boot: pod.boot.clone() })
         .collect();
-    let directory = FolderDirectory::open(folder.path(), pods, trust.operator(), None).await.unwrap();
+    let directory = FolderDirectory::open(dormouse_durable::System::shared(), folder.path(), pods, trust.operator(), None).await.unwrap();
     (folder, directory)
 }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::world::{GatewayHandle, TEAM, World};
+use crate::world::{Door, TEAM, World};
 
 /// What a request may take, whatever fails: what a gateway tries, and what one commit may take. A cell's own waits come on top.
 pub const BUDGET: Duration = Duration::from_secs(300);
@@ -63,14 +63,14 @@ impl Client {
     }
 
     /// One request, which must be answered within `budget`.
-    pub async fn send(&self, gateway: &GatewayHandle, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
+    pub async fn send(&self, gateway: &Door, method: Method, path: &str, body: Option<Vec<u8>>, budget: Duration) -> Answer {
         self.send_with(gateway, method, path, body, budget, HeaderMap::new()).await
     }
 
     /// The same with these headers.
     pub async fn send_with(
         &self,
-        gateway: &GatewayHandle,
+        gateway: &Door,
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// The same until it is answered for good, at most for `patience` in all.
-    pub async fn insist(&self, gateway: &GatewayHandle, method: Method, path: &str, body: Option<Vec<u8>>, patience: Duration) -> Answer {
+    pub async fn insist(&self, gateway: &Door, method: Method, path: &str, body: Option<Vec<u8>>, patience: Duration) -> Answer {
         let until = Instant::now() + patience;
         let mut wait = Duration::from_millis(50);
         loop {
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    pub async fn create(&self, gateway: &GatewayHandle, name: &str, spec: &KernelSessionSpec) {
+    pub async fn create(&self, gateway: &Door, name: &str, spec: &KernelSessionSpec) {
         let body = json!({"name": name, "spec": spec}).to_string().into_bytes();
         for _ in 0..100 {
             let answer = self.insist(gateway, Method::POST, "", Some(body.clone()), BUDGET).await;
@@ -133,24 +133,24 @@ impl Client {
     }
 
     /// One attempt at a cell.
-    pub async fn try_eval(&self, gateway: &GatewayHandle, name: &str, key: &str, code: &str) -> Answer {
+    pub async fn try_eval(&self, gateway: &Door, name: &str, key: &str, code: &str) -> Answer {
         self.send(gateway, Method::POST, &format!("/{name}/eval"), Some(cell(key, code)), BUDGET).await
     }
 
     /// A cell, sent until it has an answer for good.
-    pub async fn eval(&self, gateway: &GatewayHandle, name: &str, key: &str, code: &str) -> Answer {
+    pub async fn eval(&self, gateway: &Door, name: &str, key: &str, code: &str) -> Answer {
         self.insist(gateway, Method::POST, &format!("/{name}/eval"), Some(cell(key, code)), BUDGET * 4).await
     }
 
     /// The value of a cell that must succeed.
-    pub async fn value(&self, gateway: &GatewayHandle, name: &str, key: &str, code: &str) -> Value {
+    pub async fn value(&self, gateway: &Door, name: &str, key: &str, code: &str) -> Value {
         let answer = self.eval(gateway, name, key, code).await;
         assert!(answer.status == 200 && answer.json["ok"] == true, "cell {key}: {} {}", answer.status, answer.json);
         answer.value().clone()
     }
 
     /// An order without a body, such as `wake`.
-    pub async fn order(&self, gateway: &GatewayHandle, name: &str, order: &str) -> Answer {
+    pub async fn order(&self, gateway: &Door, name: &str, order: &str) -> Answer {
         self.send(gateway, Method::POST, &format!("/{name}/{order}"), None, BUDGET).await
     }
 }

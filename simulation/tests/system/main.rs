@@ -6,6 +6,7 @@
 
 mod chaos;
 mod client;
+mod dev;
 mod model;
 mod mutant;
 mod network;

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    ops::Deref,
     sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_gateway::{
     Gateway, Kernels,
     auth::loopback::Loopback,
-    directory::{KernelPod, Key},
+    directory::{Directory, KernelPod, Key},
 };
 use dormouse_kernel::{BrokerTools, Environment, Pod, PodConfig, Threads};
 use dormouse_lifecycle::SessionKey;
@@ -27,6 +28,7 @@ use dormouse_service::{
     tls::{Identity, PeerClient, PeerIdentity, Process},
     wire::Http,
 };
+use dormouse_store::SnapshotStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -99,11 +101,26 @@ pub struct PodHandle {
     pub entry: KernelPod,
 }
 
+/// Where clients reach a gateway.
 #[derive(Clone)]
-pub struct GatewayHandle {
+pub struct Door {
     pub node: Node,
     pub host: String,
+}
+
+/// A gateway and its process.
+#[derive(Clone)]
+pub struct GatewayHandle {
+    door: Door,
     pub seen: Arc<Seen>,
+}
+
+impl Deref for GatewayHandle {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
 }
 
 /// Everything. Clones are the same world.
@@ -182,11 +199,7 @@ impl World {
         let clock = Clock::following_runtime(BEGIN.parse().expect("a time"));
         let status = Status::default();
         let node = Node::new("operator");
-        let wire = network.wire(
-            &node,
-            Some(PeerIdentity { process: Process::Operator, namespace: "system".into(), pool: None, incarnation: None, name: None }),
-        );
-        let kernels = Kernels::new(PeerClient::over(FORMS.clone(), wire));
+        let kernels = Kernels::new(peer(&network, &node, Process::Operator));
         let operator = Operator { status: status.clone(), kernels, clock, deaf: Arc::default() };
         let disk = Disk::default();
         let service = Service::new(chaos.clone());
@@ -236,35 +249,14 @@ impl World {
 
     async fn pod_of(&self, name: &str, slots: u32, engines: impl Into<Engines>) -> PodHandle {
         let node = Node::new(name);
-        let identity = PeerIdentity {
-            process: Process::Kernel,
-            namespace: TEAM.into(),
-            pool: Some("default".into()),
-            incarnation: None,
-            name: Some(name.into()),
-        };
-        let client = PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity)));
-        let tools = BrokerTools::new(client, "{name}.{namespace}:443");
-        let config = PodConfig {
-            pod: name.to_owned(),
-            namespace: TEAM.to_owned(),
-            pool: "default".to_owned(),
-            slots,
-            cache_bytes: 64 << 20,
-            store_prefix: PREFIX.to_owned(),
-            isolation: dormouse_kernel::Isolation::Shared,
-        };
-        let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
-        let pod = Pod::within(config, engines, Arc::new(self.store(&node)), Arc::new(tools), Seal::none(), environment).expect("a pod");
-        let host = Identity::kernel(TEAM, "default", name).dns_name();
-        self.network.listen(&host, &node, pod.routes(CancellationToken::new()));
+        let pod = self.serve_pod(&node, slots, engines, Arc::new(self.store(&node)));
         let number = self.number();
         let entry = KernelPod {
             pod: name.to_owned(),
             uid: format!("{name}-{number}"),
             namespace: TEAM.to_owned(),
             pool: "default".to_owned(),
-            address: SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], KERNEL_PORT)),
+            address: address(number),
             ready: true,
         };
         let handle = PodHandle { node, pod, entry };
@@ -279,18 +271,49 @@ impl World {
         handle
     }
 
+    /// A kernel pod in this process, over this store; it listens.
+    pub fn serve_pod(&self, node: &Node, slots: u32, engines: impl Into<Engines>, store: Arc<dyn SnapshotStore>) -> Pod {
+        let name = node.name();
+        let identity = PeerIdentity {
+            process: Process::Kernel,
+            namespace: TEAM.into(),
+            pool: Some("default".into()),
+            incarnation: None,
+            name: Some(name.into()),
+        };
+        let client = PeerClient::over(FORMS.clone(), self.network.wire(node, Some(identity)));
+        let tools = BrokerTools::new(client, "{name}.{namespace}:443");
+        let config = PodConfig {
+            pod: name.to_owned(),
+            namespace: TEAM.to_owned(),
+            pool: "default".to_owned(),
+            slots,
+            cache_bytes: 64 << 20,
+            store_prefix: PREFIX.to_owned(),
+            isolation: dormouse_kernel::Isolation::Shared,
+        };
+        let environment = Environment { clock: self.clock, threads: Threads::Inline, ids: self.ids(name), ..Environment::default() };
+        let pod = Pod::within(config, engines, store, Arc::new(tools), Seal::none(), environment).expect("a pod");
+        let host = Identity::kernel(TEAM, "default", name).dns_name();
+        self.network.listen(&host, node, pod.routes(CancellationToken::new()));
+        pod
+    }
+
     /// A new gateway, which does its background wakes, too.
     pub fn gateway(&self, name: &str) -> GatewayHandle {
         let node = Node::new(name);
         let seen = Seen::new(&node, &self.status, &self.chaos);
-        let identity =
-            PeerIdentity { process: Process::Gateway, namespace: "system".into(), pool: None, incarnation: None, name: Some(name.into()) };
-        let kernels = Kernels::new(PeerClient::over(FORMS.clone(), self.network.wire(&node, Some(identity))));
-        let gateway = Gateway::new(Arc::clone(&seen) as Arc<dyn dormouse_gateway::Directory>, kernels, Arc::new(Loopback::default()))
-            .with_clock(self.clock)
-            .with_ids(self.ids(name));
+        let door = self.serve_gateway(&node, Arc::clone(&seen) as Arc<dyn Directory>);
+        GatewayHandle { door, seen }
+    }
+
+    /// A gateway in this process, over this directory; it listens.
+    pub fn serve_gateway(&self, node: &Node, directory: Arc<dyn Directory>) -> Door {
+        let name = node.name();
+        let kernels = Kernels::new(peer(&self.network, node, Process::Gateway));
+        let gateway = Gateway::new(directory, kernels, Arc::new(Loopback::default())).with_clock(self.clock).with_ids(self.ids(name));
         let host = format!("{name}.gateway");
-        self.network.listen(&host, &node, gateway.routes(CancellationToken::new()));
+        self.network.listen(&host, node, gateway.routes(CancellationToken::new()));
         let (wakes, ends) = (gateway.background_wakes(CancellationToken::new()), node.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -299,7 +322,7 @@ impl World {
                 () = ends.died() => {},
             }
         });
-        GatewayHandle { node, host, seen }
+        Door { node: node.clone(), host }
     }
 
     /// A new broker process.
@@ -307,19 +330,24 @@ impl World {
         let node = Node::new(name);
         let own = self.chaos.is(Mutant::BrokersForThemselves);
         let disk = if own { Disk::default() } else { self.disk.clone() };
+        self.serve_broker(&node, Arc::new(Reached { disk, ..self.store(&node) }));
+        node
+    }
+
+    /// A broker in this process, over this store; it listens.
+    pub fn serve_broker(&self, node: &Node, store: Arc<dyn SnapshotStore>) {
         let place = JournalStore {
-            store: Arc::new(Reached { disk, ..self.store(&node) }),
+            store,
             prefix: PREFIX.to_owned(),
             namespace: TEAM.to_owned(),
             broker: "tools".to_owned(),
             seal: Arc::new(Seal::none()),
         };
         let http = Http::over(FORMS.clone(), Arc::new(self.service.clone()));
-        let world = Surroundings { http, fetches: FETCHES.clone(), ids: self.ids(name), clock: self.clock };
+        let world = Surroundings { http, fetches: FETCHES.clone(), ids: self.ids(node.name()), clock: self.clock };
         let broker = Broker::over(&tools(), Secrets::memory(Default::default()), &Metrics::new(), Some(place), world).expect("a broker");
         let host = Identity::new(Process::Broker, TEAM, "tools").dns_name();
-        self.network.listen(&host, &node, broker.router(TEAM));
-        node
+        self.network.listen(&host, node, broker.router(TEAM));
     }
 
     /// Kills a pod; the operator notices in a while.
@@ -337,6 +365,23 @@ impl World {
     pub fn forms(&self) -> reqwest::Client {
         FORMS.clone()
     }
+}
+
+/// Where a pod of this number listens.
+pub fn address(number: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, (number >> 8) as u8, number as u8], KERNEL_PORT))
+}
+
+/// Requests of a gateway or an operator.
+pub fn peer(network: &Network, node: &Node, process: Process) -> PeerClient {
+    let name = (process == Process::Gateway).then(|| node.name().into());
+    let identity = PeerIdentity { process, namespace: "system".into(), pool: None, incarnation: None, name };
+    PeerClient::over(FORMS.clone(), network.wire(node, Some(identity)))
+}
+
+/// This build's engine.
+pub fn engine() -> Engine {
+    ENGINE.clone()
 }
 
 /// `charge` is not safe to repeat, `look` is; `transfer` is `charge` once a person has agreed.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dormouse_service::durable;
+use dormouse_durable::{System, replace};
 
 use super::{KeyRecord, KeyStore, KeyStoreError};
 
@@ -38,7 +38,7 @@ impl KeyFile {
     fn replace(&self, keys: &mut Vec<Arc<KeyRecord>>, with: Vec<Arc<KeyRecord>>) -> Result<(), KeyStoreError> {
         let plain: Vec<&KeyRecord> = with.iter().map(|record| &**record).collect();
         let bytes = serde_json::to_vec_pretty(&plain).map_err(unavailable)?;
-        durable::replace(&self.path, &bytes).map_err(unavailable)?;
+        replace(&System, &self.path, &bytes).map_err(unavailable)?;
         *keys = with;
         Ok(())
     }

@@ -9,19 +9,19 @@ use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     client::{BUDGET, Client},
-    world::{GatewayHandle, spec},
+    world::{Door, spec},
 };
 
 const ASKS: &str = "globalThis.asked = callTool('transfer', {id: 'large'}).then((done) => done.times, (error) => error.name); 'waits'";
 
-async fn waiting(client: &Client, gateway: &GatewayHandle) -> Value {
+async fn waiting(client: &Client, gateway: &Door) -> Value {
     let listed = client.send(gateway, Method::GET, "/s/approvals", None, BUDGET).await;
     assert!(listed.is_ok(), "{} {}", listed.status, listed.json);
     listed.json["items"].clone()
 }
 
 /// Has the session ask, and waits until its call waits.
-async fn ask(client: &Client, gateway: &GatewayHandle) -> Value {
+async fn ask(client: &Client, gateway: &Door) -> Value {
     client.value(gateway, "s", "k1", ASKS).await;
     loop {
         let asked = waiting(client, gateway).await;
@@ -32,7 +32,7 @@ async fn ask(client: &Client, gateway: &GatewayHandle) -> Value {
     }
 }
 
-async fn agree(client: &Client, gateway: &GatewayHandle) -> crate::client::Answer {
+async fn agree(client: &Client, gateway: &Door) -> crate::client::Answer {
     let body = json!({"decision": "approve", "idempotencyKey": "agreed"}).to_string().into_bytes();
     client.send(gateway, Method::POST, "/s/approvals/a_1", Some(body), BUDGET).await
 }

@@ -7,6 +7,8 @@ mod calls;
 mod cells;
 mod contents;
 mod modes;
+mod power;
+mod rolled_back;
 mod routing;
 mod timers;
 mod wedges;

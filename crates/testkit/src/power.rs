@@ -1,0 +1,176 @@
+//! A disk whose power fails before a step, and which then has only what was synced.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use dormouse_durable::{Disk, System};
+
+/// What a name stands for: a folder, or a file's bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    Folder,
+    File(Vec<u8>),
+}
+
+type Names = BTreeMap<PathBuf, Named>;
+
+/// Everything below one folder of the system's disk. While there is power, it is what the system shows; [`Power::fail`] says what is found then.
+#[derive(Debug)]
+pub struct Power {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    durable: Names,
+    steps: u64,
+    fails_before: Option<u64>,
+    /// Does not sync folders: what must be found out.
+    careless: bool,
+}
+
+impl Power {
+    /// What is below `root` now is durable. Every change is a step, the first is number 0; from step `fails_before` on each one fails.
+    #[must_use]
+    pub fn new(root: &Path, fails_before: Option<u64>) -> Self {
+        let state = State { durable: below(root), steps: 0, fails_before, careless: false };
+        Self { root: root.to_owned(), state: Mutex::new(state) }
+    }
+
+    /// The same, and it says that it has synced folders, and has not.
+    #[must_use]
+    pub fn careless(root: &Path) -> Self {
+        let power = Self::new(root, None);
+        power.lock().careless = true;
+        power
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    /// Whether a step came too late.
+    pub fn has_failed(&self) -> bool {
+        let state = self.lock();
+        state.fails_before.is_some_and(|before| state.steps > before)
+    }
+
+    /// Makes the folder what is found after the failure: of each folder the names that were synced, or, where `survives` says so, all. From here
+    /// on every step of this machine fails.
+    ///
+    /// # Panics
+    /// The system's disk fails.
+    pub fn fail(&self, mut survives: impl FnMut(&Path) -> bool) {
+        let mut state = self.lock();
+        state.fails_before = Some(0);
+        let seen = below(&self.root);
+        let mut found = Names::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            let names = if survives(&folder) { &seen } else { &state.durable };
+            for (path, named) in names.range(folder.clone()..).take_while(|(path, _)| path.starts_with(&folder)) {
+                if path.parent() == Some(&folder) {
+                    if *named == Named::Folder {
+                        folders.push(path.clone());
+                    }
+                    found.insert(path.clone(), named.clone());
+                }
+            }
+        }
+        std::fs::remove_dir_all(&self.root).expect("the folder is cleared");
+        std::fs::create_dir(&self.root).expect("the folder is made");
+        for (path, named) in &found {
+            match named {
+                Named::Folder => std::fs::create_dir(path),
+                Named::File(bytes) => std::fs::write(path, bytes),
+            }
+            .expect("what was synced is there");
+        }
+        state.durable = found;
+    }
+
+    /// One change, if there is power.
+    fn step<T>(&self, change: impl FnOnce(&System) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.lock();
+        state.steps += 1;
+        if state.fails_before.is_some_and(|before| state.steps > before) {
+            return Err(io::Error::other("the power failed"));
+        }
+        change(&System)
+    }
+}
+
+/// Everything below a folder.
+fn below(root: &Path) -> Names {
+    let mut names = Names::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder can be read") {
+            let path = entry.expect("a name").path();
+            let named = if path.is_dir() {
+                folders.push(path.clone());
+                Named::Folder
+            } else {
+                Named::File(std::fs::read(&path).expect("a file can be read"))
+            };
+            names.insert(path, named);
+        }
+    }
+    names
+}
+
+impl Disk for Power {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.step(|disk| disk.make_folder(path))?;
+        // Of one that had this name nothing is left.
+        self.lock().durable.retain(|name, _| name == path || !name.starts_with(path));
+        Ok(())
+    }
+
+    fn write_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        // Only as durable as it seems to who reads it: that is what this disk is for.
+        self.step(|_| std::fs::write(path, bytes))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|disk| disk.rename(from, to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|disk| disk.link(from, to))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.step(|disk| disk.remove_file(path))
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.step(|disk| disk.remove_folder(path))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.step(|_| Ok(()))?;
+        let mut state = self.lock();
+        if state.careless {
+            return Ok(());
+        }
+        let is_in = |name: &Path| name.parent() == Some(path);
+        state.durable.retain(|name, _| !is_in(name));
+        for entry in std::fs::read_dir(path)? {
+            let name = entry?.path();
+            let named = if name.is_dir() { Named::Folder } else { Named::File(std::fs::read(&name)?) };
+            state.durable.insert(name, named);
+        }
+        Ok(())
+    }
+}
