@@ -149,14 +149,19 @@ impl SessionCache {
         }
     }
 
+    /// Takes down the revision of something that a watch told of, and that is not in the cache: a session that is gone, a pod.
+    pub fn saw(&self, revision: u128) {
+        let mut cache = self.write();
+        cache.revision = cache.revision.max(revision);
+    }
+
     /// Compares the revision of a list, which was asked for when `seen` was the highest, with that.
     pub fn compare_revision(&self, seen: u128, found: u128) {
         if found < seen {
             tracing::warn!(seen, found, "the API server has gone back: everything is read anew");
             self.went_back();
         } else {
-            let mut cache = self.write();
-            cache.revision = cache.revision.max(found);
+            self.saw(found);
         }
     }
 

@@ -98,3 +98,18 @@ fn a_revision_below_the_one_that_was_seen_begins_the_watches_anew_once() {
     shared.compare_revision(seen, 24);
     assert!(!rollbacks.has_changed().unwrap());
 }
+
+#[test]
+fn what_a_watch_of_pods_has_shown_tells_that_the_api_server_went_back() {
+    let shared = SessionCache::default();
+    let mut rollbacks = shared.rollbacks();
+    shared.note(object("x", "u", "10"));
+    shared.saw(90);
+    shared.compare_revision(shared.revision(), 90);
+    assert!(!rollbacks.has_changed().unwrap());
+    shared.compare_revision(shared.revision(), 20);
+    assert!(rollbacks.has_changed().unwrap());
+    rollbacks.mark_unchanged();
+    shared.compare_revision(shared.revision(), 21);
+    assert!(!rollbacks.has_changed().unwrap(), "once");
+}

@@ -52,6 +52,7 @@ async fn follow_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared
             Ok(watcher::Event::Apply(object)) => drop(readable(object).map(|record| shared.sessions.note(record))),
             Ok(watcher::Event::Delete(object)) => {
                 let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
+                saw(shared, object.resource_version());
                 shared.sessions.forget(&key, object.uid().as_deref());
             }
             Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of sessions failed; it goes on"),
@@ -75,6 +76,9 @@ async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
     let mut listed: BTreeMap<Key, KernelPod> = BTreeMap::new();
     let key = |pod: &Pod| Key::new(pod.namespace().unwrap_or_default(), pod.name_any());
     while let Some(event) = events.next().await {
+        if let Ok(watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) | watcher::Event::Delete(pod)) = &event {
+            saw(shared, pod.resource_version());
+        }
         match event {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(pod)) => listed.extend(pods::read(&pod).map(|read| (key(&pod), read))),
@@ -89,6 +93,13 @@ async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
             Ok(watcher::Event::Delete(pod)) => shared.change_pods(|cache| drop(cache.pods.remove(&key(&pod)))),
             Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of kernel pods failed; it goes on"),
         }
+    }
+}
+
+fn saw(shared: &Shared, resource_version: Option<String>) {
+    // What is no number is `u128::MAX`, which nothing may be compared with.
+    if let Some(revision) = resource_version.as_deref().map(version).filter(|revision| *revision != u128::MAX) {
+        shared.sessions.saw(revision);
     }
 }
 

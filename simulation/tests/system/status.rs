@@ -31,7 +31,8 @@ const API_TIMEOUT: Duration = Duration::from_secs(10);
 enum News {
     Record(Arc<Record>),
     Gone(Arc<Record>),
-    Pods(Vec<KernelPod>),
+    /// With the revision of that.
+    Pods(Vec<KernelPod>, u64),
 }
 
 #[derive(Default)]
@@ -141,7 +142,8 @@ impl Status {
         change(&mut truth.pods);
         truth.version += 1;
         let pods = truth.pods.clone();
-        truth.tell(&News::Pods(pods));
+        let version = truth.version;
+        truth.tell(&News::Pods(pods, version));
     }
 
     pub fn pods(&self) -> Vec<KernelPod> {
@@ -236,7 +238,8 @@ impl Seen {
         match news {
             News::Record(record) => drop(self.sessions.note(Record::clone(&record))),
             News::Gone(record) => self.sessions.forget(&record.key, Some(&record.object_uid)),
-            News::Pods(pods) => {
+            News::Pods(pods, version) => {
+                self.sessions.saw(version.into());
                 *self.pods.write().unwrap_or_else(PoisonError::into_inner) = pods;
                 self.sessions.notify(Change::Pods);
             }

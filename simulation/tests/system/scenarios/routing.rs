@@ -183,3 +183,24 @@ fn a_status_that_does_not_answer_is_worth_another_try() {
         assert_eq!(refused.json["error"]["retryable"], true, "a blip is worth another try: {}", refused.json);
     });
 }
+
+/// No session has changed since the backup, so only pods tell of revisions that are not there any more.
+#[test]
+fn a_gateway_that_has_heard_of_pods_only_notices_that_status_went_back() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", "globalThis.n = 1").await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(60).await;
+        let backup = world.status.backup();
+        let second = world.pod("p2").await;
+        seconds(1).await;
+        world.status.restore(&backup);
+        for gone in [&pod, &second] {
+            world.kill(gone);
+        }
+        world.pod("p3").await;
+        seconds(60).await;
+        assert_eq!(client.try_eval(&gateway, "s", "k2", "n").await.value(), 1, "it knows the pod that came since");
+    });
+}
