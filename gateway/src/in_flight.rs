@@ -102,7 +102,7 @@ pub(crate) fn deadly(error: &KernelError) -> ApiError {
     tracing::warn!(%error, "a request is not sent to one more process");
     let message = format!(
         "{PROCESSES_LOST_MAX} kernel pods ended while they carried out this request, so it is not sent to another: it may have been carried out or not. \
-         Do not send the same code again before you know why"
+         Under the same idempotencyKey a cell is never done twice; before you send its code anew, find out what ends the pods"
     );
     ApiError::new(ErrorCode::OutcomeUnknown, message)
 }

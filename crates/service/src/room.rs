@@ -72,7 +72,7 @@ impl Room {
     /// Something that holds nothing of it yet.
     #[must_use]
     pub fn holding(&self) -> Holding {
-        Holding { room: self.clone(), held: Arc::default() }
+        Holding(Arc::new(Shared { room: self.clone(), held: Mutex::default() }))
     }
 
     fn kib_of_caller(&self) -> u32 {
@@ -93,15 +93,20 @@ impl Room {
 
 /// What one thing, or one request, holds of a room. Clones are the same; the last one gives it back.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct Holding(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     room: Room,
-    held: Arc<Mutex<Held>>,
+    held: Mutex<Held>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     permit: Option<OwnedSemaphorePermit>,
     kib: u32,
+    /// Whose it is, where somebody said.
+    caller: Option<String>,
     share: Option<Share>,
     promised: Option<(Memory, u64)>,
 }
@@ -136,8 +141,7 @@ impl Holding {
 
     /// Counts what it will hold as this caller's, who has no more than half of the room with all that is his, or one thing that is larger.
     pub fn count_for(&self, caller: &str) {
-        let share = self.room.share(caller);
-        self.lock().share.get_or_insert(Share { of: share, kib: 0, permit: None });
+        self.lock().caller = Some(caller.to_owned());
     }
 
     /// Whether it holds anything.
@@ -153,7 +157,7 @@ impl Holding {
         }
         let kib = self.kib(bytes_max);
         // It is never closed.
-        if let Ok(permit) = Arc::clone(&self.room.kib).acquire_many_owned(kib).await {
+        if let Ok(permit) = Arc::clone(&self.0.room.kib).acquire_many_owned(kib).await {
             drop(self.add(permit, kib));
         }
     }
@@ -173,19 +177,19 @@ impl Holding {
         }
         // Whoever holds some and waits for more keeps others who do the same waiting.
         let until = Instant::now() + if more == kib { WAIT_MAX } else { Duration::ZERO };
-        let of_share = kib.min(self.room.kib_of_caller());
-        let share = self.lock().share.as_ref().map(|share| (Arc::clone(&share.of), of_share - share.kib));
+        let of_share = kib.min(self.0.room.kib_of_caller());
+        let share = self.share().map(|(share, has)| (share, of_share.saturating_sub(has)));
         let shared = match share {
             Some((share, more)) => Some(take(share, more, until).await.ok_or_else(full)?),
             None => None,
         };
-        let permit = take(Arc::clone(&self.room.kib), more, until).await.ok_or_else(full)?;
+        let permit = take(Arc::clone(&self.0.room.kib), more, until).await.ok_or_else(full)?;
         let promise = (u64::from(more) << 10) * COPIES;
-        if !self.room.memory.take(promise) {
+        if !self.0.room.memory.take(promise) {
             return Err(full());
         }
         let mut held = self.add(permit, more);
-        held.promised.get_or_insert_with(|| (self.room.memory.clone(), 0)).1 += promise;
+        held.promised.get_or_insert_with(|| (self.0.room.memory.clone(), 0)).1 += promise;
         if let (Some(share), Some(shared)) = (&mut held.share, shared) {
             join(&mut share.permit, shared);
             share.kib = of_share;
@@ -213,7 +217,7 @@ impl Holding {
 
     /// Holds what `other` does, which holds nothing any more.
     pub fn take_over(&self, other: &Self) {
-        if Arc::ptr_eq(&self.held, &other.held) {
+        if Arc::ptr_eq(&self.0, &other.0) {
             return;
         }
         let mut taken = std::mem::take(&mut *other.lock());
@@ -235,12 +239,22 @@ impl Holding {
         held
     }
 
+    /// The caller's part of the room, and what of it is held here.
+    fn share(&self) -> Option<(Arc<Semaphore>, u32)> {
+        let mut held = self.lock();
+        let Held { caller, share, .. } = &mut *held;
+        if let (None, Some(caller)) = (&share, &caller) {
+            *share = Some(Share { of: self.0.room.share(caller), kib: 0, permit: None });
+        }
+        share.as_ref().map(|share| (Arc::clone(&share.of), share.kib))
+    }
+
     fn kib(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, self.room.kib_max)
+        u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, self.0.room.kib_max)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -28,8 +28,8 @@ use crate::{
     routes::{App, BODY_BYTES_MAX, bearer},
 };
 
-/// Bytes that a socket reads at a time. Each socket has so many, idle or not.
-const READ_BUFFER_BYTES: usize = 4 << 10;
+/// Bytes that a socket reads at a time. Each socket has so many, idle or not; what is longer takes more reads.
+const READ_BUFFER_BYTES: usize = 1 << 10;
 /// A socket on which nothing happens is pinged this often.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of what waits for it.

@@ -29,6 +29,9 @@ pub const LOOKS: &str = "looks-";
 /// How long a process may answer that has lost its session and does not know it, at most: as long as gateways see nothing new, and some.
 const OUTDATED_MAX: Duration = Duration::from_secs(120);
 
+/// Times that a key is sent once more of which nobody knows what came of it.
+const RETRIES_MAX: u32 = 20;
+
 /// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -290,7 +293,14 @@ impl Player {
         if self.durability != Durability::PerEval {
             return;
         }
-        let again = self.run(&key, &code).await;
+        let mut again = self.run(&key, &code).await;
+        // Two processes ended with it under way: under its key a cell may be sent again and again.
+        for _ in 0..RETRIES_MAX {
+            if again.code() != "OutcomeUnknown" {
+                break;
+            }
+            again = self.run(&key, &code).await;
+        }
         self.look_for_losses();
         let end = |answer: &Answer| {
             (answer.status, answer.json["ok"].clone(), answer.json["value"].clone(), answer.json["error"]["code"].clone())
