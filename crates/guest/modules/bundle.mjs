@@ -70,9 +70,9 @@ const written = {
 };
 // Codes of errors that nothing here can raise: a closure each.
 const foreignCodes = /^E\('ERR_(HTTP2|TLS|NAPI|VM|WORKER|INSPECTOR|MANIFEST|QUIC|TAP|DNS|DEBUGGER|NETWORK|SOCKET_DGRAM|WASI|TRACE|CHILD|IPC|LOADER|PACKAGE|UNSUPPORTED_DIR|UNSUPPORTED_ESM|REQUIRE_ESM|IMPORT|EVAL|SCRIPT|SERVER|SRI|TEST|DOMAIN|DUPLICATE|NOT_BUILDING|MODULE_NOT|INVALID_MODULE|INVALID_PACKAGE|INVALID_REPL)_/;
-// Each piece of a file once, by what stands for it here.
-const exchanged = (text, pieces) => pieces.reduce((now, [from, to]) => {
-  if (now.split(from).length !== 2) throw new Error(`Node's file no longer has once: ${from}`);
+// Each piece of a text once, by what stands for it here.
+const exchanged = (text, pieces, whose = "Node's file") => pieces.reduce((now, [from, to]) => {
+  if (now.split(from).length !== 2) throw new Error(`${whose} no longer has once: ${from}`);
   return now.replace(from, () => to);
 }, text);
 const changes = {
@@ -148,29 +148,22 @@ const moduleOf = (request) => {
   return names.has(`node/${name}`) ? `node/${name}` : undefined;
 };
 
-const replaced = (path, from, to) => {
-  const text = readFileSync(path, 'utf8');
-  if (!text.includes(from)) throw new Error(`${path} no longer has: ${from}`);
-  return text.replace(from, to);
-};
+const replaced = (path, ...pieces) => exchanged(readFileSync(path, 'utf8'), pieces, path);
 // Zones are those of web/zones, for Intl and Temporal alike, and Temporal asks for a formatter when it formats.
-const changedDates = (path) => [
+const changedDates = (path) => replaced(path,
   ['const zoneData = tzData[timeZone];', 'const zone = require("web/zones").zoneOf(timeZone); if (zone !== undefined) return zone.at(t); const zoneData = undefined;'],
   ['if (IsValidDateTimeFormatOffset(tz)) return true;', 'return IsValidDateTimeFormatOffset(tz) || require("web/zones").find(tz) !== undefined;'],
   ['return ParseTimeZoneOffsetString$1(tz);', 'return ParseTimeZoneOffsetString$1(tz); return require("web/zones").find(tz)?.primary;'],
   ['Object.keys(links_default).reduce((all, l) => {\n\tall[l.toUpperCase()] = links_default[l];\n\treturn all;\n}, {})', '{}'],
   ['InitializeDateTimeFormat(this, locales, options, {', 'InitializeDateTimeFormat(this, locales, require("web/intl-options").note(this, options), {'],
-].reduce((text, [from, to]) => {
-  if (text.split(from).length !== 2) throw new Error(`${path} no longer has once: ${from}`);
-  return text.replace(from, () => to);
-}, readFileSync(path, 'utf8').replaceAll('throw new RangeError("Invalid timeZoneName")', 'throw new RangeError(`Invalid time zone specified: ${timeZone}`)'));
+).replaceAll('throw new RangeError("Invalid timeZoneName")', 'throw new RangeError(`Invalid time zone specified: ${timeZone}`)');
 const between = (text, from, to, by) => {
   const [start, end] = [text.indexOf(from), text.indexOf(to)];
   if (start < 0 || end < start) throw new Error(`Temporal no longer has: ${from}`);
   return text.slice(0, start) + by + text.slice(end);
 };
 const changedTemporal = (path) => {
-  let text = replaced(path, 'const RawDateTimeFormat = Intl.DateTimeFormat;', 'const RawDateTimeFormat = function (...given) { return new (require("web/intl-date").DateTimeFormat)(...given); };');
+  let text = replaced(path, ['const RawDateTimeFormat = Intl.DateTimeFormat;', 'const RawDateTimeFormat = function (...given) { return new (require("web/intl-date").DateTimeFormat)(...given); };']);
   text = between(text, 'const queryNamedTimeZoneRecord =', 'function queryTimeZone(', `const queryNamedTimeZoneRecord = memoize((name) => {
     const found = require("web/zones").find(name);
     if (found === undefined) throwRangeError(invalidTimeZone(name));
@@ -222,22 +215,37 @@ const links = (own) => ({
       const text = readFileSync(path, 'utf8');
       const made = text.replaceAll('e._state="closed"', 'e._state="closed",e._settle?.()').replaceAll('e._state="errored"', 'e._state="errored",e._settle?.()');
       if (made.split('_settle').length !== 5) throw new Error(`${path} ends its streams in another way now`);
-      return { contents: made };
+      // With Node's codes.
+      return { contents: exchanged(made, [
+        ['new TypeError("view must have non-zero byteLength")', 'Object.assign(new TypeError("Invalid state: View ArrayBuffer is zero-length or detached"),{code:"ERR_INVALID_STATE"})'],
+        ['new RangeError("The region specified by view does not match byobRequest")', 'Object.assign(new RangeError("The region specified by view does not match byobRequest"),{code:"ERR_INVALID_ARG_VALUE"})'],
+        ['new RangeError("The region specified by view is larger than byobRequest")', 'Object.assign(new RangeError("The region specified by view is larger than byobRequest"),{code:"ERR_INVALID_ARG_VALUE"})'],
+        ['new RangeError("The buffer of view has different capacity than byobRequest")', 'Object.assign(new RangeError("The buffer of view has different capacity than byobRequest"),{code:"ERR_INVALID_ARG_VALUE"})'],
+        ['new TypeError("The given view\'s buffer has been detached and so cannot be used as a response")', 'Object.assign(new TypeError("Invalid state: Viewed ArrayBuffer is detached"),{code:"ERR_INVALID_STATE"})'],
+      ], path) };
     });
     // All of lodash is there once.
     if (own === 'npm/lodash/fp') builder.onResolve({ filter: /^\.\/lodash\.min$/ }, () => ({ path: 'npm/lodash', external: true }));
     // The package looks for a better class of the same name, and would find its own.
-    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'const Global =', 'export const TRUSTED = {};\nexport const adopt = (target) => internalDataMap$$2.set(target, createListenerListMap());\nconst Global = { DOMException }, unused =').replace('value: false,', 'value: eventInitDict === TRUSTED,').replace('signal: (_a = options.signal)', 'signal: (_a = signalOf(options.signal))').replace('function normalizeAddOptions', `function signalOf(signal) {
+    builder.onLoad({ filter: /event-target-shim\/index\.mjs$/ }, ({ path }) => ({ contents: replaced(path,
+      ['const Global =', 'export const TRUSTED = {};\nexport const adopt = (target) => internalDataMap$2.set(target, createListenerListMap());\nconst Global = { DOMException }, unused ='],
+      ['value: false,', 'value: eventInitDict === TRUSTED,'],
+      ['signal: (_a = options.signal)', 'signal: (_a = signalOf(options.signal))'],
+      ['function normalizeAddOptions', `function signalOf(signal) {
       if (signal !== undefined && (typeof signal !== 'object' || signal === null || !('aborted' in signal))) throw Object.assign(new TypeError('The "options.signal" property must be an instance of AbortSignal.'), { code: 'ERR_INVALID_ARG_TYPE' });
       return signal;
     }
-    function normalizeAddOptions`).replace('constructor(type, eventInitDict) {', 'constructor(type, eventInitDict) { if (arguments.length === 0) throw Object.assign(new TypeError(\'The "type" argument must be specified\'), { code: \'ERR_MISSING_ARGS\' });') }));
+    function normalizeAddOptions`],
+      ['constructor(type, eventInitDict) {', 'constructor(type, eventInitDict) { if (arguments.length === 0) throw Object.assign(new TypeError(\'The "type" argument must be specified\'), { code: \'ERR_MISSING_ARGS\' });'],
+    ) }));
     // Node itself says nothing about `url.parse`; nor should a console that shows to a user.
-    builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, 'let urlParseWarned = false', 'let urlParseWarned = true') }));
+    builder.onLoad({ filter: /unenv\/dist\/runtime\/node\/url\.mjs$/ }, ({ path }) => ({ contents: replaced(path, ['let urlParseWarned = false', 'let urlParseWarned = true']) }));
     // What Node says of a zone and of a currency that are none.
     builder.onLoad({ filter: /intl-datetimeformat\/index\.js$/ }, ({ path }) => ({ contents: changedDates(path) }));
-    builder.onLoad({ filter: /temporal-polyfill\/chunks\/(internal|classApi-basic)\.js$/ }, ({ path }) => ({ contents: path.endsWith('internal.js') ? changedTemporal(path) : replaced(path, 'export { DateTimeFormat,', 'export { getTemporalBrandingAndSlots, DateTimeFormat,') }));
-    builder.onLoad({ filter: /intl-numberformat\/index\.js$/ }, ({ path }) => ({ contents: replaced(path, '"currency cannot be undefined"', '"Currency code is required with currency style."') }));
+    builder.onLoad({ filter: /temporal-polyfill\/chunks\/(internal|classApi-basic)\.js$/ }, ({ path }) => ({ contents: path.endsWith('internal.js') ? changedTemporal(path) : replaced(path, ['export { DateTimeFormat,', 'export { getTemporalBrandingAndSlots, DateTimeFormat,']) }));
+    builder.onLoad({ filter: /intl-numberformat\/index\.js$/ }, ({ path }) => ({ contents: replaced(path, ['"currency cannot be undefined"', '"Currency code is required with currency style."']) }));
+    // A file's time is a number of the web's, read once.
+    builder.onLoad({ filter: /fetch-blob\/file\.js$/ }, ({ path }) => ({ contents: replaced(path, ['const lastModified = options.lastModified === undefined ? Date.now() : Number(options.lastModified)', 'const given = options.lastModified; const lastModified = given === undefined ? Date.now() : +given']) }));
     // Every language of zod's messages is four fifths of it; `web/zod-locales` brings them when one is asked for.
     if (own === 'npm/zod') {
       builder.onLoad({ filter: /zod\/v4\/locales\/index\.js$/ }, ({ path }) => {

@@ -1,9 +1,9 @@
-//! AES in the modes that the web and Node know, and scrypt. Everything is RustCrypto's.
+//! AES and triple DES in the modes that the web and Node know, and scrypt. Everything is RustCrypto's.
 
 use aes::{Aes128, Aes192, Aes256};
 use cbc::cipher::{
     block_padding::{NoPadding, Pkcs7},
-    consts, BlockCipher, BlockDecryptMut, BlockEncrypt, BlockEncryptMut, BlockSizeUser, KeyInit, KeyIvInit, StreamCipher,
+    consts, generic_array::GenericArray, BlockCipher, BlockDecrypt, BlockDecryptMut, BlockEncrypt, BlockEncryptMut, BlockSizeUser, KeyInit, KeyIvInit, StreamCipher,
 };
 use ghash::{universal_hash::UniversalHash, GHash};
 use rquickjs::{function::Func, ArrayBuffer, Ctx, Exception, Object, Result};
@@ -15,6 +15,7 @@ use crate::crypto::bytes;
 /// Adds the functions.
 pub fn add_to(part: &Object<'_>) -> Result<()> {
     part.set("aes", Func::from(aes))?;
+    part.set("des3", Func::from(des3))?;
     part.set("aesGcm", Func::from(aes_gcm))?;
     part.set("scrypt", Func::from(scrypt))
 }
@@ -31,7 +32,7 @@ macro_rules! with_aes {
     };
 }
 
-/// `mode`: `cbc` (PKCS#7), `cbc-bare` (no padding), `ctr32`, `ctr64`, `ctr128` (by the bits that count) or `kw`.
+/// `mode`: `cbc` (PKCS#7), `cbc-bare` and `ecb-bare` (no padding), `ctr32`, `ctr64`, `ctr128` (by the bits that count) or `kw`.
 /// Nothing when key, iv or data do not fit.
 fn aes<'js>(
     ctx: Ctx<'js>,
@@ -43,12 +44,8 @@ fn aes<'js>(
 ) -> Result<Option<ArrayBuffer<'js>>> {
     let (key, iv, data) = (bytes(&ctx, &key)?, bytes(&ctx, &iv)?, bytes(&ctx, &data)?);
     let done = with_aes!(key, A => match (mode.as_str(), seal) {
-        ("cbc", true) => cbc::Encryptor::<A>::new_from_slices(key, iv).ok().map(|it| it.encrypt_padded_vec_mut::<Pkcs7>(data)),
-        ("cbc", false) => cbc::Decryptor::<A>::new_from_slices(key, iv).ok().and_then(|it| it.decrypt_padded_vec_mut::<Pkcs7>(data).ok()),
-        ("cbc-bare", true) if data.len() % 16 == 0 => {
-            cbc::Encryptor::<A>::new_from_slices(key, iv).ok().map(|it| it.encrypt_padded_vec_mut::<NoPadding>(data))
-        }
-        ("cbc-bare", false) => cbc::Decryptor::<A>::new_from_slices(key, iv).ok().and_then(|it| it.decrypt_padded_vec_mut::<NoPadding>(data).ok()),
+        ("cbc" | "cbc-bare", _) => chained::<A>(mode == "cbc", seal, key, iv, data),
+        ("ecb-bare", _) => each_block::<A>(seal, key, data),
         ("ctr32", _) => streamed(ctr::Ctr32BE::<A>::new_from_slices(key, iv).ok(), data),
         ("ctr64", _) => streamed(ctr::Ctr64BE::<A>::new_from_slices(key, iv).ok(), data),
         ("ctr128", _) => streamed(ctr::Ctr128BE::<A>::new_from_slices(key, iv).ok(), data),
@@ -57,6 +54,47 @@ fn aes<'js>(
         _ => None,
     });
     done.map(|made| ArrayBuffer::new_copy(ctx, made)).transpose()
+}
+
+/// CBC with the padding of PKCS#7 or without any. Nothing when key, iv or data do not fit.
+fn chained<C>(padded: bool, seal: bool, key: &[u8], iv: &[u8], data: &[u8]) -> Option<Vec<u8>>
+where
+    C: BlockCipher + BlockEncryptMut + BlockDecryptMut + KeyInit,
+{
+    match (seal, padded) {
+        (true, true) => Some(cbc::Encryptor::<C>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<Pkcs7>(data)),
+        (true, false) if data.len() % C::block_size() != 0 => None,
+        (true, false) => Some(cbc::Encryptor::<C>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<NoPadding>(data)),
+        (false, true) => cbc::Decryptor::<C>::new_from_slices(key, iv).ok()?.decrypt_padded_vec_mut::<Pkcs7>(data).ok(),
+        (false, false) => cbc::Decryptor::<C>::new_from_slices(key, iv).ok()?.decrypt_padded_vec_mut::<NoPadding>(data).ok(),
+    }
+}
+
+/// Each block by itself.
+fn each_block<C>(seal: bool, key: &[u8], data: &[u8]) -> Option<Vec<u8>>
+where
+    C: BlockCipher + BlockEncrypt + BlockDecrypt + KeyInit,
+{
+    let cipher = <C as KeyInit>::new_from_slice(key).ok()?;
+    let mut made = data.to_vec();
+    for block in made.chunks_exact_mut(C::block_size()) {
+        let block = GenericArray::from_mut_slice(block);
+        if seal { cipher.encrypt_block(block) } else { cipher.decrypt_block(block) }
+    }
+    Some(made)
+}
+
+/// Triple DES of three keys in CBC, with the padding of PKCS#7 or without any.
+fn des3<'js>(
+    ctx: Ctx<'js>,
+    padded: bool,
+    seal: bool,
+    key: ArrayBuffer<'js>,
+    iv: ArrayBuffer<'js>,
+    data: ArrayBuffer<'js>,
+) -> Result<Option<ArrayBuffer<'js>>> {
+    let (key, iv, data) = (bytes(&ctx, &key)?, bytes(&ctx, &iv)?, bytes(&ctx, &data)?);
+    chained::<des::TdesEde3>(padded, seal, key, iv, data).map(|made| ArrayBuffer::new_copy(ctx, made)).transpose()
 }
 
 fn streamed(cipher: Option<impl StreamCipher>, data: &[u8]) -> Option<Vec<u8>> {

@@ -11,6 +11,7 @@ const DERIVED_BYTES_MAX: u32 = 1 << 20;
 /// Adds the functions.
 pub fn add_to(natives: &Object<'_>) -> Result<()> {
     natives.set("digest", Func::from(digest))?;
+    natives.set("xof", Func::from(xof))?;
     natives.set("hmac", Func::from(hmac))?;
     natives.set("hmacVerify", Func::from(hmac_verify))?;
     natives.set("equal", Func::from(equal))?;
@@ -50,6 +51,22 @@ fn digest<'js>(ctx: Ctx<'js>, hash: String, data: ArrayBuffer<'js>) -> Result<Ar
     let data = bytes(&ctx, &data)?;
     let sum = with_hash!(&ctx, hash, H => H::digest(data).to_vec());
     ArrayBuffer::new_copy(ctx, sum)
+}
+
+/// So many bytes of SHAKE of that strength, 128 or 256.
+fn xof<'js>(ctx: Ctx<'js>, strength: u32, data: ArrayBuffer<'js>, len: u32) -> Result<ArrayBuffer<'js>> {
+    use sha3::digest::{ExtendableOutput, Update, XofReader};
+    if len > DERIVED_BYTES_MAX {
+        return Err(Exception::throw_range(&ctx, "the digest would be too long"));
+    }
+    let data = bytes(&ctx, &data)?;
+    let mut made = vec![0; len as usize];
+    if strength == 128 {
+        sha3::Shake128::default().chain(data).finalize_xof().read(&mut made);
+    } else {
+        sha3::Shake256::default().chain(data).finalize_xof().read(&mut made);
+    }
+    ArrayBuffer::new_copy(ctx, made)
 }
 
 fn hmac<'js>(ctx: Ctx<'js>, hash: String, key: ArrayBuffer<'js>, data: ArrayBuffer<'js>) -> Result<ArrayBuffer<'js>> {

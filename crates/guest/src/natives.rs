@@ -2,7 +2,7 @@
 
 use rquickjs::{function::Func, qjs, ArrayBuffer, CString, Ctx, Exception, Object, Result, Value};
 
-use crate::{blobs, boundary, crypto, modules, packages, parts, random, session, url};
+use crate::{blobs, boundary, crypto, exit, modules, packages, parts, random, session, url};
 
 /// The functions, as the prelude's parameter.
 pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -35,6 +35,7 @@ pub fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     crypto::add_to(&for_modules)?;
     packages::add_to(&for_modules)?;
     for_modules.set("part", Func::from(parts::make))?;
+    for_modules.set("exit", Func::from(exit::exit))?;
     native.set("forModules", for_modules)?;
     Ok(native)
 }
@@ -128,6 +129,7 @@ extern "C" {
     fn JS_GetAsyncLife(ctx: *mut qjs::JSContext) -> qjs::JSValue;
     fn JS_SetAsyncLife(ctx: *mut qjs::JSContext, life: qjs::JSValue);
     fn JS_DropStoppedJobs(rt: *mut qjs::JSRuntime);
+    fn JS_PollSoon(ctx: *mut qjs::JSContext);
 }
 
 /// Takes what there is now out of the collector's sight, for good.
@@ -166,6 +168,22 @@ pub fn end(life: &Value<'_>) {
         qjs::JS_PreventExtensions(ctx, life.as_raw());
         JS_DropStoppedJobs(qjs::JS_GetRuntime(ctx));
     }
+}
+
+/// Throws an error that no code catches. What goes on all the same, because it is native, is polled at once.
+pub fn throw_out<'js>(ctx: &Ctx<'js>, error: Value<'js>) -> rquickjs::Error {
+    // SAFETY: any value may be given.
+    unsafe {
+        qjs::JS_SetUncatchableError(ctx.as_raw().as_ptr(), error.as_raw());
+        JS_PollSoon(ctx.as_raw().as_ptr());
+    }
+    ctx.throw(error)
+}
+
+/// Whether nothing may catch the error.
+pub fn is_out(ctx: &Ctx<'_>, error: &rquickjs::Persistent<Value<'static>>) -> bool {
+    // SAFETY: any value may be asked for.
+    error.clone().restore(ctx).is_ok_and(|error| unsafe { qjs::JS_IsUncatchableError(error.as_raw()) })
 }
 
 fn entropy<'js>(ctx: Ctx<'js>, len: u32) -> Result<ArrayBuffer<'js>> {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void, CStr, CString};
 
 use rquickjs::{function::Func, qjs, CString as Text, Ctx, Error, Exception, Function, Object, Result, Value};
 
-use crate::{boundary, heap, modules, session, single::Single};
+use crate::{boundary, heap, modules, rejections, single::Single};
 
 /// ES modules whose requests are being resolved. Until that is done nothing may link what they are part of.
 static RESOLVING: Single<u32> = Single::new(0);
@@ -43,7 +43,7 @@ fn link<'js>(ctx: Ctx<'js>, name: Text<'js>, source: Text<'js>) -> Result<Value<
             return Ok(Value::from_raw(ctx.clone(), qjs::JS_GetModuleNamespace(raw, qjs::JS_VALUE_GET_PTR(module).cast())));
         }
         if state == qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED {
-            session::forget_rejection(&promise);
+            rejections::forget(&promise);
             return Err(ctx.throw(Value::from_raw(ctx.clone(), qjs::JS_PromiseResult(raw, promise.as_raw()))));
         }
     }

@@ -89,10 +89,13 @@ fn complete<'js>(ctx: Ctx<'js>, key: Numbers<'js>) -> Result<Option<Numbers<'js>
     }
 }
 
-/// Signs a hash. `salt` is the length of the salt of PSS; below 0 it is PKCS #1 v1.5.
+/// Signs a hash. `salt` is the length of the salt of PSS; below 0 it is PKCS #1 v1.5, which without a hash signs what it is given as it is.
 fn sign<'js>(ctx: Ctx<'js>, key: Numbers<'js>, hash: String, salt: i32, hashed: ArrayBuffer<'js>) -> Answer<'js> {
     let Some(key) = private(&ctx, &key)? else { return Ok(None) };
     let hashed = bytes(&ctx, &hashed)?;
+    if hash.is_empty() {
+        return answer(ctx, key.sign_with_rng(&mut Entropy, Pkcs1v15Sign::new_unprefixed(), hashed).ok());
+    }
     let made = with_oid_hash!(hash, H => match usize::try_from(salt) {
         Ok(salt) => key.sign_with_rng(&mut Entropy, Pss::new_with_salt::<H>(salt), hashed).ok(),
         Err(_) => key.sign_with_rng(&mut Entropy, Pkcs1v15Sign::new::<H>(), hashed).ok(),

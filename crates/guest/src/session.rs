@@ -2,7 +2,12 @@
 
 use rquickjs::{qjs, Context, Ctx, Function, Object, Persistent, Runtime, Value};
 
-use crate::{boundary, heap, modules, natives, random, single::Single};
+use crate::{
+    boundary,
+    ends::{classify, emit_end, say_exception, stack_of, threw, Kept, Outcome},
+    exit, heap, modules, natives, random, rejections,
+    single::Single,
+};
 
 const PRELUDE: &str = concat!(
     "(function (native) { 'use strict';\n",
@@ -39,9 +44,6 @@ const WARM_UP: [(&str, bool); 4] = [
     ("delete globalThis._; for (let i = 0; i < 40; i++) globalThis['w' + i] = 0; for (let i = 0; i < 40; i++) delete globalThis['w' + i]; void 0", false),
 ];
 
-type Kept = Persistent<Value<'static>>;
-
-static REJECTIONS: Single<Vec<(Kept, Kept)>> = Single::new(Vec::new());
 static PENDING_MAX: Single<i32> = Single::new(0);
 
 /// Host operations that may wait at once, as the host said for this turn.
@@ -63,16 +65,11 @@ pub struct Session {
     cell: Option<Kept>,
     /// The last cell's, until that is stopped.
     life: Option<Kept>,
+    /// Whether the end of the last cell is still to be told.
+    owes_end: bool,
     /// Whether the host is still to be told what a stopped cell waited for.
     owes_cancels: bool,
     booted: bool,
-}
-
-/// What evaluating a script came to.
-enum Outcome {
-    Value(Kept),
-    Threw(Kept, &'static str),
-    Nothing,
 }
 
 impl Session {
@@ -80,8 +77,8 @@ impl Session {
     pub fn new(stack_bytes: usize) -> Option<Self> {
         let rt = Runtime::new_with_alloc(heap::Limited).ok()?;
         rt.set_max_stack_size(stack_bytes);
-        rt.set_interrupt_handler(Some(Box::new(boundary::interrupt)));
-        rt.set_host_promise_rejection_tracker(Some(Box::new(track_rejection)));
+        rt.set_interrupt_handler(Some(Box::new(exit::interrupt)));
+        rt.set_host_promise_rejection_tracker(Some(Box::new(rejections::track)));
         let ctx = Context::full(&rt).ok()?;
         let functions = ctx.with(|ctx| -> rquickjs::Result<_> {
             let mut options = rquickjs::context::EvalOptions::default();
@@ -103,7 +100,7 @@ impl Session {
         };
         modules::forget_made();
         let mut session =
-            Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, life: None, owes_cancels: false, booted: false };
+            Self { rt, ctx, boot, begin, finish, fail, deliver, give_up_stopped, unhandled, cell: None, life: None, owes_end: false, owes_cancels: false, booted: false };
         session.warm_up();
         session.rt.run_gc();
         session.ctx.with(|ctx| heap::fill_arenas(&ctx));
@@ -155,6 +152,7 @@ impl Session {
         code.push(0);
         let _ = self.call(&self.begin, (std::str::from_utf8(&name).unwrap_or_default(),));
         self.life = Some(self.ctx.with(|ctx| Persistent::save(&ctx, natives::life(ctx.clone()))));
+        self.owes_end = true;
         let name = std::ffi::CString::new(name).unwrap_or_default();
         let outcome = self.ctx.with(|ctx| {
             let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | if is_async { qjs::JS_EVAL_FLAG_ASYNC } else { 0 };
@@ -201,6 +199,7 @@ impl Session {
         if self.cell.take().is_some() {
             self.stop_cell();
             self.give_up_stopped();
+            self.owes_end = false;
             emit_end("Stopped", "");
         }
     }
@@ -229,7 +228,9 @@ impl Session {
 
     /// Runs jobs until none is left, then says how the cell ended and what was rejected without a handler.
     fn end_turn(&mut self, outcome: Outcome) {
-        self.drain(!matches!(outcome, Outcome::Nothing));
+        let exited = self.exited();
+        let drained = self.drain(exited.is_some() || !matches!(outcome, Outcome::Nothing));
+        let outcome = exited.or(drained).unwrap_or(outcome);
         heap::open_reserve();
         if boundary::stopped() {
             let stack = match &outcome {
@@ -238,6 +239,7 @@ impl Session {
             };
             let ran = !matches!(outcome, Outcome::Nothing);
             if self.cell.take().is_some() || ran {
+                self.owes_end = false;
                 emit_end("Stopped", &stack);
             }
         } else {
@@ -245,6 +247,7 @@ impl Session {
                 Outcome::Nothing => self.settled(),
                 other => other,
             };
+            self.owes_end &= matches!(outcome, Outcome::Nothing);
             match outcome {
                 Outcome::Value(value) => self.finish(value),
                 Outcome::Threw(error, code) => self.fail(error, code),
@@ -253,32 +256,52 @@ impl Session {
             // What showing the value has enqueued (its own `toJSON`) belongs to this turn, not to the next cell's.
             self.drain(true);
         }
+        // What shows a value or an error may end itself as well: nobody is left to be told.
+        self.owes_cancels |= exit::take().is_some();
         self.report_rejections();
+        if !boundary::stopped() {
+            self.give_up_stopped();
+        }
+    }
+
+    /// What code that ended itself came to: the end of the cell that it is part of, if that is still to be told, and a line otherwise.
+    fn exited(&mut self) -> Option<Outcome> {
+        let exit = exit::take()?;
+        self.owes_cancels = true;
+        let own = self.owes_end && self.life.as_ref().is_some_and(|life| self.ctx.with(|ctx| is_same(&ctx, life, &exit.life)));
+        if own {
+            (self.cell, self.life) = (None, None);
+            return Some(Outcome::Threw(exit.told, "UncaughtException"));
+        }
+        self.say_unhandled(exit.told, false, true);
+        None
     }
 
     /// Runs jobs until none is left. Once the host has said stop, those of the turn's cell are dropped; `ran`: it has ended, and is the turn's all the
     /// same.
-    fn drain(&mut self, ran: bool) {
+    fn drain(&mut self, ran: bool) -> Option<Outcome> {
         let mut left = JOBS_AFTER_STOP_MAX;
+        let mut ended = None;
         loop {
             if boundary::stopped() && (ran || self.cell.is_some()) {
                 self.stop_cell();
             }
             match self.rt.execute_pending_job() {
-                Ok(false) => return,
+                Ok(false) => return ended,
                 Ok(true) => {}
                 Err(error) => {
                     let error = error.0.with(|ctx| Persistent::save(&ctx, ctx.catch()));
-                    if !boundary::stopped() {
+                    if !boundary::stopped() && !exit::is_leaving() {
                         self.report(error, false);
                     }
                 }
             }
+            ended = self.exited().or(ended);
             if boundary::stopped() {
                 left -= 1;
                 if left == 0 {
                     boundary::emit(boundary::UNFINISHED, &[]);
-                    return;
+                    return ended;
                 }
             }
         }
@@ -296,7 +319,7 @@ impl Session {
                 (state, Value::from_raw(ctx.clone(), qjs::JS_PromiseResult(raw, promise.as_raw())))
             };
             if state == qjs::JSPromiseStateEnum_JS_PROMISE_REJECTED {
-                forget_rejection(&promise);
+                rejections::forget(&promise);
                 return Outcome::Threw(Persistent::save(&ctx, result.clone()), classify(&result, "UncaughtException"));
             }
             if state != qjs::JSPromiseStateEnum_JS_PROMISE_FULFILLED {
@@ -319,7 +342,10 @@ impl Session {
         if done.is_ok() {
             return;
         }
-        match self.ctx.with(|ctx| threw(&ctx, "UncaughtException")) {
+        let failure = self.ctx.with(|ctx| threw(&ctx, "UncaughtException"));
+        // What shows the value may end its cell, too.
+        let failure = exit::take().map_or(failure, |exit| Outcome::Threw(exit.told, "UncaughtException"));
+        match failure {
             _ if boundary::stopped() => emit_end("Stopped", ""),
             Outcome::Threw(error, code) => self.fail(error, code),
             _ => emit_end("UncaughtException", ""),
@@ -344,27 +370,31 @@ impl Session {
     /// An exception that left a timer's callback or the delivery itself.
     fn report_stray(&mut self) {
         let error = self.ctx.with(|ctx| Persistent::save(&ctx, ctx.catch()));
-        if !boundary::stopped() {
+        if !boundary::stopped() && !exit::is_leaving() {
             heap::open_reserve();
             self.report(error, false);
         }
     }
 
     fn report_rejections(&mut self) {
-        let all = std::mem::take(REJECTIONS.get());
+        let all = rejections::take();
         if boundary::stopped() {
             return;
         }
-        for (_, reason) in all.into_iter().take(REJECTIONS_REPORTED_MAX) {
+        for reason in all.filter(|reason| self.ctx.with(|ctx| !natives::is_out(&ctx, reason))).take(REJECTIONS_REPORTED_MAX) {
             self.report(reason, true);
         }
     }
 
     /// Says that code that a cell left behind failed, in a promise or outside of one.
     fn report(&self, reason: Kept, in_promise: bool) {
+        self.say_unhandled(reason, in_promise, false);
+    }
+
+    fn say_unhandled(&self, reason: Kept, in_promise: bool, is_exit: bool) {
         let told = self.ctx.with(|ctx| {
             let reason = reason.restore(&ctx)?;
-            self.unhandled.clone().restore(&ctx)?.call::<_, ()>((reason, in_promise))
+            self.unhandled.clone().restore(&ctx)?.call::<_, ()>((reason, in_promise, is_exit))
         });
         if told.is_err() {
             self.ctx.with(|ctx| drop(ctx.catch()));
@@ -372,71 +402,7 @@ impl Session {
     }
 }
 
-/// Tells who builds the engine what went wrong.
-fn say_exception(ctx: Ctx<'_>) {
-    let error = ctx.catch();
-    let text = format!("{error:?} {:?}", error.as_exception().map(|e| (e.message(), e.stack())));
-    boundary::emit(boundary::CELL, text.as_bytes());
-}
-
-/// The pending exception, with its code.
-fn threw(ctx: &Ctx<'_>, code: &'static str) -> Outcome {
-    let error = ctx.catch();
-    let code = classify(&error, code);
-    Outcome::Threw(Persistent::save(ctx, error), code)
-}
-
-/// The engine's own limits are exceptions like any other; their messages tell them apart.
-fn classify(error: &Value<'_>, otherwise: &'static str) -> &'static str {
-    let memory = if heap::oversize() { "NativeAllocLimitError" } else { "MemoryLimitError" };
-    if error.is_null() && heap::denied() {
-        return memory;
-    }
-    let Some(exception) = error.as_exception() else { return if otherwise == "SyntaxError" { "SyntaxError" } else { "UncaughtException" } };
-    let message = exception.message();
-    if error.ctx().has_exception() {
-        drop(error.ctx().catch()); // a message whose `toString` throws
-    }
-    match message.as_deref() {
-        Some("out of memory") if heap::denied() => memory,
-        Some("Maximum call stack size exceeded" | "stack overflow") => "StackOverflow",
-        _ => otherwise,
-    }
-}
-
-fn stack_of(ctx: &Ctx<'_>, error: Kept) -> String {
-    let error = error.restore(ctx).ok();
-    error.and_then(|e| e.as_exception().and_then(|e| e.stack())).unwrap_or_default()
-}
-
-/// Says that the cell ended without a word from the prelude.
-fn emit_end(code: &str, stack: &str) {
-    let mut escaped = String::with_capacity(stack.len());
-    for c in stack.chars() {
-        match c {
-            '"' | '\\' => escaped.extend(['\\', c]),
-            '\n' => escaped.push_str("\\n"),
-            c if c < ' ' => {}
-            c => escaped.push(c),
-        }
-    }
-    let text = format!(r#"{{"ok":false,"valueType":"undefined","preview":"","error":{{"code":"{code}","name":"{code}","message":"","stack":"{escaped}"}}}}"#);
-    boundary::emit(boundary::CELL, text.as_bytes());
-}
-
-fn track_rejection<'js>(ctx: Ctx<'js>, promise: Value<'js>, reason: Value<'js>, handled: bool) {
-    if handled {
-        forget_rejection(&promise);
-    } else {
-        REJECTIONS.get().push((Persistent::save(&ctx, promise), Persistent::save(&ctx, reason)));
-    }
-}
-
-/// Somebody has the promise's error.
-pub fn forget_rejection(promise: &Value<'_>) {
-    let list = REJECTIONS.get();
-    let same = |kept: &Kept| kept.clone().restore(promise.ctx()).is_ok_and(|value| value.as_raw() == promise.as_raw());
-    if let Some(at) = list.iter().rposition(|(kept, _)| same(kept)) {
-        let _ = list.remove(at);
-    }
+fn is_same(ctx: &Ctx<'_>, one: &Kept, other: &Kept) -> bool {
+    let [one, other] = [one, other].map(|kept| kept.clone().restore(ctx));
+    one.ok().zip(other.ok()).is_some_and(|(one, other)| one.as_raw() == other.as_raw())
 }

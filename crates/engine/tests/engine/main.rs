@@ -4,6 +4,7 @@
 mod cache;
 mod cells;
 mod earlier;
+mod exits;
 mod fetch;
 mod limits;
 mod modules;

@@ -18,10 +18,20 @@ for (const name of ['atob', 'btoa']) {
   } }[name];
   Object.defineProperty(globalThis, name, { value: made, writable: true, configurable: true, enumerable: false });
 }
+// What has been given away has no bytes to look at.
+const looked = (name) => {
+  const own = whole[name];
+  return { [name](input) {
+    const buffer = ArrayBuffer.isView(input) ? input.buffer : input;
+    if (buffer instanceof ArrayBuffer && buffer.detached) throw Object.assign(new Error('Cannot validate on a detached buffer'), { code: 'ERR_INVALID_STATE' });
+    return own(input);
+  } }[name];
+};
 module.exports = {
   ...Object.fromEntries(Object.entries(Object.getOwnPropertyDescriptors(whole)).filter(([, it]) => 'value' in it).map(([name, it]) => [name, it.value])),
   atob: globalThis.atob, btoa: globalThis.btoa,
   transcode: (source, fromEncoding, toEncoding) => Buffer.from(Buffer.from(source).toString(fromEncoding), toEncoding),
+  isAscii: looked('isAscii'), isUtf8: looked('isUtf8'),
   get Blob() { return require('web/blob').Blob; },
   get File() { return require('web/blob').File; },
   resolveObjectURL: (url) => require('web/object-urls').resolve(url),

@@ -1,13 +1,16 @@
 // Node's crypto: hashes, authentication, derivation and randomness here, ciphers in `web/ciphers`, keys in `web/keys`.
 const { Buffer } = require('node/buffer');
 const { LazyTransform } = require('web/lazy-transform');
+const { absent } = require('web/absent');
 const { codes } = require('web/errors');
 const { validateFunction, validateInteger, validateNumber, validateObject, validateString, validateUint32, validateInt32 } = require('web/validators');
 // Not the global: a cell's `const crypto = require('crypto')` takes its place.
-const { digest, hmac, equal, pbkdf2: derivePbkdf2, hkdf: deriveHkdf, entropy, webcrypto } = natives;
+const { digest, xof, hmac, equal, pbkdf2: derivePbkdf2, hkdf: deriveHkdf, entropy, webcrypto } = natives;
 
 const HASHES = { md5: 16, sha1: 20, sha224: 28, sha256: 32, sha384: 48, sha512: 64, 'sha512-224': 28, 'sha512-256': 32, 'sha3-224': 28, 'sha3-256': 32, 'sha3-384': 48, 'sha3-512': 64, ripemd160: 20 };
 const NAMES = { md5: 'MD5', sha1: 'SHA-1', sha224: 'SHA-224', sha256: 'SHA-256', sha384: 'SHA-384', sha512: 'SHA-512', 'sha512-224': 'SHA-512/224', 'sha512-256': 'SHA-512/256', 'sha3-224': 'SHA3-224', 'sha3-256': 'SHA3-256', 'sha3-384': 'SHA3-384', 'sha3-512': 'SHA3-512', ripemd160: 'RIPEMD-160' };
+// Digests of any length, and the length that they have if none is asked for.
+const XOF = { shake128: 16, shake256: 32 };
 const ENTROPY_BYTES_MAX = 65536;
 const PBKDF2_ROUNDS_MAX = 4_000_000;
 const INT_MAX = 2 ** 31 - 1;
@@ -68,26 +71,28 @@ class Sum extends LazyTransform {
   }
 }
 class HashSum extends Sum {
-  #name; #options; #length; #sum;
+  #name; #length; #sum;
   constructor(name, options) {
     validateString(name, 'algorithm');
-    super(options);
-    this.#name = found(name);
+    super(options ?? undefined);
+    const lower = name.toLowerCase();
+    this.#name = Object.hasOwn(XOF, lower) ? lower : found(name);
     if (this.#name === undefined) throw coded(new Error('Digest method not supported'), 'ERR_OSSL_EVP_UNSUPPORTED');
-    this.#options = options;
     this.#length = options?.outputLength;
     if (this.#length !== undefined) {
       validateUint32(this.#length, 'options.outputLength');
-      if (this.#length !== HASHES[this.#name]) throw coded(new Error('Unsupported state or unable to change the length of the digest'), 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH');
+      if (XOF[this.#name] === undefined && this.#length !== HASHES[this.#name]) throw coded(new Error('Unsupported state or unable to change the length of the digest'), 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH');
     }
   }
+  #of(data) { return XOF[this.#name] === undefined ? digest(NAMES[this.#name], data) : xof(Number(this.#name.slice('shake'.length)), data, this.#length ?? XOF[this.#name]); }
   // What a stream has said may be asked for once more.
-  ended() { return Buffer.from(this.#sum ??= digest(NAMES[this.#name], Sum.rest(this))); }
+  ended() { return Buffer.from(this.#sum ??= this.#of(Sum.rest(this))); }
   digest(encoding) {
     const again = Sum.take(this);
-    return shown(this.#sum ?? digest(NAMES[this.#name], again), encoding);
+    return shown(this.#sum ?? this.#of(again), encoding);
   }
-  copy(options = this.#options) { return Sum.into(this, new HashSum(this.#name, options)); }
+  // What is not asked for anew is as it is without being asked for.
+  copy(options) { return Sum.into(this, new HashSum(this.#name, options)); }
 }
 class HmacSum extends Sum {
   #name; #key; #done = false;
@@ -273,9 +278,10 @@ module.exports = {
     return webcrypto.randomUUID();
   },
   getRandomValues: (array) => webcrypto.getRandomValues(array),
-  getHashes: () => Object.keys(HASHES), getCurves: () => Object.values(require('web/asymmetric').CURVES).map((it) => it.node), getFips: () => 0,
+  getHashes: () => [...Object.keys(HASHES), ...Object.keys(XOF)].sort(), getCurves: () => Object.values(require('web/asymmetric').CURVES).map((it) => it.node), getFips: () => 0,
   createSign: (name, options) => new (keys().Sign)(name, options), createVerify: (name, options) => new (keys().Verify)(name, options),
   publicEncrypt: (key, data) => keys().crypted(key, data, true), privateDecrypt: (key, data) => keys().crypted(key, data, false),
+  privateEncrypt: (key, data) => require('web/key-pairs').privateEncrypt(key, data), publicDecrypt: (key, data) => require('web/key-pairs').publicDecrypt(key, data),
   createECDH: (curve) => new (agreement().ECDH)(curve), createDiffieHellman: (...args) => new (agreement().DiffieHellman)(...args),
   getDiffieHellman: (name) => new (agreement().DiffieHellmanGroup)(name), createDiffieHellmanGroup: (name) => new (agreement().DiffieHellmanGroup)(name),
   getCiphers: () => require('web/ciphers').NAMES,
@@ -283,7 +289,8 @@ module.exports = {
 };
 const made = module.exports;
 for (const [from, names] of Object.entries({
-  'web/keys': ['KeyObject', 'constants', 'createPublicKey', 'createPrivateKey', 'createSecretKey', 'generateKeyPair', 'generateKeyPairSync', 'generateKey', 'generateKeySync', 'Sign', 'Verify', 'sign', 'verify', 'diffieHellman'],
+  'web/keys': ['KeyObject', 'constants', 'createPublicKey', 'createPrivateKey', 'createSecretKey', 'generateKey', 'generateKeySync', 'Sign', 'Verify', 'sign', 'verify', 'diffieHellman'],
+  'web/key-pairs': ['generateKeyPair', 'generateKeyPairSync', 'Certificate'],
   'web/agreement': ['ECDH', 'DiffieHellman', 'DiffieHellmanGroup'],
   'web/ciphers': ['createCipheriv', 'createDecipheriv', 'getCipherInfo', 'Cipheriv', 'Decipheriv', 'Cipher', 'Decipher', 'createCipher', 'createDecipher'],
   'web/primes': ['generatePrime', 'generatePrimeSync', 'checkPrime', 'checkPrimeSync'],
@@ -293,8 +300,6 @@ for (const [from, names] of Object.entries({
   }
 }
 // What there is no code for, by name.
-for (const name of ['privateEncrypt', 'publicDecrypt', 'X509Certificate', 'Certificate', 'setEngine', 'setFips', 'secureHeapUsed']) {
-  made[name] = { [name]: function () { throw Object.assign(new Error(`crypto.${name} is not there in a session: call a tool`), { code: 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM' }); } }[name];
-}
-function load(name) { return name === 'web/primes' ? require('web/primes') : name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
+for (const name of ['X509Certificate', 'setEngine', 'setFips', 'secureHeapUsed']) made[name] = absent(`crypto.${name}`, 'call a tool');
+function load(name) { return name === 'web/primes' ? require('web/primes') : name === 'web/key-pairs' ? require('web/key-pairs') : name === 'web/keys' ? require('web/keys') : name === 'web/agreement' ? require('web/agreement') : require('web/ciphers'); }
 Object.defineProperties(made, { hashName: { value: hashName }, webHash: { value: (name) => NAMES[hashName(name)] }, subtle: { get: () => webcrypto.subtle, enumerable: true, configurable: true } });

@@ -70,4 +70,8 @@ for (const [made, keys] of [[AbortSignal.prototype, ['aborted', 'reason', 'onabo
   for (const key of keys) Object.defineProperty(made, key, { enumerable: true });
 }
 
+const { showsMembers } = require('web/shown');
+showsMembers(AbortSignal, ({ aborted }) => ({ aborted }), '[AbortSignal]');
+showsMembers(AbortController, ({ signal }) => ({ signal }));
+
 export { AbortController, AbortSignal };

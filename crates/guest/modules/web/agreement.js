@@ -2,8 +2,11 @@
 const { Buffer } = require('node/buffer');
 const { codes } = require('web/errors');
 const { validateString } = require('web/validators');
-const { CURVES, plain, rsa, curves, generateEc } = require('web/asymmetric');
+const { absent } = require('web/absent');
+const { CURVES, EXPONENT_BYTES_MAX, plain, same, rsa, curves, generateEc } = require('web/asymmetric');
+const { generatePrimeSync, checkPrimeSync } = require('web/primes');
 const { bytesOf, curveNamed } = require('web/keys');
+const { osslError } = require('web/ossl');
 const { entropy } = natives;
 
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
@@ -37,7 +40,8 @@ class ECDH {
   }
   computeSecret(other, inputEncoding, outputEncoding) {
     const point = pointOf(this.#curve, plain(bytesOf(other, inputEncoding, 'otherPublicKey')));
-    if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_ECDH_INVALID_KEY_PAIR', 'Invalid key pair');
+    const own = this.#secret === undefined ? undefined : curves.ecPublic(this.#curve, this.#secret);
+    if (own === undefined || (this.#point !== undefined && !same(own, this.#point))) throw coded(Error, 'ERR_CRYPTO_ECDH_INVALID_KEY_PAIR', 'Invalid key pair');
     return shown(curves.ecAgree(this.#curve, this.#secret, point), outputEncoding);
   }
   getPublicKey(encoding, format) {
@@ -58,7 +62,9 @@ class ECDH {
     return this;
   }
   setPublicKey(key, encoding) {
-    this.#point = pointOf(this.#curve, plain(bytesOf(key, encoding)));
+    const point = curves.ecPoint(this.#curve, plain(bytesOf(key, encoding)), false);
+    if (point === undefined || point === null) throw coded(Error, 'ERR_CRYPTO_OPERATION_FAILED', 'Failed to convert Buffer to EC_POINT');
+    this.#point = point;
     return this;
   }
 }
@@ -89,20 +95,41 @@ const primeOf = (name) => {
   const n = BigInt(bits);
   return bytesOfBig((1n << n) - (1n << (n - 64n)) - 1n + (1n << 64n) * (scaledPi(bits - 130) + BigInt(c)));
 };
-const EXPONENT_BYTES_MAX = 64;
 // OpenSSL's own least.
 const PRIME_BITS_MIN = 512;
-const osslError = (number, reason) => coded(Error, `ERR_OSSL_DH_${reason.toUpperCase().replaceAll(' ', '_')}`, `error:${number}:Diffie-Hellman routines::${reason}`);
+// A safe prime of more bits takes minutes here, so a group of more is one that the standards have.
+const DRAWN_BITS_MAX = 512;
+const primeOfBits = (bits) => {
+  if (bits < PRIME_BITS_MIN) throw dhError('0280007E', 'modulus too small');
+  const named = Object.keys(GROUPS).find((name) => GROUPS[name][0] === bits);
+  if (named !== undefined) return primeOf(named);
+  if (bits <= DRAWN_BITS_MAX) return Buffer.from(generatePrimeSync(bits, { safe: true }));
+  return absent(`a group of ${bits} bits`, `take 512 bits, or those of a group of RFC 2409 or 3526 (${Object.values(GROUPS).map(([size]) => size).join(', ')}), or give the prime`)();
+};
+// What OpenSSL's DH_check finds.
+const [NOT_PRIME, NOT_SAFE, UNSUITABLE, TOO_SMALL] = [1, 2, 8, 0x80];
+const faultsOf = (prime, generator) => {
+  const big = (bytes) => BigInt(`0x0${Buffer.from(bytes).toString('hex')}`);
+  const [p, g] = [big(prime), big(generator)];
+  if (Object.values(GROUPS).some(([bits]) => bits === p.toString(2).length) && Object.keys(GROUPS).some((name) => primeOf(name).equals(prime))) return 0;
+  let faults = g <= 1n || g >= p - 1n ? UNSUITABLE : 0;
+  if (p.toString(2).length < PRIME_BITS_MIN) faults |= TOO_SMALL;
+  if (!checkPrimeSync(p)) faults |= NOT_PRIME;
+  else if (!checkPrimeSync((p - 1n) / 2n)) faults |= NOT_SAFE;
+  return faults;
+};
+const dhError = (number, reason) => osslError(number, 'Diffie-Hellman routines', reason, 'DH_');
 const GENERATOR_KINDS = ['number', 'string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'];
 const generatorOf = (generator, encoding) => {
-  if (generator === undefined) return Buffer.from([2]);
+  // As Node has it: what is nothing is two.
+  if (!generator) return Buffer.from([2]);
   let bytes;
   if (typeof generator === 'number') {
     if (!Number.isInteger(generator)) throw new codes.ERR_OUT_OF_RANGE('generator', 'an integer', generator);
     bytes = generator > 0 ? bytesOfBig(BigInt(generator)) : Buffer.alloc(1);
   } else if (typeof generator === 'string' || ArrayBuffer.isView(generator) || generator instanceof ArrayBuffer) bytes = bytesOf(generator, encoding);
   else throw new codes.ERR_INVALID_ARG_TYPE('generator', GENERATOR_KINDS, generator);
-  if (bytes.every((byte, at) => byte === 0 || (byte === 1 && at === bytes.length - 1))) throw osslError('02800065', 'bad generator');
+  if (bytes.every((byte, at) => byte === 0 || (byte === 1 && at === bytes.length - 1))) throw dhError('02800065', 'bad generator');
   return bytes;
 };
 class DiffieHellman {
@@ -110,19 +137,20 @@ class DiffieHellman {
   constructor(prime, primeEncoding, generator, generatorEncoding) {
     if (typeof prime === 'number') {
       if (!Number.isInteger(prime)) throw new codes.ERR_OUT_OF_RANGE('sizeOrKey', 'an integer', prime);
-      if (prime < PRIME_BITS_MIN) throw osslError('0280007E', 'modulus too small');
-      // A safe one of a useful size takes minutes here.
-      throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "a session draws no groups of its own: use getDiffieHellman('modp14') or give the prime");
+      // The other argument is the generator, as Node has it.
+      [prime, primeEncoding, generator, generatorEncoding] = [primeOfBits(prime), undefined, primeEncoding, generator];
     }
     if (typeof prime !== 'string' && !ArrayBuffer.isView(prime) && !(prime instanceof ArrayBuffer)) throw new codes.ERR_INVALID_ARG_TYPE('sizeOrKey', ['number', 'string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], prime);
-    if (primeEncoding !== undefined && typeof primeEncoding !== 'string') [generator, primeEncoding] = [primeEncoding, undefined];
+    // What is no encoding is the generator, and what follows it is that one's.
+    if (primeEncoding && (typeof primeEncoding !== 'string' || (!Buffer.isEncoding(primeEncoding) && primeEncoding !== 'buffer'))) [generatorEncoding, generator, primeEncoding] = [generator, primeEncoding, undefined];
     this.#prime = bytesOf(prime, primeEncoding);
     this.#generator = generatorOf(generator, generatorEncoding);
-    this.verifyError = 0;
+    let faults;
+    Object.defineProperty(this, 'verifyError', { get: () => (faults ??= faultsOf(this.#prime, this.#generator)), enumerable: true, configurable: true });
   }
   #power(base, exponent) {
     const made = rsa.modPow(plain(base), plain(exponent), plain(this.#prime));
-    if (made === undefined || made === null) throw coded(Error, 'ERR_OSSL_DH_BAD_GENERATOR', 'error:02800065:Diffie-Hellman routines::bad generator');
+    if (made === undefined || made === null) throw dhError('02800065', 'bad generator');
     return Buffer.from(made);
   }
   generateKeys(encoding) {
@@ -133,6 +161,7 @@ class DiffieHellman {
   computeSecret(other, inputEncoding, outputEncoding) {
     if (this.#secret === undefined) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'No private key');
     const key = bytesOf(other, inputEncoding, 'otherPublicKey');
+    if (key.every((byte, at) => byte === 0 || (byte === 1 && at === key.length - 1))) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Supplied key is too small');
     const shared = this.#power(key, this.#secret);
     return shown(Buffer.concat([Buffer.alloc(this.#prime.length - shared.length), shared]), outputEncoding);
   }
@@ -157,4 +186,4 @@ class DiffieHellmanGroup extends DiffieHellman {
 }
 for (const name of ['setPublicKey', 'setPrivateKey']) Object.defineProperty(DiffieHellmanGroup.prototype, name, { value: undefined });
 const called = (Kind) => new Proxy(Kind, { apply: (target, self, args) => new target(...args) });
-module.exports = { ECDH: called(ECDH), DiffieHellman: called(DiffieHellman), DiffieHellmanGroup: called(DiffieHellmanGroup) };
+module.exports = { GROUPS, primeOf, primeOfBits, ECDH: called(ECDH), DiffieHellman: called(DiffieHellman), DiffieHellmanGroup: called(DiffieHellmanGroup) };

@@ -1,5 +1,5 @@
-// Keys of RSA, elliptic curves, Ed25519 and X25519 in the forms that they travel in. A key is `{ kind, … }`: of RSA `numbers` ([n, e], private ones
-// with d, p, q, dp, dq, qi), of a curve `curve` and `point` (SEC 1, not compressed), of the others `point`; private ones have `secret`, too.
+// Keys of RSA, elliptic curves, Ed25519, X25519 and Diffie and Hellman in the forms that they travel in. A key is `{ kind, … }`: of RSA `numbers` ([n, e], private ones
+// with d, p, q, dp, dq, qi), of a curve `curve` and `point` (SEC 1, not compressed), of a group `prime`, `generator` and `point`, of the others `point`; private ones have `secret`, too.
 const der = require('web/der');
 const rsa = natives.part('rsa');
 const curves = natives.part('curves');
@@ -7,6 +7,7 @@ const curves = natives.part('curves');
 const { SEQUENCE, INTEGER, BITS, OCTETS, NULL, Malformed, write, integer, oid } = der;
 const RSA_OIDS = { '1.2.840.113549.1.1.1': 'rsa', '1.2.840.113549.1.1.10': 'rsa-pss', '1.2.840.113549.1.1.7': 'rsa-oaep' };
 const EC_OID = '1.2.840.10045.2.1';
+const DH_OID = '1.2.840.113549.1.3.1';
 const OKP_OIDS = { '1.3.101.112': 'Ed25519', '1.3.101.110': 'X25519' };
 const CURVES = {
   'P-256': { oid: '1.2.840.10045.3.1.7', bytes: 32, node: 'prime256v1' }, 'P-384': { oid: '1.3.132.0.34', bytes: 48, node: 'secp384r1' },
@@ -73,6 +74,7 @@ const fromSpki = (bytes) => {
   const content = contentOfBits(key);
   if (RSA_OIDS[name] !== undefined) return { ...fromPkcs1Public(content), variant: RSA_OIDS[name] };
   if (name === EC_OID) return ecPublic(curveOf(parameters), content);
+  if (name === DH_OID) return { ...dhGroup(parameters), point: plain(der.stripped(der.expect(der.read(content), INTEGER))) };
   if (OKP_OIDS[name] !== undefined) return okpPublic(OKP_OIDS[name], content);
   throw new Malformed('the algorithm of the key is not known');
 };
@@ -82,10 +84,23 @@ const fromPkcs8 = (bytes) => {
   const content = der.expect(key, OCTETS);
   if (RSA_OIDS[name] !== undefined) return { ...fromPkcs1Private(content), variant: RSA_OIDS[name] };
   if (name === EC_OID) return fromSec1(content, curveOf(parameters));
+  if (name === DH_OID) return dhPrivate(dhGroup(parameters), der.expect(der.read(content), INTEGER));
   if (OKP_OIDS[name] !== undefined) return okpPrivate(OKP_OIDS[name], der.expect(der.read(content), OCTETS));
   throw new Malformed('the algorithm of the key is not known');
 };
+const dhGroup = (parameters) => {
+  const [prime, generator] = der.expect(parameters, SEQUENCE).map((it) => plain(der.stripped(der.expect(it, INTEGER))));
+  return { kind: 'dh', prime, generator };
+};
+const dhPrivate = (group, given) => {
+  const secret = plain(der.stripped(given));
+  return { ...group, secret, point: needed(rsa.modPow(group.generator, secret, group.prime), 'the numbers are no group') };
+};
+// Of so many bits the discrete logarithm is harder than that of the group itself.
+const EXPONENT_BYTES_MAX = 64;
+const generateDh = (prime, generator) => dhPrivate({ kind: 'dh', prime, generator }, natives.entropy(Math.min(prime.byteLength, EXPONENT_BYTES_MAX)));
 const algorithm = (key) => {
+  if (key.kind === 'dh') return write(SEQUENCE, oid(DH_OID), write(SEQUENCE, integer(key.prime), integer(key.generator)));
   if (key.kind === 'rsa') return write(SEQUENCE, oid(invert(RSA_OIDS, key.variant ?? 'rsa')), key.variant === 'rsa-pss' ? [] : write(NULL));
   if (key.kind === 'ec') return write(SEQUENCE, oid(EC_OID), oid(CURVES[key.curve].oid));
   return write(SEQUENCE, oid(invert(OKP_OIDS, key.kind)));
@@ -93,9 +108,9 @@ const algorithm = (key) => {
 const toPkcs1Public = (key) => write(SEQUENCE, integer(key.numbers[0]), integer(key.numbers[1]));
 const toPkcs1Private = (key) => write(SEQUENCE, integer([0]), ...key.numbers.map(integer));
 const toSec1 = (key, withCurve = true) => write(SEQUENCE, integer([1]), write(OCTETS, key.secret), withCurve ? write(0xa0, oid(CURVES[key.curve].oid)) : [], write(0xa1, write(BITS, [0], key.point)));
-const toSpki = (key) => write(SEQUENCE, algorithm(key), write(BITS, [0], key.kind === 'rsa' ? toPkcs1Public(key) : key.point));
+const toSpki = (key) => write(SEQUENCE, algorithm(key), write(BITS, [0], key.kind === 'rsa' ? toPkcs1Public(key) : key.kind === 'dh' ? integer(key.point) : key.point));
 const toPkcs8 = (key) => {
-  const content = key.kind === 'rsa' ? toPkcs1Private(key) : key.kind === 'ec' ? toSec1(key, false) : write(OCTETS, key.secret);
+  const content = key.kind === 'rsa' ? toPkcs1Private(key) : key.kind === 'ec' ? toSec1(key, false) : key.kind === 'dh' ? integer(key.secret) : write(OCTETS, key.secret);
   return write(SEQUENCE, integer([0]), algorithm(key), write(OCTETS, content));
 };
 
@@ -143,7 +158,7 @@ const fromJwk = (jwk) => {
   }
   throw new Malformed('the kind of the key is not known');
 };
-const publicOf = (key) => (key.kind === 'rsa' ? { kind: 'rsa', variant: key.variant, details: key.details, numbers: key.numbers.slice(0, 2) } : { kind: key.kind, curve: key.curve, point: key.point });
+const publicOf = (key) => (key.kind === 'rsa' ? { kind: 'rsa', variant: key.variant, details: key.details, numbers: key.numbers.slice(0, 2) } : key.kind === 'dh' ? { kind: 'dh', prime: key.prime, generator: key.generator, point: key.point } : { kind: key.kind, curve: key.curve, point: key.point });
 
 const generateRsa = (bits, exponent) => {
   const numbers = rsa.rsaGenerate(bits, plain(exponent));
@@ -163,5 +178,5 @@ const signatureFromDer = (bytes, curve) => {
 };
 module.exports = {
   CURVES, Malformed, plain, same, rsa, curves, fromSpki, toSpki, fromPkcs8, toPkcs8, fromSec1, toSec1, fromPkcs1Public, fromPkcs1Private, toPkcs1Public, toPkcs1Private, fromJwk, toJwk, publicOf,
-  ecPublic, ecPrivate, okpPublic, okpPrivate, generateRsa, generateEc, generateOkp, signatureToDer, signatureFromDer,
+  ecPublic, ecPrivate, okpPublic, okpPrivate, generateRsa, generateEc, generateOkp, generateDh, EXPONENT_BYTES_MAX, signatureToDer, signatureFromDer,
 };

@@ -1,23 +1,38 @@
-// Node's ciphers: AES in CBC, CTR and GCM, block by block as the text comes.
+// Node's ciphers: AES in ECB, CBC, CTR, GCM and as a wrapping, and triple DES in CBC, block by block as the text comes.
 const { Buffer } = require('node/buffer');
-const { aes, aesGcm } = natives.part('ciphers');
+const { aes, aesGcm, des3 } = natives.part('ciphers');
 
+const { notThere } = require('web/absent');
 const { codes } = require('web/errors');
+const { providerError } = require('web/ossl');
 const { validateString } = require('web/validators');
 
 const { LazyTransform } = require('web/lazy-transform');
-const NAMES = ['128', '192', '256'].flatMap((bits) => ['cbc', 'ctr', 'gcm'].map((mode) => `aes-${bits}-${mode}`));
-// OpenSSL's numbers of them, and its other names.
-const NIDS = { 'aes-128-cbc': 419, 'aes-192-cbc': 423, 'aes-256-cbc': 427, 'aes-128-gcm': 895, 'aes-192-gcm': 898, 'aes-256-gcm': 901, 'aes-128-ctr': 904, 'aes-192-ctr': 905, 'aes-256-ctr': 906 };
+// By their names: mode, bytes of key and iv, and OpenSSL's numbers of them and its other names.
+const TRIPLE_DES = 'des-ede3-cbc';
+const CIPHERS = { [TRIPLE_DES]: { mode: 'cbc', keyLength: 24, ivLength: 8, block: 8, nid: 44 } };
+const ALIASES = { des3: TRIPLE_DES };
+for (const [bits, ecb, cbc, gcm, ctr, wrap] of [[128, 418, 419, 895, 904, 788], [192, 422, 423, 898, 905, 789], [256, 426, 427, 901, 906, 790]]) {
+  const keyLength = bits / 8;
+  CIPHERS[`aes-${bits}-ecb`] = { mode: 'ecb', keyLength, ivLength: 0, block: 16, nid: ecb };
+  CIPHERS[`aes-${bits}-cbc`] = { mode: 'cbc', keyLength, ivLength: 16, block: 16, nid: cbc };
+  CIPHERS[`aes-${bits}-ctr`] = { mode: 'ctr', keyLength, ivLength: 16, nid: ctr };
+  CIPHERS[`aes-${bits}-gcm`] = { mode: 'gcm', keyLength, ivLength: 12, nid: gcm, told: `id-aes${bits}-GCM` };
+  CIPHERS[`aes${bits}-wrap`] = { mode: 'wrap', keyLength, ivLength: 8, block: 8, nid: wrap, told: `id-aes${bits}-wrap` };
+  Object.assign(ALIASES, { [`aes${bits}`]: `aes-${bits}-cbc`, [`id-aes${bits}-gcm`]: `aes-${bits}-gcm`, [`id-aes${bits}-wrap`]: `aes${bits}-wrap` });
+}
+const NAMES = Object.keys(CIPHERS).sort();
 const known = (name) => {
-  const lower = name.toLowerCase().replace(/^id-aes(\d+)-gcm$/, 'aes-$1-gcm').replace(/^aes(\d+)$/, 'aes-$1-cbc');
-  return NAMES.includes(lower) ? lower : undefined;
+  const lower = name.toLowerCase();
+  const found = ALIASES[lower] ?? lower;
+  return Object.hasOwn(CIPHERS, found) ? found : undefined;
 };
+// What RFC 3394 puts before a key.
+const WRAPPED_BEHIND = Buffer.alloc(8, 0xa6);
 const TAG_BYTES = 16;
 const TAG_SIZES = [4, 8, 12, 13, 14, 15, 16];
 const BLOCK = 16;
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
-const osslError = (number, reason) => Object.assign(new Error(`error:${number}:Provider routines::${reason}`), { library: 'Provider routines', reason, code: `ERR_OSSL_${reason.toUpperCase().replaceAll(' ', '_')}` });
 const KEY_KINDS = ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'KeyObject', 'CryptoKey'];
 const plain = (data, encoding, name = 'data') => {
   const all = typeof data === 'string' ? Buffer.from(data, encoding === 'buffer' ? 'utf8' : encoding) : data instanceof ArrayBuffer ? Buffer.from(data) : data;
@@ -44,13 +59,14 @@ const advanced = (iv, blocks) => {
 };
 
 class Coder extends LazyTransform {
-  #mode; #key; #iv; #seal; #tag; #tagBytes; #aad = Buffer.alloc(0); #padding = true; #held = Buffer.alloc(0); #done = false; #counted = 0; #text = []; #decoder;
+  #name; #mode; #size; #key; #iv; #seal; #tag; #tagBytes; #aad = Buffer.alloc(0); #padding = true; #held = Buffer.alloc(0); #done = false; #counted = 0; #text = []; #decoder;
   constructor(seal, name, key, iv, options) {
     super(options);
-    const [, bits, mode] = name.split('-');
-    [this.#mode, this.#seal, this.#key, this.#iv] = [mode, seal, key, iv];
-    if (key.byteLength !== bits / 8) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
-    if (mode === 'gcm' ? iv.byteLength === 0 : iv.byteLength !== BLOCK) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
+    const { mode, keyLength, ivLength, block } = CIPHERS[name];
+    [this.#name, this.#mode, this.#size, this.#seal, this.#key, this.#iv] = [name, mode, block, seal, key, iv];
+    if (key.byteLength !== keyLength) throw coded(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
+    if (mode === 'gcm' ? iv.byteLength === 0 : iv.byteLength !== ivLength) throw coded(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector');
+    if (mode === 'wrap' && !WRAPPED_BEHIND.equals(Buffer.from(iv))) throw notThere(`${name} with another iv than ${WRAPPED_BEHIND.toString('hex')}`, "give the standard's own, which it checks a key by");
     const tagBytes = options?.authTagLength;
     if (tagBytes !== undefined && (typeof tagBytes !== 'number' || tagBytes < 0 || !Number.isInteger(tagBytes))) throw new codes.ERR_INVALID_ARG_VALUE('options.authTagLength', tagBytes);
     if (mode === 'gcm' && tagBytes !== undefined && !TAG_SIZES.includes(tagBytes)) throw coded(TypeError, 'ERR_CRYPTO_INVALID_AUTH_TAG', `Invalid authentication tag length: ${tagBytes}`);
@@ -74,13 +90,27 @@ class Coder extends LazyTransform {
   #blocks(data) {
     const all = this.#held.length === 0 ? data : Buffer.concat([this.#held, data]);
     // The last block of what is opened may be padding.
-    const keep = !this.#seal && this.#padding ? Math.min(all.length, all.length % BLOCK || BLOCK) : all.length % BLOCK;
+    const size = this.#size;
+    const keep = !this.#seal && this.#padding ? Math.min(all.length, all.length % size || size) : all.length % size;
     const whole = all.subarray(0, all.length - keep);
     this.#held = Buffer.from(all.subarray(all.length - keep));
     if (whole.length === 0) return Buffer.alloc(0);
-    const made = Buffer.from(aes('cbc-bare', this.#seal, this.#key, this.#iv, plain(whole)));
-    this.#iv = plain((this.#seal ? made : whole).subarray(-BLOCK));
+    const made = Buffer.from(this.#coded(false, plain(whole)));
+    if (this.#mode === 'cbc') this.#iv = plain((this.#seal ? made : whole).subarray(-size));
     return made;
+  }
+  // At most one block with its padding, or whole blocks.
+  #coded(isLast, data) {
+    if (this.#name === TRIPLE_DES) return des3(isLast, this.#seal, this.#key, this.#iv, data);
+    if (this.#mode === 'cbc') return aes(isLast ? 'cbc' : 'cbc-bare', this.#seal, this.#key, this.#iv, data);
+    // One block by itself is one of CBC behind zeros.
+    return isLast ? aes('cbc', this.#seal, this.#key, new ArrayBuffer(BLOCK), data) : aes('ecb-bare', this.#seal, this.#key, new ArrayBuffer(0), data);
+  }
+  // A key is wrapped whole.
+  #wrapped(data) {
+    const made = data.length % 8 === 0 && data.length >= 16 ? aes('kw', this.#seal, this.#key, new ArrayBuffer(0), plain(data)) : undefined;
+    if (made === undefined || made === null) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Trying to add data in unsupported state');
+    return Buffer.from(made);
   }
   // GCM counts behind an iv of 12 bytes; behind another, all comes with the end.
   get #first() { return plain(Buffer.concat([Buffer.from(this.#iv), Buffer.from([0, 0, 0, 2])])); }
@@ -89,7 +119,8 @@ class Coder extends LazyTransform {
     if (this.#done) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Trying to add data in unsupported state');
     if (to !== undefined && to !== null) this.#shown(Buffer.alloc(0), to);
     let made = Buffer.alloc(0);
-    if (this.#mode === 'cbc') made = this.#blocks(bytes);
+    if (this.#mode === 'cbc' || this.#mode === 'ecb') made = this.#blocks(bytes);
+    else if (this.#mode === 'wrap') made = this.#wrapped(bytes);
     else if (this.#mode === 'ctr') made = this.#counting(bytes, this.#iv);
     else {
       this.#text.push(bytes);
@@ -101,17 +132,17 @@ class Coder extends LazyTransform {
     if (this.#done) throw coded(Error, 'ERR_CRYPTO_INVALID_STATE', 'Unsupported state');
     if (to !== undefined && to !== null) this.#shown(Buffer.alloc(0), to);
     this.#done = true;
-    const made = this.#mode === 'gcm' ? this.#authenticated() : this.#mode === 'cbc' ? this.#last() : Buffer.alloc(0);
+    const made = this.#mode === 'gcm' ? this.#authenticated() : this.#mode === 'cbc' || this.#mode === 'ecb' ? this.#last() : Buffer.alloc(0);
     return this.#shown(made, to, true);
   }
   #last() {
     if (!this.#padding) {
-      if (this.#held.length > 0) throw osslError('1C80006B', 'wrong final block length');
+      if (this.#held.length > 0) throw providerError('1C80006B', 'wrong final block length');
       return Buffer.alloc(0);
     }
-    if (!this.#seal && this.#held.length !== BLOCK) throw osslError('1C80006B', 'wrong final block length');
-    const made = aes('cbc', this.#seal, this.#key, this.#iv, plain(this.#held));
-    if (made === undefined || made === null) throw osslError('1C800064', 'bad decrypt');
+    if (!this.#seal && this.#held.length !== this.#size) throw providerError('1C80006B', 'wrong final block length');
+    const made = this.#coded(true, plain(this.#held));
+    if (made === undefined || made === null) throw providerError('1C800064', 'bad decrypt');
     return Buffer.from(made);
   }
   #authenticated() {
@@ -192,8 +223,9 @@ const ofPassword = (seal) => ([cipher, password, options]) => {
   validateString(cipher, 'cipher');
   const secret = Buffer.from(keyBytes(password));
   const name = named(cipher);
-  const { keyLength, ivLength = 0, mode } = getCipherInfo(name);
-  if (mode !== 'cbc') process.emitWarning(`Use Cipheriv for counter mode of ${cipher}`);
+  const { keyLength, ivLength, mode } = CIPHERS[name];
+  if (mode === 'wrap') throw notThere(`createCipher with ${name}`, 'use createCipheriv');
+  if (mode === 'ctr' || mode === 'gcm') process.emitWarning(`Use Cipheriv for counter mode of ${cipher}`);
   let [all, last] = [Buffer.alloc(0), Buffer.alloc(0)];
   while (all.length < keyLength + ivLength) {
     last = Buffer.from(natives.digest('MD5', plain(Buffer.concat([last, secret]))));
@@ -219,12 +251,15 @@ const getCipherInfo = (given, options) => {
   const { keyLength, ivLength } = options ?? {};
   if (keyLength !== undefined) validateInt32(keyLength, 'options.keyLength');
   if (ivLength !== undefined) validateInt32(ivLength, 'options.ivLength');
-  const name = typeof given === 'number' ? NAMES.find((it) => NIDS[it] === given) : known(given);
+  const name = typeof given === 'number' ? NAMES.find((it) => CIPHERS[it].nid === given) : known(given);
   if (name === undefined) return undefined;
-  const [, bits, mode] = name.split('-');
-  if (keyLength !== undefined && keyLength !== bits / 8) return undefined;
-  if (ivLength !== undefined && (mode === 'gcm' ? ivLength < 1 : ivLength !== BLOCK)) return undefined;
-  return { mode, name: mode === 'gcm' ? `id-aes${bits}-GCM` : name, nid: NIDS[name], ...(mode === 'cbc' ? { blockSize: BLOCK } : {}), ivLength: ivLength ?? (mode === 'gcm' ? 12 : BLOCK), keyLength: bits / 8 };
+  const found = CIPHERS[name];
+  if (keyLength !== undefined && keyLength !== found.keyLength) return undefined;
+  if (ivLength !== undefined && (found.mode === 'gcm' ? ivLength < 1 : ivLength !== found.ivLength)) return undefined;
+  return {
+    mode: found.mode, name: found.told ?? name, nid: found.nid, ...(found.block === undefined ? {} : { blockSize: found.block }),
+    ...(found.ivLength === 0 ? {} : { ivLength: ivLength ?? found.ivLength }), keyLength: found.keyLength,
+  };
 };
 module.exports = {
   NAMES, getCipherInfo, Cipheriv, Decipheriv, Cipher, Decipher,

@@ -29,7 +29,7 @@ const contentOf = (key) => {
 };
 const keyOf = (value, what = 'key') => {
   const content = contents.get(value);
-  if (content === undefined) throw new TypeError(`${what} must be a CryptoKey`);
+  if (content === undefined) throw Object.assign(new TypeError(`${what} must be a CryptoKey`), { code: 'ERR_INVALID_ARG_TYPE' });
   return content;
 };
 const usagesGiven = (usages) => {
@@ -38,16 +38,18 @@ const usagesGiven = (usages) => {
   return asked;
 };
 const ordered = (usages) => USAGES.filter((usage) => usages.includes(usage));
+const kindOfKey = (name) => (name === 'HMAC' ? 'an HMAC' : AES_ALL.includes(name) ? 'an AES' : `${RSA_ALL.includes(name) ? 'an' : 'a'} ${name}`);
 const onlyAllowed = (asked, allowed, name) => {
-  if (asked.some((usage) => !allowed.includes(usage))) throw fail(`Unsupported key usage for a ${name} key`, 'SyntaxError');
+  if (asked.some((usage) => !allowed.includes(usage))) throw fail(`Unsupported key usage for ${kindOfKey(name)} key`, 'SyntaxError');
 };
 const notEmpty = (usages, why = 'creating a key') => {
   if (usages.length === 0) throw fail(`Usages cannot be empty when ${why}.`, 'SyntaxError');
 };
 const makeKey = (type, algorithm, extractable, usages, more) => new CryptoKey(MADE, { type, algorithm, extractable: !!extractable, usages: ordered(usages), ...more });
+const NOT_FOR = { deriveKey: 'baseKey does not have deriveKey usage', deriveBits: 'baseKey does not have deriveBits usage', encrypt: 'The requested operation is not valid for the provided key', decrypt: 'The requested operation is not valid for the provided key' };
 const usable = (key, algorithm, usage) => {
   if (key.algorithm.name !== algorithm.name) throw fail('Key algorithm mismatch', 'InvalidAccessError');
-  if (!key.usages.includes(usage)) throw fail(`The key cannot be used to ${usage}`, 'InvalidAccessError');
+  if (!key.usages.includes(usage)) throw fail(NOT_FOR[usage] ?? `Unable to use this key to ${usage}`, 'InvalidAccessError');
   return key;
 };
 const parsed = (work) => {
@@ -98,13 +100,14 @@ const importSecret = (format, keyData, algorithm, extractable, usages) => {
   if (derives && extractable) throw fail(`${name} keys are not extractable`, 'SyntaxError');
   let secret = keyData;
   if (format === 'jwk') {
+    if (keyData.kty === undefined) throw data('Invalid keyData');
     if (keyData.kty !== 'oct') throw data('Invalid JWK "kty" Parameter');
     secret = base64url.decode(keyData.k);
   }
   const bits = secret.byteLength * 8;
   let made = { name };
   if (name === 'HMAC') {
-    if (bits === 0) throw data('Zero-length key is not supported');
+    if (bits === 0 || algorithm.length === 0) throw data('Zero-length key is not supported');
     if (algorithm.length !== undefined && (algorithm.length > bits || algorithm.length <= bits - 8)) throw data('Invalid key length');
     made = { name, hash: { name: algorithm.hash.name }, length: algorithm.length ?? bits };
   } else if (AES_ALL.includes(name)) {
@@ -125,7 +128,8 @@ const materialOf = (format, keyData, algorithm, type) => {
   const rsa = RSA_ALL.includes(name);
   if (format === 'raw') return parsed(() => (namedCurve === undefined ? okpPublic(name, keyData) : ecPublic(namedCurve, keyData)));
   const material = parsed(() => (format === 'spki' ? fromSpki(keyData) : format === 'pkcs8' ? fromPkcs8(keyData) : fromJwk(keyData)));
-  if (rsa ? material.kind !== 'rsa' : namedCurve !== undefined ? material.kind !== 'ec' || material.curve !== namedCurve : material.kind !== name) throw data('The key is of another kind');
+  if (material.kind !== (rsa ? 'rsa' : namedCurve !== undefined ? 'ec' : name)) throw data('Invalid key type');
+  if (namedCurve !== undefined && material.curve !== namedCurve) throw data('Named curve mismatch');
   void CURVES;
   void type;
   return material;
@@ -139,6 +143,7 @@ const importPair = (format, keyData, algorithm, extractable, usages) => {
   if (namedCurve !== undefined && (keys().CURVES[namedCurve] === undefined || namedCurve === 'secp256k1')) throw fail('Unrecognized namedCurve', 'NotSupportedError');
   let made = { name, ...(namedCurve && { namedCurve }) };
   if (format === 'jwk') {
+    if (keyData.kty === undefined) throw data('Invalid keyData');
     if (keyData.kty !== (rsa ? 'RSA' : JWK_KTY[name])) throw data('Invalid JWK "kty" Parameter');
     checkJwk(keyData, algorithm, usages, extractable);
     if (rsa && keyData.alg !== undefined && keyData.alg !== jwkAlgorithm({ name, hash: algorithm.hash })) throw data('JWK "alg" does not match the requested algorithm');
@@ -154,13 +159,16 @@ const importPair = (format, keyData, algorithm, extractable, usages) => {
   if (type === 'private') notEmpty(usages, 'importing a private key');
   return makeKey(type, made, extractable, usages, { material });
 };
+const inFormat = (format, method, at) => {
+  if (!FORMATS.includes(format)) throw Object.assign(new TypeError(`Failed to execute '${method}' on 'SubtleCrypto': ${at} argument value '${format}' is not a valid enum value of type KeyFormat.`), { code: 'ERR_INVALID_ARG_VALUE' });
+};
 const importAny = (format, keyData, algorithm, extractable, usages) => {
-  if (!FORMATS.includes(format)) throw new TypeError(`${format} is not a key format`);
+  inFormat(format, 'importKey', '1st');
   return (isPair(algorithm.name) ? importPair : importSecret)(format, keyData, algorithm, extractable, usages);
 };
 const exportAny = (format, key) => {
   const { name } = key.algorithm;
-  if (!FORMATS.includes(format)) throw new TypeError(`${format} is not a key format`);
+  inFormat(format, 'exportKey', '1st');
   if (KNOWN.importKey[name] === undefined || ['HKDF', 'PBKDF2'].includes(name)) throw unsupported(`the export of a ${name} key`);
   if (!key.extractable) throw fail('key is not extractable', 'InvalidAccessError');
   const about = { key_ops: [...key.usages], ext: key.extractable };
@@ -195,7 +203,8 @@ const bitsOf = (algorithm, key, usage, length) => {
   const other = keyOf(algorithm.public, 'algorithm.public');
   if (key.type !== 'private') throw fail('The key has another type', 'InvalidAccessError');
   if (other.type !== 'public') throw fail('algorithm.public must be a public key', 'InvalidAccessError');
-  if (other.algorithm.name !== algorithm.name || other.algorithm.namedCurve !== key.algorithm.namedCurve) throw fail('The keys are of other kinds', 'InvalidAccessError');
+  if (other.algorithm.name !== algorithm.name) throw fail(['ECDH', 'X25519'].includes(other.algorithm.name) ? 'The keys are of other kinds' : 'Keys must be ECDH, X25519, or X448 keys', 'InvalidAccessError');
+  if (other.algorithm.namedCurve !== key.algorithm.namedCurve) throw fail('Named curve mismatch', 'InvalidAccessError');
   return agree(algorithm, key, other, length);
 };
 const needs = (given, count, name) => {
@@ -238,13 +247,17 @@ class SubtleCrypto {
   }
   async importKey(format, keyData, algorithm, extractable, keyUsages) {
     needs(arguments.length, 5, 'importKey');
-    const usages = usagesGiven(keyUsages);
-    const wanted = normalize('importKey', algorithm);
+    inFormat(format, 'importKey', '1st');
     if (format === 'jwk') {
-      if (typeof keyData !== 'object' || keyData === null || keyData instanceof ArrayBuffer || ArrayBuffer.isView(keyData)) throw new TypeError('keyData must be a JsonWebKey');
-      return importAny(format, keyData, wanted, extractable, usages);
+      // What is nothing is a key that says nothing.
+      const jwk = keyData ?? {};
+      if (typeof jwk !== 'object' || jwk instanceof ArrayBuffer || ArrayBuffer.isView(jwk)) throw Object.assign(new TypeError('keyData must be a JsonWebKey'), { code: 'ERR_INVALID_ARG_TYPE' });
+      const usages = usagesGiven(keyUsages);
+      return importAny(format, jwk, normalize('importKey', algorithm), extractable, usages);
     }
-    return importAny(format, bytes(keyData, 'keyData'), wanted, extractable, usages);
+    const given = bytes(keyData, 'keyData');
+    const usages = usagesGiven(keyUsages);
+    return importAny(format, given, normalize('importKey', algorithm), extractable, usages);
   }
   async exportKey(format, key) {
     needs(arguments.length, 2, 'exportKey');

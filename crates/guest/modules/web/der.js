@@ -1,4 +1,4 @@
-// DER as keys need it: a value is `{ tag, content }`, the content of a constructed one a list of values.
+// DER as keys need it: a value is `{ tag, content, raw }`, the content of a constructed one a list of values, `raw` all of its bytes.
 const SEQUENCE = 0x30;
 const INTEGER = 0x02;
 const BITS = 0x03;
@@ -27,14 +27,15 @@ const readAt = (bytes, at) => {
   }
   const end = from + length;
   if (!(end <= bytes.length)) throw new Malformed('the key is cut off');
-  if ((tag & CONSTRUCTED) === 0) return [{ tag, content: bytes.slice(from, end) }, end];
+  const raw = bytes.subarray(at, end);
+  if ((tag & CONSTRUCTED) === 0) return [{ tag, content: bytes.slice(from, end), raw }, end];
   const content = [];
   for (let next = from; next < end;) {
     const [value, after] = readAt(bytes.subarray(0, end), next);
     content.push(value);
     next = after;
   }
-  return [{ tag, content }, end];
+  return [{ tag, content, raw }, end];
 };
 const joined = (parts) => {
   const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));

@@ -3,14 +3,13 @@ const { core, adoptCopy } = require('web/volume');
 const { Buffer } = require('node/buffer');
 const process = require('web/process');
 const constants = require('web/fs-constants');
-const { Fault, call, kUsePromises } = require('web/fs-calls');
-const { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf } = require('web/fs-paths');
+const { CHANGES: { CREATE, DELETE, MODIFY, ATTRIB, MOVE }, Fault, call, kUsePromises } = require('web/fs-calls');
+const { bytesOf, changeable, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf } = require('web/fs-paths');
 
 const BLOCK_BYTES = 4096;
 const SECTOR_BYTES = 512;
 const TMPFS = 0x01021994;
 const ACCESS = constants.O_WRONLY | constants.O_RDWR;
-const [CREATE, DELETE, MODIFY, ATTRIB, MOVE] = [0, 1, 2, 3, 4];
 const tell = (type, link, oldSteps) => core.emit({ type, steps: link.steps, node: link.getNode(), link, oldSteps });
 const masked = (mode) => mode & ~process.umask();
 
@@ -100,7 +99,7 @@ const rename = (from, to) => {
   const node = link.getNode();
   if (there?.getNode() === node) return;
   if (folder === undefined) throw new Fault('EBUSY');
-  if (!folder.getNode().canWrite() || !folder.getNode().canExecute()) throw new Fault('EACCES');
+  changeable(folder);
   for (let at = folder; at !== core.root; at = at.parent) if (at === link) throw new Fault('EINVAL');
   if (there) {
     const isFolder = there.getNode().isDirectory();

@@ -4,6 +4,8 @@ const { uvException } = require('web/errors');
 const { byNumber } = require('web/errnos');
 
 const numbers = new Map([...byNumber].map(([number, [name]]) => [name, number]));
+// What happens to a file, as memfs numbers it.
+const CHANGES = { CREATE: 0, DELETE: 1, MODIFY: 2, ATTRIB: 3, MOVE: 4 };
 const kUsePromises = Symbol('fs_use_promises_symbol');
 // What an operation throws: the name of an error of the system.
 class Fault extends Error {
@@ -59,4 +61,4 @@ const call = (syscall, arity, paths, work) => (...args) => {
   return undefined;
 };
 
-module.exports = { Fault, call, kUsePromises, numberOf };
+module.exports = { CHANGES, Fault, call, kUsePromises, numberOf };

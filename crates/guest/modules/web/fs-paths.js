@@ -12,7 +12,7 @@ const textOf = (path) => {
 };
 const stepsOf = (path) => {
   const steps = core.filenameToSteps(textOf(path));
-  if (steps.some((step) => step.length > NAME_BYTES_MAX)) throw new Fault('ENAMETOOLONG');
+  if (steps.some((step) => Buffer.byteLength(step) > NAME_BYTES_MAX)) throw new Fault('ENAMETOOLONG');
   return steps;
 };
 const walked = (steps, follows) => {
@@ -66,4 +66,4 @@ const encoded = (name, encoding) => {
   return encoding === 'buffer' ? Buffer.from(name) : Buffer.from(name).toString(encoding);
 };
 
-module.exports = { bytesOf, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf };
+module.exports = { bytesOf, changeable, encoded, folderAt, freePlace, linkAt, nodeAt, placeOf, stepsOf, takenPlace, textOf };

@@ -1,10 +1,9 @@
 // Who watches the session's volume hears of each change there; no timer waits while nothing happens.
 const { core } = require('web/volume');
-const { numberOf } = require('web/fs-calls');
+const { CHANGES: { CREATE, DELETE, MOVE }, numberOf } = require('web/fs-calls');
 const { encoded, linkAt, nodeAt } = require('web/fs-paths');
 const { binding, fieldsOf, shaped } = require('web/fs-binding');
 
-const [CREATE, DELETE, , , MOVE] = [0, 1, 2, 3, 4];
 const pathOf = (steps) => steps.join('/');
 class FSEvent {
   #end;

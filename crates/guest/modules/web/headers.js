@@ -19,6 +19,7 @@ const HeadersIterator = Object.create(iteratorPrototype, {
 });
 
 class Headers {
+  // By the name in small letters: the name as it was written, and the values.
   #values = new Map();
   #immutable = false;
   constructor(init = undefined) {
@@ -46,23 +47,24 @@ class Headers {
     this.#change();
     const [key, text] = [headerName(name), headerValue(value)];
     const before = this.#values.get(key);
-    if (before === undefined) this.#values.set(key, [text]);
+    if (before === undefined) this.#values.set(key, [`${name}`, text]);
     else before.push(text);
   }
-  set(name, value) {
-    this.#change();
-    this.#values.set(headerName(name), [headerValue(value)]);
-  }
-  get(name) { return this.#values.get(headerName(name))?.join(', ') ?? null; }
-  has(name) { return this.#values.has(headerName(name)); }
   delete(name) {
     this.#change();
     this.#values.delete(headerName(name));
   }
-  getSetCookie() { return [...this.#values.get('set-cookie') ?? []]; }
+  get(name) { return this.#joined(headerName(name)); }
+  has(name) { return this.#values.has(headerName(name)); }
+  set(name, value) {
+    this.#change();
+    this.#values.set(headerName(name), [`${name}`, headerValue(value)]);
+  }
+  getSetCookie() { return this.#values.get('set-cookie')?.slice(1) ?? []; }
+  #joined(key) { return this.#values.get(key)?.slice(1).join(', ') ?? null; }
   // Sorted; cookies are the only ones that are never joined.
   #pairs() {
-    return [...this.#values.keys()].sort().flatMap((name) => (name === 'set-cookie' ? this.getSetCookie().map((value) => [name, value]) : [[name, this.get(name)]]));
+    return [...this.#values.keys()].sort().flatMap((name) => (name === 'set-cookie' ? this.getSetCookie().map((value) => [name, value]) : [[name, this.#joined(name)]]));
   }
   #iterate(pick) {
     let at = 0;
@@ -72,18 +74,20 @@ class Headers {
     };
     return Object.create(HeadersIterator, { step: { value: step } });
   }
-  entries() { return this.#iterate((pair) => pair); }
   keys() { return this.#iterate(([name]) => name); }
   values() { return this.#iterate(([, value]) => value); }
+  entries() { return this.#iterate((pair) => pair); }
   forEach(callback, receiver = undefined) {
     if (typeof callback !== 'function') throw new TypeError('forEach needs a function');
     for (const [name, value] of this.#pairs()) callback.call(receiver, value, name, this);
   }
-  [Symbol.for('nodejs.util.inspect.custom')]() {
-    return `Headers { ${this.#pairs().map(([name, value]) => `${natives.inspect(name)}: ${natives.inspect(value)}`).join(', ')} }`;
+  // As they came, each name as it was first written.
+  [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) {
+    return `Headers ${inspect(Object.fromEntries([...this.#values].map(([key, [name]]) => [name, this.#joined(key)])), { ...options, depth: options.depth ?? depth })}`;
   }
 }
-for (const key of ['append', 'set', 'get', 'has', 'delete', 'getSetCookie', 'entries', 'keys', 'values', 'forEach']) Object.defineProperty(Headers.prototype, key, { enumerable: true });
+Object.defineProperty(Headers.prototype, Symbol.for('nodejs.util.inspect.custom'), { enumerable: false });
+for (const key of ['append', 'delete', 'get', 'has', 'set', 'getSetCookie', 'keys', 'values', 'entries', 'forEach']) Object.defineProperty(Headers.prototype, key, { enumerable: true });
 Object.defineProperty(Headers.prototype, Symbol.iterator, { value: Headers.prototype.entries, writable: true, configurable: true });
 Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
 const { freeze } = Headers;

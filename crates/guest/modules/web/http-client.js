@@ -2,6 +2,7 @@
 const { EventEmitter } = require('node/events');
 const { Readable, Writable } = require('node/stream');
 const { Buffer } = require('node/buffer');
+const { absent } = require('web/absent');
 const { codes } = require('web/errors');
 const { validateFunction, validateString } = require('web/validators');
 
@@ -160,7 +161,7 @@ const urlOf = (options, protocol) => {
   if (/[^\u0021-\u00ff]/.test(path)) throw new codes.ERR_UNESCAPED_CHARACTERS('Request path');
   return new URL(path, url);
 };
-const refused = (name) => () => { throw Object.assign(new Error(`${name} is not there: a session takes no connections; what is outside calls its cells`), { code: 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM' }); };
+const refused = (name) => absent(`http.${name}`, 'it takes no connections; what is outside calls its cells');
 const clientOf = (protocol) => {
   const request = (input, options, callback) => {
     if (typeof input === 'string' || input instanceof URL) {

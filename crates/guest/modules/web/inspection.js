@@ -2,7 +2,7 @@
 const PLAIN = new Set(['depth', 'maxArrayLength', 'maxStringLength', 'breakLength', 'compact', 'showHidden', 'showProxy', 'customInspect', 'getters', 'sorted', 'stylize', 'colors', 'numericSeparator', 'seen', 'budget', 'indentationLvl', 'currentDepth']);
 const whole = () => require('web/inspector');
 let defaults;
-const needsWhole = (options) => defaults !== undefined || options.colors || options.numericSeparator || (typeof options.stylize === 'function' && options.seen !== undefined) || Object.keys(options).some((name) => !PLAIN.has(name));
+const needsWhole = (options) => defaults !== undefined || options.colors || options.numericSeparator || options.showHidden || (typeof options.stylize === 'function' && options.seen !== undefined) || Object.keys(options).some((name) => !PLAIN.has(name));
 const plain = (value, options) => natives.inspect(value, { __proto__: null, depth: 2, ...options });
 function inspect(value, options) {
   if (arguments.length < 2 || options === undefined || options === null) return defaults === undefined ? plain(value) : whole().inspect(value);

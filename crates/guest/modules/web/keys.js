@@ -3,13 +3,16 @@ const { Buffer } = require('node/buffer');
 const { Writable } = require('node/stream');
 const forms = require('web/asymmetric');
 const { codes } = require('web/errors');
+const { providerError } = require('web/ossl');
 const { validateFunction, validateInteger, validateObject, validateOneOf, validateString, validateUint32 } = require('web/validators');
 const { digest } = natives;
 const encrypted = () => require('web/encrypted-keys');
 
 const { CURVES, plain, rsa, curves } = forms;
+// Node's own numbers.
 const constants = {
-  RSA_PKCS1_PADDING: 1, RSA_NO_PADDING: 3, RSA_PKCS1_OAEP_PADDING: 4, RSA_PKCS1_PSS_PADDING: 6, RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_AUTO: -2, RSA_PSS_SALTLEN_MAX_SIGN: -2,
+  OPENSSL_VERSION_NUMBER: 0x30000130, DH_CHECK_P_NOT_SAFE_PRIME: 2, DH_CHECK_P_NOT_PRIME: 1, DH_UNABLE_TO_CHECK_GENERATOR: 4, DH_NOT_SUITABLE_GENERATOR: 8,
+  RSA_PKCS1_PADDING: 1, RSA_NO_PADDING: 3, RSA_PKCS1_OAEP_PADDING: 4, RSA_X931_PADDING: 5, RSA_PKCS1_PSS_PADDING: 6, RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_AUTO: -2, RSA_PSS_SALTLEN_MAX_SIGN: -2,
   POINT_CONVERSION_COMPRESSED: 2, POINT_CONVERSION_UNCOMPRESSED: 4, POINT_CONVERSION_HYBRID: 6, defaultCoreCipherList: '', TLS1_VERSION: 769, TLS1_1_VERSION: 770, TLS1_2_VERSION: 771, TLS1_3_VERSION: 772,
 };
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
@@ -44,7 +47,7 @@ class KeyObject {
     if (this.#material.kind === 'ec') return { namedCurve: CURVES[this.#material.curve].node };
     if (this.#material.kind !== 'rsa') return {};
     const [n, e] = this.#material.numbers.map((it) => new Uint8Array(it));
-    return { ...this.#material.details, modulusLength: n.length * 8 - Math.clz32(n[0]) + 24, publicExponent: e.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n) };
+    return { modulusLength: n.length * 8 - Math.clz32(n[0]) + 24, publicExponent: e.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n), ...this.#material.details };
   }
   equals(other) {
     if (!(other instanceof KeyObject)) throw new codes.ERR_INVALID_ARG_TYPE('otherKeyObject', 'KeyObject', other);
@@ -75,29 +78,50 @@ const objectOf = (type, material) => new { secret: SecretKeyObject, public: Publ
 const secretKey = (bytes) => objectOf('secret', plain(bytes));
 
 const pem = (label, bytes, header = '') => `-----BEGIN ${label}-----\n${header}${Buffer.from(plain(bytes)).toString('base64').replace(/.{64}(?=.)/g, '$&\n')}\n-----END ${label}-----\n`;
+// In which form a key is asked for, as Node checks it: the first mistake is told by its property.
+const isText = (value) => typeof value === 'string' || ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
+const formAsked = (asked, kind, isPublic, within) => {
+  const wrongly = (property) => new codes.ERR_INVALID_ARG_VALUE(`${within}.${property}`, asked[property]);
+  const { format, type, cipher, passphrase } = asked;
+  if (!['pem', 'der', 'jwk'].includes(format)) throw wrongly('format');
+  if (format !== 'jwk' || type !== undefined) {
+    if (!(isPublic ? ['pkcs1', 'spki'] : ['pkcs1', 'pkcs8', 'sec1']).includes(type)) throw wrongly('type');
+    if (type === 'pkcs1' && kind !== 'rsa') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS(type, 'can only be used for RSA keys');
+    if (type === 'sec1' && kind !== 'ec') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS(type, 'can only be used for EC keys');
+  }
+  if (isPublic) return asked;
+  if (format === 'jwk' && passphrase !== undefined) throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS('jwk', 'does not support encryption');
+  if (cipher === undefined || cipher === null) {
+    if (passphrase !== undefined) throw wrongly('cipher');
+    return asked;
+  }
+  if (typeof cipher !== 'string') throw wrongly('cipher');
+  if (format === 'der' && type !== 'pkcs8') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS(type, 'does not support encryption');
+  if (!isText(passphrase)) throw wrongly('passphrase');
+  encrypted().cipherOf(cipher);
+  return asked;
+};
+// What an object says of a key of RSA-PSS a JWK could not; of one of Diffie and Hellman there is none.
+const jwkOf = (material) => {
+  if (material.variant === 'rsa-pss' || material.kind === 'dh') throw coded(Error, 'ERR_CRYPTO_JWK_UNSUPPORTED_KEY_TYPE', 'Unsupported JWK Key Type.');
+  return forms.toJwk(material);
+};
 const exported = (type, material, options) => {
   validateObject(options, 'options');
-  const { format, type: form } = options;
-  if (format === 'jwk') return forms.toJwk(type === 'public' ? forms.publicOf(material) : material);
-  if (format !== 'pem' && format !== 'der') throw new codes.ERR_INVALID_ARG_VALUE('options.format', format);
+  return inForm(type, material, formAsked(options, material.variant ?? material.kind, type === 'public', 'options'));
+};
+const inForm = (type, material, { format, type: form, cipher, passphrase }) => {
+  if (format === 'jwk') return jwkOf(type === 'public' ? forms.publicOf(material) : material);
   let made;
-  if (type === 'public') {
-    if (form !== 'spki' && form !== 'pkcs1') throw new codes.ERR_INVALID_ARG_VALUE('options.type', form);
-    if (form === 'pkcs1' && material.kind !== 'rsa') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS('pkcs1', 'can only be used for RSA keys');
-    made = form === 'spki' ? ['PUBLIC KEY', forms.toSpki(material)] : ['RSA PUBLIC KEY', forms.toPkcs1Public(material)];
-  } else {
-    if (!['pkcs8', 'pkcs1', 'sec1'].includes(form)) throw new codes.ERR_INVALID_ARG_VALUE('options.type', form);
-    if (form === 'pkcs1' && material.kind !== 'rsa') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS('pkcs1', 'can only be used for RSA keys');
-    if (form === 'sec1' && material.kind !== 'ec') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS('sec1', 'can only be used for EC keys');
+  if (type === 'public') made = form === 'spki' ? ['PUBLIC KEY', forms.toSpki(material)] : ['RSA PUBLIC KEY', forms.toPkcs1Public(material)];
+  else {
     made = form === 'pkcs8' ? ['PRIVATE KEY', forms.toPkcs8(material)] : form === 'pkcs1' ? ['RSA PRIVATE KEY', forms.toPkcs1Private(material)] : ['EC PRIVATE KEY', forms.toSec1(material)];
-    if (options.cipher !== undefined) {
-      validateString(options.cipher, 'options.cipher');
+    if (cipher !== undefined && cipher !== null) {
       if (form !== 'pkcs8') {
-        if (format === 'der') throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS(form, 'does not support encryption');
-        const [header, sealed] = encrypted().sealOlder(made[1], options.cipher, Buffer.from(options.passphrase));
+        const [header, sealed] = encrypted().sealOlder(made[1], cipher, bytesOf(passphrase));
         return pem(made[0], sealed, header);
       }
-      made = ['ENCRYPTED PRIVATE KEY', encrypted().seal(made[1], options.cipher, Buffer.from(options.passphrase))];
+      made = ['ENCRYPTED PRIVATE KEY', encrypted().seal(made[1], cipher, bytesOf(passphrase))];
     }
   }
   return format === 'der' ? Buffer.from(plain(made[1])) : pem(...made);
@@ -109,7 +133,7 @@ const bytesOf = (data, encoding, name = 'key') => {
   if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   throw new codes.ERR_INVALID_ARG_TYPE(name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], data);
 };
-const PEM = /-----BEGIN ([A-Z0-9 ]+)-----\s*(?:Proc-Type: 4,ENCRYPTED\s+DEK-Info: ([\w-]+),([0-9A-Fa-f]{32})\s+)?([A-Za-z0-9+/=\s]*?)-----END \1-----/;
+const PEM = /-----BEGIN ([A-Z0-9 ]+)-----\s*(?:Proc-Type: 4,ENCRYPTED\s+DEK-Info: ([\w-]+),([0-9A-Fa-f]+)\s+)?([A-Za-z0-9+/=\s]*?)-----END \1-----/;
 const fromPem = (text, passphrase) => {
   const found = PEM.exec(text);
   if (found === null) throw unsupported();
@@ -195,51 +219,6 @@ const curveNamed = (name) => {
   if (found === undefined) throw coded(TypeError, 'ERR_CRYPTO_INVALID_CURVE', 'Invalid EC curve name');
   return found;
 };
-// Kinds of Node's that are not here.
-const OTHERS = ['dsa', 'dh', 'ed448', 'x448'];
-const PAIRS = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'x25519'];
-// What a pair of PSS is for, under Node's names and its older ones.
-const pssDetails = (options) => {
-  const { hash, mgf1Hash, hashAlgorithm = hash, mgf1HashAlgorithm = mgf1Hash, saltLength } = options;
-  for (const [name, value] of [['hashAlgorithm', hashAlgorithm], ['mgf1HashAlgorithm', mgf1HashAlgorithm], ['hash', hash], ['mgf1Hash', mgf1Hash]]) if (value !== undefined) validateString(value, `options.${name}`);
-  for (const [old, now] of [['hash', 'hashAlgorithm'], ['mgf1Hash', 'mgf1HashAlgorithm']]) if (options[old] !== undefined && options[now] !== undefined && options[old] !== options[now]) throw new codes.ERR_INVALID_ARG_VALUE(`options.${old}`, options[old]);
-  if (saltLength !== undefined) validateInteger(saltLength, 'options.saltLength', 0, 2 ** 31 - 1);
-  if (hashAlgorithm === undefined && mgf1HashAlgorithm === undefined && saltLength === undefined) return undefined;
-  const named = hashOf(hashAlgorithm ?? 'sha1');
-  if (mgf1HashAlgorithm !== undefined && hashOf(mgf1HashAlgorithm) !== named) throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'the two hashes of RSA-PSS are the same one here; leave mgf1HashAlgorithm out');
-  return { hashAlgorithm: named, mgf1HashAlgorithm: named, saltLength: saltLength ?? digest(webName(named), new ArrayBuffer(0)).byteLength };
-};
-const generatePair = (type, options) => {
-  validateString(type, 'type');
-  if (!PAIRS.includes(type)) throw OTHERS.includes(type) ? coded(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument 'type' must be one of ${PAIRS.map((it) => `'${it}'`).join(', ')} in a session. Received '${type}'`) : new codes.ERR_INVALID_ARG_VALUE('type', type, 'must be a supported key type');
-  if (type === 'rsa' || type === 'rsa-pss') {
-    validateObject(options, 'options');
-    validateUint32(options.modulusLength, 'options.modulusLength');
-    const exponent = options.publicExponent ?? 65537;
-    validateUint32(exponent, 'options.publicExponent');
-    const material = forms.generateRsa(options.modulusLength, [exponent >>> 24, exponent >>> 16, exponent >>> 8, exponent].map((it) => it & 255).reduce((all, byte, at) => { all[at] = byte; return all; }, new Uint8Array(4)));
-    if (material === undefined) throw coded(Error, 'ERR_OSSL_RSA_KEY_SIZE_TOO_SMALL', 'error:02000078:rsa routines::key size too small');
-    return type === 'rsa-pss' ? { ...material, variant: 'rsa-pss', details: pssDetails(options) } : material;
-  }
-  if (type === 'ec') {
-    validateObject(options, 'options');
-    return forms.generateEc(curveNamed(options.namedCurve));
-  }
-  return forms.generateOkp(type === 'ed25519' ? 'Ed25519' : 'X25519');
-};
-const generateKeyPairSync = (type, options) => {
-  if (options !== undefined) validateObject(options, 'options');
-  const material = generatePair(type, options);
-  const form = (kind, encoding) => (encoding === undefined || encoding === null ? objectOf(kind, kind === 'public' ? forms.publicOf(material) : material) : exported(kind, kind === 'public' ? forms.publicOf(material) : material, encoding));
-  return { publicKey: form('public', options?.publicKeyEncoding), privateKey: form('private', options?.privateKeyEncoding) };
-};
-const generateKeyPair = (type, options, callback) => {
-  const done = typeof options === 'function' ? options : callback;
-  validateFunction(done, 'callback');
-  const pair = generateKeyPairSync(type, typeof options === 'function' ? undefined : options);
-  queueMicrotask(() => done(null, pair.publicKey, pair.privateKey));
-};
-Object.defineProperty(generateKeyPair, Symbol.for('nodejs.util.promisify.custom'), { value: async (type, options) => generateKeyPairSync(type, options) });
 const generateKeySync = (type, options) => {
   validateString(type, 'type');
   validateObject(options, 'options');
@@ -263,6 +242,7 @@ const saltOf = (key, hash, bits, signing) => {
 };
 const PKCS1 = -1;
 const rsaSalt = (key, material, hash, signing) => {
+  if (material.variant === 'rsa-pss' && (paddingOf(key) ?? constants.RSA_PKCS1_PSS_PADDING) !== constants.RSA_PKCS1_PSS_PADDING) throw providerError('1C8000A5', 'illegal or unsupported padding mode');
   const pss = (paddingOf(key) ?? (material.variant === 'rsa-pss' ? constants.RSA_PKCS1_PSS_PADDING : constants.RSA_PKCS1_PADDING)) === constants.RSA_PKCS1_PSS_PADDING;
   const [n] = material.numbers.map((it) => new Uint8Array(it));
   return pss ? saltOf(key, hash, n.length * 8 - Math.clz32(n[0]) + 24, signing) : PKCS1;
@@ -369,6 +349,7 @@ const rawRsa = (numbers, exponent, data) => {
 };
 const crypted = (key, data, seal) => {
   const material = seal ? keyGiven(key, 'public')[1] : privateGiven(key);
+  if (material.kind !== 'rsa' || material.variant === 'rsa-pss') throw providerError('1C8000B2', 'operation not supported for this keytype');
   const padding = paddingOf(key) ?? constants.RSA_PKCS1_OAEP_PADDING;
   const bytes = plain(bytesOf(data, key?.encoding, 'buffer'));
   const numbers = seal ? material.numbers.slice(0, 2) : material.numbers;
@@ -386,18 +367,21 @@ const diffieHellman = (options) => {
   if (privateKey.type !== 'private') throw new codes.ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE(privateKey.type, 'private');
   const [mine, theirs] = [materialOf(privateKey), materialOf(publicKey)];
   if (mine.kind !== theirs.kind) throw new codes.ERR_CRYPTO_INCOMPATIBLE_KEY('key types for Diffie-Hellman', `${privateKey.asymmetricKeyType} and ${publicKey.asymmetricKeyType}`);
+  if (mine.kind === 'dh' && !(forms.same(mine.prime, theirs.prime) && forms.same(mine.generator, theirs.generator))) throw providerError('1C8000CB', 'mismatching domain parameters');
+  if (mine.kind === 'dh') return Buffer.from(plain(require('web/der').padded(rsa.modPow(theirs.point, mine.secret, mine.prime), mine.prime.byteLength)));
+  if (mine.kind === 'ec' && mine.curve !== theirs.curve) throw providerError('1C8000CB', 'mismatching domain parameters');
   const shared = mine.kind === 'ec' && mine.curve === theirs.curve ? curves.ecAgree(mine.curve, mine.secret, theirs.point) : mine.kind === 'X25519' ? curves.x25519Agree(mine.secret, theirs.point) : undefined;
   if (shared === undefined || shared === null) throw failed();
   return Buffer.from(shared);
 };
 
 module.exports = {
-  KeyObject, constants, createPublicKey, createPrivateKey, createSecretKey, generateKeyPair, generateKeyPairSync, generateKeySync,
+  KeyObject, constants, createPublicKey, createPrivateKey, createSecretKey, generateKeySync,
   generateKey: (type, options, callback) => {
     if (typeof options === 'function') [options, callback] = [undefined, options];
     const key = generateKeySync(type, options);
     validateFunction(callback, 'callback');
     queueMicrotask(() => callback(null, key));
   },
-  Sign, Verify, sign, verify, diffieHellman, crypted, curveNamed, bytesOf,
+  Sign, Verify, sign, verify, diffieHellman, crypted, rawRsa, keyGiven, privateGiven, paddingOf, objectOf, formAsked, inForm, pem, hashOf, webName, curveNamed, bytesOf,
 };

@@ -5,7 +5,7 @@ const { EventTarget, adopt } = require('web/events');
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
 const entries = [];
 const observers = new Set();
-const SUPPORTED = Object.freeze(['mark', 'measure']);
+const SUPPORTED = Object.freeze(['function', 'mark', 'measure', 'resource']);
 const needs = (given, ...names) => { if (given.length < names.length) throw coded(TypeError, 'ERR_MISSING_ARGS', `The "${names[given.length]}" argument must be specified`); };
 
 class PerformanceEntry {
@@ -49,9 +49,10 @@ class PerformanceMeasure extends PerformanceEntry {
 const inOrder = (list) => list.toSorted((a, b) => a.startTime - b.startTime);
 const byName = (list, name, type) => inOrder(list.filter((entry) => entry.name === `${name}` && (type === undefined || entry.entryType === `${type}`)));
 const byType = (list, type) => inOrder(list.filter((entry) => entry.entryType === `${type}`));
+const observed = (entry) => { for (const observer of observers) observer[MADE](entry); };
 const keep = (entry) => {
   entries.push(entry);
-  for (const observer of observers) observer[MADE](entry);
+  observed(entry);
   return entry;
 };
 const timeOf = (mark) => {
@@ -80,6 +81,36 @@ const clear = (type) => (name) => {
   entries.splice(0, entries.length, ...kept);
 };
 
+// A function whose calls are entries, with its arguments, and are counted in nanoseconds by a histogram.
+class TimedCall extends PerformanceEntry {
+  constructor(name, start, duration, detail) {
+    super(MADE, name, 'function', start, duration);
+    Object.defineProperty(this, 'detail', { value: detail, enumerable: true, configurable: true });
+    Object.assign(this, detail);
+  }
+}
+Object.defineProperty(TimedCall, 'name', { value: 'PerformanceEntry' });
+const NANOSECONDS = 1e6;
+const timerify = (work, options = {}) => {
+  const { validateFunction, validateObject } = require('web/validators');
+  validateFunction(work, 'fn');
+  validateObject(options, 'options');
+  const { histogram } = options;
+  if (histogram !== undefined && !require('web/histogram').isHistogram(histogram)) throw new (require('web/errors').codes.ERR_INVALID_ARG_TYPE)('options.histogram', 'RecordableHistogram', histogram);
+  const told = (start, args) => {
+    const duration = performance.now() - start;
+    histogram?.record(Math.max(1, Math.ceil(duration * NANOSECONDS)));
+    observed(new TimedCall(work.name, start, duration, args));
+  };
+  function timerified(...args) {
+    const start = performance.now();
+    const result = new.target === undefined ? Reflect.apply(work, this, args) : Reflect.construct(work, args, work);
+    if (new.target === undefined && typeof result?.finally === 'function') return result.finally(() => told(start, args));
+    told(start, args);
+    return result;
+  }
+  return Object.defineProperties(timerified, { length: { value: work.length, configurable: true }, name: { value: `timerified ${work.name}`, configurable: true } });
+};
 class PerformanceObserverEntryList {
   #list;
   constructor(...args) {
@@ -142,15 +173,20 @@ Object.setPrototypeOf(Performance, EventTarget);
 Object.setPrototypeOf(Performance.prototype, EventTarget.prototype);
 adopt(performance);
 for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent']) delete Performance.prototype[name];
+// What was asked of the network, as whoever asked tells it: Node's own `fetch` does, a session's does not.
+const resources = () => require('web/resource-timing');
 // What the timeline of `performance` does, and what each needs at least.
 const operations = {
   mark: [(...args) => keep(new PerformanceMark(...args)), 'name'], measure: [measure, 'name'], clearMarks: [clear('mark')], clearMeasures: [clear('measure')],
   getEntries: [() => inOrder(entries)], getEntriesByName: [(name, type) => byName(entries, name, type), 'name'], getEntriesByType: [(type) => byType(entries, type), 'type'],
-  timerify: [(work) => work], eventLoopUtilization: [() => ({ idle: 0, active: 0, utilization: 0 })],
+  timerify: [timerify], eventLoopUtilization: [() => ({ idle: 0, active: 0, utilization: 0 })],
+  markResourceTiming: [(...args) => resources().mark(...args)], setResourceTimingBufferSize: [(most) => resources().resize(most)], clearResourceTimings: [() => resources().clear()],
 };
+// What is Node's alone asks for no `this`.
+const UNBOUND = ['timerify', 'eventLoopUtilization'];
 for (const [name, [work, ...required]] of Object.entries(operations)) {
   const made = { [name](...args) {
-    if (this !== performance) throw coded(TypeError, 'ERR_INVALID_THIS', 'Value of "this" must be of type Performance');
+    if (this !== performance && !UNBOUND.includes(name)) throw coded(TypeError, 'ERR_INVALID_THIS', 'Value of "this" must be of type Performance');
     needs(args, ...required);
     return work(...args);
   } }[name];
@@ -164,4 +200,5 @@ for (const [Kind, names] of [
   Object.defineProperty(Kind.prototype, Symbol.toStringTag, { value: Kind.name, configurable: true });
 }
 
-module.exports = { Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList };
+module.exports = { Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, PerformanceObserverEntryList, get PerformanceResourceTiming() { return resources().PerformanceResourceTiming; } };
+Object.defineProperty(module.exports, 'inner', { value: { MADE, entries, observed }, enumerable: false });

@@ -7,8 +7,9 @@ const process = {
 };
 module.exports = process;
 const EventEmitter = require('node/events');
+const { absent } = require('web/absent');
 const { codes } = require('web/errors');
-const { validateFunction, validateString } = require('web/validators');
+const { validateFunction, validateInteger, validateString } = require('web/validators');
 
 const coded = (Kind, code, message) => Object.assign(new Kind(message), { code });
 const began = performance.now();
@@ -28,11 +29,43 @@ const taken = (reason, inPromise) => {
   }
   return process.emit('uncaughtException', reason, origin);
 };
-// The standard streams are the console's: a line each, so what is not ended by a line break waits for it.
-const output = (fd, say) => {
+// What is said on the way out may be read there. Then nothing of the cell goes on, and no code of it can catch that.
+let isLeaving = false;
+const exit = (code) => {
+  const given = typeof code === 'string' && /^\d+$/.test(code) ? Number(code) : code ?? process.exitCode ?? 0;
+  validateInteger(given, 'code');
+  if (!isLeaving) {
+    isLeaving = true;
+    const before = process.exitCode;
+    process.exitCode = given;
+    try {
+      process.emit('exit', given);
+    } finally {
+      isLeaving = false;
+      code = process.exitCode ?? given;
+      process.exitCode = before;
+    }
+  } else code = given;
+  const error = new Error(`process.exit(${code}): the cell has ended itself; its session goes on`);
+  error.name = 'ProcessExit';
+  error.code = 'ERR_PROCESS_EXIT';
+  error.exitCode = code;
+  for (const flush of flushes) flush();
+  natives.exit(error);
+};
+// The standard streams are the console's: a line each, so what is not ended by a line break waits for it. Who puts another `write` in the place of a
+// stream's own gets what the console says.
+const flushes = [];
+const output = (fd, level) => {
   let held = '';
-  return {
-    fd, isTTY: false, writable: true, columns: 80,
+  const say = (text) => natives.writeLine(level, text);
+  const flush = () => {
+    const rest = held;
+    held = '';
+    if (rest !== '') say(rest);
+  };
+  flushes.push(flush);
+  const own = {
     write(chunk, encoding, done) {
       held += typeof chunk === 'string' ? chunk : new TextDecoder().decode(chunk);
       const end = held.lastIndexOf('\n');
@@ -41,29 +74,33 @@ const output = (fd, say) => {
         held = held.slice(end + 1);
       } else if (held !== '') {
         // Nobody says when the cell has said all: what is left goes with the next pause.
-        queueMicrotask(() => {
-          if (held === '') return;
-          const rest = held;
-          held = '';
-          say(rest);
-        });
+        queueMicrotask(flush);
       }
       const callback = typeof encoding === 'function' ? encoding : done;
-      if (callback !== undefined) queueMicrotask(callback);
+      if (callback !== undefined) queueMicrotask(() => callback(null));
       return true;
     },
-    end(chunk) { if (chunk !== undefined) this.write(chunk); },
-    on() { return this; }, once() { return this; }, emit: () => false, removeListener() { return this; },
-    getColorDepth: () => 1, hasColors: () => false,
   };
+  let { write } = own;
+  const stream = Object.assign(new EventEmitter(), {
+    fd, isTTY: false, writable: true, columns: 80,
+    end(chunk) { if (chunk !== undefined) this.write(chunk); },
+    getColorDepth: () => 1, hasColors: () => false,
+  });
+  const set = (other) => {
+    write = other;
+    natives.redirect(fd, other === own.write ? undefined : stream);
+  };
+  return Object.defineProperty(stream, 'write', { get: () => write, set, enumerable: true, configurable: true });
 };
 const hrtime = checkedOnly('hrtime');
 hrtime.bigint = () => BigInt(Math.round(performance.now() * 1e6));
-const refused = (name, instead) => () => { throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `process.${name} is not there in a session: ${instead}`); };
+const refused = (name, instead) => absent(`process.${name}`, instead);
 // Says a warning that no listener has taken, as Node does, on the console.
 const say = (warning) => {
   if (process.emit('warning', warning)) return;
-  console.warn(`${warning.code === undefined ? '' : `[${warning.code}] `}${warning}${typeof warning.detail === 'string' ? `\n${warning.detail}` : ''}`);
+  const text = typeof warning.toString === 'function' ? `${warning}` : Error.prototype.toString.call(warning);
+  console.warn(`${warning.code === undefined ? '' : `[${warning.code}] `}${text}${typeof warning.detail === 'string' ? `\n${warning.detail}` : ''}`);
 };
 const emitWarning = (warning, type, code, ctor) => {
   let detail;
@@ -135,15 +172,9 @@ Object.assign(process, {
   },
   hasUncaughtExceptionCaptureCallback: () => capture !== null,
   setSourceMapsEnabled: (enabled) => { require('web/validators').validateBoolean(enabled, 'enabled'); },
-  stdout: output(1, (text) => console.log('%s', text)),
-  stderr: output(2, (text) => console.error('%s', text)),
-  exit(code = process.exitCode ?? 0) {
-    const error = new Error(`process.exit(${code}): the cell has ended itself; its session goes on`);
-    error.name = 'ProcessExit';
-    error.code = 'ERR_PROCESS_EXIT';
-    error.exitCode = code;
-    throw error;
-  },
+  stdout: output(1, 'log'),
+  stderr: output(2, 'error'),
+  exit,
   abort: refused('abort', 'throw an error'),
   kill: checkedOnly('kill'),
   _kill: (pid, signal) => own().send(signal),

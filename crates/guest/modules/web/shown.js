@@ -13,4 +13,12 @@ const shows = (Kind, name, shown) => Object.defineProperty(Kind.prototype, custo
   },
   writable: true, configurable: true,
 });
-module.exports = { shows };
+// As Node shows what is an object of its own: one level less is left for the members.
+const showsMembers = (Kind, members, whole) => Object.defineProperty(Kind.prototype, custom, {
+  value(depth, options, inspect) {
+    if (depth < 0) return whole ?? this;
+    return `${this.constructor.name} ${inspect(members(this), { ...options, depth: options.depth === null ? null : options.depth - 1 })}`;
+  },
+  writable: true, configurable: true,
+});
+module.exports = { shows, showsMembers };

@@ -64,7 +64,7 @@ class Zone {
     }
     return low;
   }
-  // Milliseconds before UTC, and whether clocks are forward.
+  // Milliseconds that clocks there are ahead of UTC (east of it above zero), and whether they are moved forward for the summer.
   at(milliseconds) {
     const row = this.#row(Math.floor(milliseconds / 1000));
     return [this.#offsets[row] * 1000, this.#forward[row] === 1];

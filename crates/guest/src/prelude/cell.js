@@ -87,9 +87,9 @@ const serve = (request) => {
   native.emit(ANSWER, jsonText(loadModule('web/files').serve(request)));
 };
 // Code that a cell left behind failed: who, and in whose name it ran.
-const unhandled = (reason, inPromise) => {
+const unhandled = (reason, inPromise, isExit) => {
   try {
-    if (takeUncaught !== undefined && takeUncaught(reason, inPromise)) return;
+    if (!isExit && takeUncaught !== undefined && takeUncaught(reason, inPromise)) return;
   } catch (inner) {
     // What the listener throws is told instead.
     reason = inner;

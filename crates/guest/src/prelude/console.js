@@ -7,10 +7,17 @@ let indent = '';
 const counts = new MapCtor();
 const timers = new MapCtor();
 
+const emitLine = (level, text) => { native.emit(CONSOLE, `{"level":"${level}","text":${stringify(wellFormed(text))}}`); };
+// Streams whose `write` is a script's own, by their descriptors: they get what would be a line.
+const redirected = { __proto__: null, 1: undefined, 2: undefined };
 const writeLine = (level, text) => {
   const shown = indent === '' ? text : indent + replaceAll(text, '\n', `\n${indent}`);
-  native.emit(CONSOLE, `{"level":"${level}","text":${stringify(wellFormed(shown))}}`);
+  const stream = redirected[level === 'warn' || level === 'error' ? 2 : 1];
+  if (stream === undefined) emitLine(level, shown);
+  else stream.write(`${shown}\n`);
 };
+// To the first place, and everything from there on away.
+const CLEAR_SCREEN = ['\u001b[1;1H', '\u001b[0J'];
 
 const shownText = (value) => (typeof value === 'string' ? value : inspect(value));
 
@@ -126,7 +133,7 @@ const consoleMethods = {
     args[0] = `Assertion failed${args.length === 0 ? '' : `: ${typeof args[0] === 'string' ? args[0] : inspect(args[0])}`}`;
     writeLine('error', formatLine(args));
   },
-  clear() {},
+  clear() { for (let i = 0; redirected[1]?.isTTY && i < CLEAR_SCREEN.length; i++) redirected[1].write(CLEAR_SCREEN[i]); },
   count(label = 'default') {
     label = `${label}`;
     const count = (mapGet(counts, label) ?? 0) + 1;

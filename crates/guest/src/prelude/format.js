@@ -60,7 +60,7 @@ const callCustom = (state, value, target, depth) => {
   if (typeof custom !== 'function' || custom === publicInspect) return undefined;
   const maker = dataProperty(target, 'constructor');
   if (typeof maker === 'function' && !isProxy(maker) && ownData(maker, 'prototype') === target) return undefined;
-  const options = { ...state.options, depth: state.depth - depth, stylize: (text) => `${text}` };
+  const options = { ...state.options, depth: state.depth, stylize: (text) => `${text}` };
   const shown = apply(custom, value, [state.depth - depth, options, publicInspect]);
   if (shown === value) return undefined;
   if (typeof shown !== 'string') return formatValue(state, shown, depth, false);
@@ -168,6 +168,12 @@ const propertyEntries = (state, object, keys, depth, output) => {
 };
 
 const builtinClass = /^class[\s{]/;
+// A class of ours has no text: it is told by its prototype, which cannot be replaced.
+const codeClass = classId(() => {});
+const isClass = (fn) => {
+  const text = functionToString(fn);
+  return regexExec(builtinClass, text) !== null || (classId(fn) === codeClass && indexOf(text, '[native code]') >= 0 && getOwnPropertyDescriptor(fn, 'prototype')?.writable === false);
+};
 const classText = (fn, name, tag) => {
   const own = ownData(fn, 'name');
   let text = `class ${typeof own === 'string' && own !== '' ? own : '(anonymous)'}`;
@@ -180,7 +186,7 @@ const classText = (fn, name, tag) => {
 };
 const functionTypes = { __proto__: null, genfunction: 'GeneratorFunction', asyncfunction: 'AsyncFunction', asyncgenfunction: 'AsyncGeneratorFunction' };
 const functionText = (fn, name, tag, what) => {
-  if (regexExec(builtinClass, functionToString(fn)) !== null) return classText(fn, name, tag);
+  if (isClass(fn)) return classText(fn, name, tag);
   const type = functionTypes[what] ?? 'Function';
   const own = dataProperty(fn, 'name');
   let text = `[${type}${name === null ? ' (null prototype)' : ''}${typeof own === 'string' && own !== '' ? `: ${own}` : ' (anonymous)'}]`;

@@ -33,6 +33,8 @@ inside.callTool = callTool;
 inside.sliceOf = sliceOf;
 inside.operate = operate;
 inside.activeTimers = activeTimers;
+inside.writeLine = emitLine;
+inside.redirect = (fd, stream) => { redirected[fd] = stream; };
 // What takes an exception that a cell left behind, before it is told.
 inside.setUncaught = (take) => { takeUncaught = take; };
 inside.giveUp = giveUp;
@@ -186,7 +188,7 @@ const GLOBALS = {
   'web/form': ['FormData'],
   'web/compression': ['CompressionStream', 'DecompressionStream'],
   'web/globals': ['process', 'module', 'exports', '__filename', '__dirname', '$importMeta'],
-  'web/performance': ['Performance', 'PerformanceEntry', 'PerformanceMark', 'PerformanceMeasure', 'PerformanceObserver', 'PerformanceObserverEntryList'],
+  'web/performance': ['Performance', 'PerformanceEntry', 'PerformanceMark', 'PerformanceMeasure', 'PerformanceObserver', 'PerformanceObserverEntryList', 'PerformanceResourceTiming'],
   'web/headers': ['Headers'],
   'web/helpers': ['babelHelpers'],
   'web/intl': ['Intl'],
@@ -217,7 +219,7 @@ inLocale(BigInt.prototype, ['toLocaleString']);
 inLocale(DateCtor.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']);
 method(DateCtor.prototype, 'toTemporalInstant', { toTemporalInstant() { return apply(loadModule('web/temporal').toTemporalInstant, this, []); } }.toTemporalInstant);
 inLocale(StringCtor.prototype, ['localeCompare', 'toLocaleLowerCase', 'toLocaleUpperCase']);
-const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization', 'addEventListener', 'removeEventListener', 'dispatchEvent'];
+const TIMELINE = ['mark', 'measure', 'clearMarks', 'clearMeasures', 'getEntries', 'getEntriesByName', 'getEntriesByType', 'timerify', 'eventLoopUtilization', 'markResourceTiming', 'setResourceTimingBufferSize', 'clearResourceTimings', 'addEventListener', 'removeEventListener', 'dispatchEvent'];
 // The module puts its own functions in the place of these.
 for (let i = 0; i < TIMELINE.length; i++) {
   const name = TIMELINE[i];

@@ -1,0 +1,24 @@
+// Who puts another `write` in the place of a stream's own gets what the console says.
+const said = [];
+const { write } = process.stdout;
+process.stdout.write = (text) => { said.push(text); return true; };
+console.log('one', { a: 1 });
+console.group('in a group');
+console.info('two\nlines');
+console.groupEnd();
+console.count();
+console.table([{ a: 1 }]);
+console.clear();
+process.stdout.isTTY = true;
+console.clear();
+process.stdout.isTTY = false;
+process.stdout.write('written\n');
+process.stdout.write = write;
+console.log(said);
+const wrong = [];
+const { write: own } = process.stderr;
+process.stderr.write = (text) => { wrong.push(text); return true; };
+console.error('an error %d', 5);
+console.warn('a warning');
+process.stderr.write = own;
+console.log(wrong);
