@@ -1,1 +1,1 @@
-include_bytes!("866842aad1585eba.wasm")
+include_bytes!("952c433c2804f403.wasm")

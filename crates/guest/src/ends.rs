@@ -66,3 +66,9 @@ pub fn emit_end(code: &str, stack: &str) {
     let text = format!(r#"{{"ok":false,"valueType":"undefined","preview":"","error":{{"code":"{code}","name":"{code}","message":"","stack":"{escaped}"}}}}"#);
     boundary::emit(boundary::CELL, text.as_bytes());
 }
+
+/// Whether both are one object.
+pub fn is_same(ctx: &Ctx<'_>, one: &Kept, other: &Kept) -> bool {
+    let [one, other] = [one, other].map(|kept| kept.clone().restore(ctx));
+    one.ok().zip(other.ok()).is_some_and(|(one, other)| one.as_raw() == other.as_raw())
+}

@@ -1,10 +1,10 @@
 //! The turns of a session.
 
-use rquickjs::{qjs, Context, Ctx, Function, Object, Persistent, Runtime, Value};
+use rquickjs::{qjs, Context, Function, Object, Persistent, Runtime, Value};
 
 use crate::{
     boundary,
-    ends::{classify, emit_end, say_exception, stack_of, threw, Kept, Outcome},
+    ends::{classify, emit_end, is_same, say_exception, stack_of, threw, Kept, Outcome},
     exit, heap, modules, natives, random, rejections,
     single::Single,
 };
@@ -344,7 +344,9 @@ impl Session {
         }
         let failure = self.ctx.with(|ctx| threw(&ctx, "UncaughtException"));
         // What shows the value may end its cell, too.
-        let failure = exit::take().map_or(failure, |exit| Outcome::Threw(exit.told, "UncaughtException"));
+        let exit = exit::take();
+        self.owes_cancels |= exit.is_some();
+        let failure = exit.map_or(failure, |exit| Outcome::Threw(exit.told, "UncaughtException"));
         match failure {
             _ if boundary::stopped() => emit_end("Stopped", ""),
             Outcome::Threw(error, code) => self.fail(error, code),
@@ -400,9 +402,4 @@ impl Session {
             self.ctx.with(|ctx| drop(ctx.catch()));
         }
     }
-}
-
-fn is_same(ctx: &Ctx<'_>, one: &Kept, other: &Kept) -> bool {
-    let [one, other] = [one, other].map(|kept| kept.clone().restore(ctx));
-    one.ok().zip(other.ok()).is_some_and(|(one, other)| one.as_raw() == other.as_raw())
 }
