@@ -58,6 +58,8 @@ struct Canaries {
     mcp: String,
     own: String,
     registry: String,
+    documents: String,
+    mcp_extra: String,
 }
 
 impl Canaries {
@@ -80,6 +82,8 @@ impl Canaries {
             mcp: of("mcp-token"),
             own: of("session-secret"),
             registry: of("registry-token"),
+            documents: of("documents-header"),
+            mcp_extra: of("mcp-header"),
         }
     }
 
@@ -113,6 +117,8 @@ impl Canaries {
             ("token of an MCP server", plain(&self.mcp)),
             ("a session's own Secret", plain(&self.own)),
             ("token of a registry", plain(&self.registry)),
+            ("header of a base of documents", plain(&self.documents)),
+            ("header of an MCP server", plain(&self.mcp_extra)),
             ("key of a tool", signing(&self.tool_key)),
             ("key of events", signing(&self.event_key)),
             ("key of TLS", vec![line.as_bytes().to_vec(), BASE64_STANDARD.decode(line).unwrap()[..16].to_vec()]),
@@ -145,17 +151,27 @@ async fn far(State(canaries): State<Arc<Canaries>>, headers: HeaderMap, request:
         }
         "completions" => {
             assert!(said.contains(&canaries.model), "{said}");
+            if body.contains("\"stream\":true") {
+                let words = json!({ "choices": [{ "delta": { "content": format!("streamed: {said}") } }] });
+                let usage = json!({ "choices": [], "usage": { "prompt_tokens": 1, "completion_tokens": 1 } });
+                let events = format!("data: {words}\n\ndata: {usage}\n\ndata: [DONE]\n\n");
+                return ([(header::CONTENT_TYPE, "text/event-stream")], events).into_response();
+            }
             let choices = json!([{ "message": { "role": "assistant", "content": said } }]);
             Json(json!({ "choices": choices, "usage": { "prompt_tokens": 1, "completion_tokens": 1 } })).into_response()
         }
         "mcp" => {
-            assert!(said.contains(&canaries.mcp), "{said}");
+            assert!(said.contains(&canaries.mcp) && said.contains(&canaries.mcp_extra), "{said}");
             let message: Value = serde_json::from_str(&body).unwrap();
             let result = match message["method"].as_str().unwrap() {
                 "tools/list" => json!({ "tools": [{ "name": "whisper", "inputSchema": { "type": "object" } }] }),
                 _ => json!({ "structuredContent": { "said": said }, "content": [] }),
             };
             Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })).into_response()
+        }
+        "page.txt" => {
+            assert!(said.contains(&canaries.documents), "{said}");
+            said.into_response()
         }
         "good" => Json(json!({ "said": said, "list": sent })).into_response(),
         "text" => said.into_response(),
@@ -176,7 +192,7 @@ async fn far(State(canaries): State<Arc<Canaries>>, headers: HeaderMap, request:
 const PATHS: [&str; 8] = ["good", "text", "fail", "denied", "away", "broken", "hang", "missing"];
 const SERVICES: [&str; 8] = ["bearer", "header", "basic", "oauth", "custom", "tls", "badtls", "own"];
 /// What is called beside services.
-const OTHERS: usize = 3;
+const OTHERS: usize = 5;
 
 fn manifest(far: &str, tls_port: u16, pem: [&str; 3], canaries: &Canaries) -> String {
     let service = |name: &str, auth: Value| {
@@ -216,7 +232,13 @@ fn manifest(far: &str, tls_port: u16, pem: [&str; 3], canaries: &Canaries) -> St
         ],
         "tools": tools,
         "models": [{ "name": "lab", "api": "openai", "baseUrl": format!("{far}/lab"), "model": "m", "auth": bearer("model") }],
-        "mcpServers": [{ "name": "far", "url": format!("{far}/mcp"), "auth": bearer("mcp") }],
+        "mcpServers": [{
+            "name": "far", "url": format!("{far}/mcp"), "auth": bearer("mcp"),
+            "secretHeaders": [{ "name": "X-Tenant-Key", "secretRef": secret("mcpExtra") }],
+        }],
+        "knowledge": [{
+            "name": "pages", "urls": [format!("{far}/page.txt")], "secretHeaders": [{ "name": "X-Wiki-Key", "secretRef": secret("documents") }],
+        }],
         "modules": { "registry": format!("{far}/npm"), "auth": bearer("registry") },
         "webhooks": [{ "url": format!("{far}/fail"), "events": ["completed", "failed"], "secretRef": secret("event") }],
     });
@@ -224,6 +246,7 @@ fn manifest(far: &str, tls_port: u16, pem: [&str; 3], canaries: &Canaries) -> St
     let keys = json!({
         "bearer": canaries.bearer, "header": canaries.header, "extra": canaries.extra, "hook": canaries.hook_token, "tool": canaries.tool_key,
         "event": canaries.event_key, "model": canaries.model, "mcp": canaries.mcp, "registry": canaries.registry,
+        "documents": canaries.documents, "mcpExtra": canaries.mcp_extra,
     });
     let session = json!({
         "toolBrokerRef": { "name": "far" }, "idleSeconds": 3_600, "serviceSecrets": { "own": "mine" }, "modules": { "allow": ["canary"] },
@@ -256,6 +279,10 @@ fn cell(from: u64, calls: u64) -> String {
             kind => match kind - SERVICES.len() {
                 0 => format!("callTool('sign_{path}', {{ n: 1 }})"),
                 1 => "host.subLM({ model: 'lab', prompt: 'hi' })".to_owned(),
+                2 => "(async () => { let said = ''; for await (const piece of host.subLM({ model: 'lab', prompt: 'hi', stream: true })) said += piece; \
+                      return said; })()"
+                    .to_owned(),
+                3 => "callTool('knowledge.search', { query: 'key wiki host' })".to_owned(),
                 _ => "callTool('whisper', {})".to_owned(),
             },
         });
@@ -382,6 +409,10 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
     assert!(everywhere(b"[redacted]").iter().any(|place| place.starts_with("the memory of")));
     assert!(everywhere(b"tool call").contains(&"the log".to_owned()));
     assert!(everywhere(b"callService").iter().any(|place| place.contains("/audit/")), "{:?}", everywhere(b"callService"));
+    // What a stream and a document told is there, too.
+    for shown in ["streamed: ", "x-wiki-key: [redacted]"] {
+        assert!(!everywhere(shown.as_bytes()).is_empty(), "{shown}");
+    }
     // So is who sent the cells.
     let by = everywhere(br#""by":"local""#);
     assert!(by.iter().any(|place| place.contains("/audit/")), "{by:?}");
@@ -394,7 +425,7 @@ async fn no_secret_of_any_kind_is_in_memory_logs_events_errors_or_audit() {
     }
     let searched: usize = places.iter().map(|(_, bytes)| bytes.len()).sum();
     soak::report(&format!(
-        "{calls} calls with 16 kinds of secrets; {searched} bytes of memory, store, logs, answers and audit with none of them"
+        "{calls} calls with 18 kinds of secrets; {searched} bytes of memory, store, logs, answers and audit with none of them"
     ));
 }
 

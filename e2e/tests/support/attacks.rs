@@ -43,6 +43,10 @@ pub const CELLS: [&str; 12] = [
 /// Bytes of an answer that fits what a service may answer, once it is quoted.
 const LARGE_BYTES: usize = (8 << 20) - 2;
 
+/// What the outside makes of secrets, and nobody but the broker may see: an access token, and a header of a hook.
+pub const TOKEN: &str = "canary-of-an-access-token-5b1d";
+pub const SIGNED: &str = "canary-of-what-a-hook-answers-77";
+
 /// How often each amount was paid.
 pub type Paid = Arc<Mutex<BTreeMap<u64, usize>>>;
 
@@ -59,6 +63,22 @@ async fn show(headers: HeaderMap, body: String) -> String {
     sent.chain([body]).collect::<Vec<_>>().join("\n")
 }
 
+/// A server of MCP with one tool, which says all that it was sent.
+async fn mcp(headers: HeaderMap, body: String) -> Json<Value> {
+    let message: Value = serde_json::from_str(&body).unwrap();
+    let result = match message["method"].as_str().unwrap() {
+        "tools/list" => json!({ "tools": [{ "name": "whisper", "inputSchema": { "type": "object" } }] }),
+        _ => json!({ "structuredContent": { "said": show(headers, body).await }, "content": [] }),
+    };
+    Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+}
+
+/// A model that does.
+async fn model(headers: HeaderMap, body: String) -> Json<Value> {
+    let choices = json!([{ "message": { "role": "assistant", "content": show(headers, body).await } }]);
+    Json(json!({ "choices": choices, "usage": { "prompt_tokens": 1, "completion_tokens": 1 } }))
+}
+
 /// A service that echoes, that hangs, whose answers are large or do not end, and that counts what it pays. Its URL.
 pub async fn outside() -> (String, Paid) {
     let paid = Paid::default();
@@ -73,6 +93,10 @@ pub async fn outside() -> (String, Paid) {
         .route("/large", get(async || "x".repeat(LARGE_BYTES)))
         .route("/pay", post(pay))
         .route("/show", post(show))
+        .route("/token", post(async || Json(json!({ "access_token": TOKEN, "token_type": "bearer", "expires_in": 3_600 }))))
+        .route("/hook", post(async || Json(json!({ "headers": { "x-signed": SIGNED } }))))
+        .route("/mcp", post(mcp))
+        .route("/chat/completions", post(model))
         .route("/refuse", post(async |headers, body| (StatusCode::UNPROCESSABLE_ENTITY, show(headers, body).await)))
         .with_state(Arc::clone(&paid));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

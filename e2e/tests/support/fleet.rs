@@ -96,8 +96,8 @@ pub struct Fleet {
     pub url: String,
     pub token: String,
     pub broker_address: SocketAddr,
-    /// What the ToolBroker's Secret holds.
-    pub canary: String,
+    /// What the ToolBroker's Secret holds that nobody may see, by its key.
+    pub secrets: Vec<(&'static str, String)>,
     pub server: ApiServer,
     ca: Ca,
     _minio: Minio,
@@ -132,10 +132,14 @@ impl Fleet {
             certificate(&ca, &identity, &at.join(name));
         }
         let broker_address = loopback();
-        let canary = format!("canary-{:032x}", u128::from(RandomState::new().hash_one(SYSTEM)));
+        let secrets = canaries();
         std::fs::create_dir(at.join("secrets")).unwrap();
-        write(&at.join("secrets").join(SECRET), &[("token", &canary)]);
-        server.kubectl(&["create", "secret", "generic", SECRET, "-n", TENANT, &format!("--from-literal=token={canary}")]).unwrap();
+        let plain = [("user", "u"), ("clientId", "c")];
+        let keys: Vec<(&str, &str)> = secrets.iter().map(|(key, value)| (*key, value.as_str())).chain(plain).collect();
+        write(&at.join("secrets").join(SECRET), &keys);
+        let literals: Vec<String> = keys.iter().map(|(key, value)| format!("--from-literal={key}={value}")).collect();
+        let create = ["create", "secret", "generic", SECRET, "-n", TENANT];
+        server.kubectl(&create.into_iter().chain(literals.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
         let kernel = start_kernel(&server, broker_address, &minio, at).await;
         let (gateway, url) = start_gateway(&server, broker_address, archive, at).await;
@@ -144,7 +148,7 @@ impl Fleet {
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
         let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
         let token = token.trim().to_owned();
-        Self { operator, gateway, kernel, broker, url, token, broker_address, canary, server, ca, _minio: minio, folder }
+        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, ca, _minio: minio, folder }
     }
 
     pub fn client(&self) -> Client {
@@ -164,6 +168,13 @@ impl Fleet {
     pub fn kernel_pod(&self, namespace: &str, name: &str, address: IpAddr) {
         kernel_pod(&self.server, self.folder.path(), namespace, name, address);
     }
+}
+
+/// A secret of each kind that a ToolBroker takes from one.
+fn canaries() -> Vec<(&'static str, String)> {
+    let of = |key: &str| format!("canary-{key}-{:016x}", RandomState::new().hash_one(key));
+    let plain = ["token", "header", "extra", "password", "clientSecret", "hook", "model", "mcp"].map(|key| (key, of(key)));
+    plain.into_iter().chain([("signing", format!("whsec_{}", STANDARD.encode(of("signing"))))]).collect()
 }
 
 /// A Pod that runs at this address, as the API server shows it.
@@ -228,21 +239,43 @@ fn certificate(ca: &Ca, identity: &Identity, folder: &Path) {
 }
 
 async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: &ApiServer, folder: &Path) -> Shared {
-    let auth = json!({"type": "bearer", "secretRef": {"name": SECRET, "key": "token"}});
-    let guarded = json!({"name": "guarded", "baseUrl": service, "allowedMethods": ["POST"], "auth": auth});
-    let service = json!({"name": "outside", "baseUrl": service, "allowedMethods": ["GET", "POST"]});
+    let key = |key: &str| json!({"name": SECRET, "key": key});
+    let bearer = |name: &str| json!({"type": "bearer", "secretRef": key(name)});
+    let whole = json!({"name": SECRET});
+    let guarded = |name: &str, auth: Value| {
+        let extra = json!([{"name": "X-Extra", "secretRef": key("extra")}]);
+        json!({"name": name, "baseUrl": service, "allowedMethods": ["POST"], "auth": auth, "secretHeaders": extra})
+    };
+    let services = [
+        json!({"name": "outside", "baseUrl": service, "allowedMethods": ["GET", "POST"]}),
+        guarded("guarded", bearer("token")),
+        guarded("header", json!({"type": "header", "headerName": "X-Api-Key", "secretRef": key("header")})),
+        guarded("basic", json!({"type": "basic", "secretRef": whole})),
+        guarded("oauth", json!({"type": "oauth2ClientCredentials", "tokenUrl": format!("{service}/token"), "secretRef": whole})),
+        guarded("hook", json!({"type": "custom", "hook": {"url": format!("{service}/hook"), "secretRef": key("hook")}})),
+    ];
     let tool = |name: &str, method: &str| json!({"name": name, "service": "outside", "method": method, "path": format!("/{name}")});
-    let mut tools = ["echo", "hang", "endless", "large", "pay", "show", "refuse"].map(|name| match name {
-        "endless" | "large" => tool(name, "GET"),
-        _ => tool(name, "POST"),
-    });
+    let mut tools: Vec<Value> = ["echo", "hang", "endless", "large", "pay", "show", "refuse"]
+        .map(|name| match name {
+            "endless" | "large" => tool(name, "GET"),
+            _ => tool(name, "POST"),
+        })
+        .into();
     // One whose answer is read whole, and one that waits for a person.
     tools[3]["output"] = json!({"type": "string"});
     tools[4]["approval"] = json!("Always");
     // Two whose service says what it was sent.
     tools[5]["service"] = json!("guarded");
     tools[6]["service"] = json!("guarded");
-    let spec = json!({"services": [service, guarded], "tools": tools});
+    // One for each other kind of credentials, and one that is given up.
+    for of in ["header", "basic", "oauth", "hook"] {
+        tools.push(json!({"name": format!("show-{of}"), "service": of, "method": "POST", "path": "/show"}));
+    }
+    tools.push(json!({"name": "stuck", "service": "guarded", "method": "POST", "path": "/hang", "timeoutMs": 200}));
+    tools.push(json!({"name": "sign", "webhook": {"url": format!("{service}/show"), "secretRef": key("signing")}}));
+    let models = json!([{"name": "lab", "api": "openai", "baseUrl": service, "model": "m", "auth": bearer("model")}]);
+    let servers = json!([{"name": "far", "url": format!("{service}/mcp"), "auth": bearer("mcp")}]);
+    let spec = json!({"services": services, "tools": tools, "models": models, "mcpServers": servers});
     std::fs::write(folder.join("broker.yaml"), spec.to_string()).unwrap();
     let object = json!({"apiVersion": "dormouse.dev/v1alpha1", "kind": "ToolBroker",
         "metadata": {"name": BROKER, "namespace": TENANT}, "spec": spec});
