@@ -32,6 +32,7 @@ use crate::{
     modules::{self, Modules},
     room,
     sources::{self, Found},
+    uploads::Uploads,
     webhooks::{Hook, Queue},
 };
 
@@ -80,6 +81,7 @@ struct Inner {
     meters: Meters,
     slots: Semaphore,
     egress: Egress,
+    uploads: Uploads,
     modules: Modules,
 }
 
@@ -165,6 +167,7 @@ impl Broker {
             meters,
             slots,
             egress,
+            uploads: Uploads::default(),
             modules,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -411,9 +414,9 @@ impl Broker {
             ApiError::new(ErrorCode::RateLimited, message)
         };
         let _places = tokio::time::timeout(callee.timeout(), places).await.map_err(limited)?;
-        let Inner { http, secrets, spending, egress, .. } = &*self.inner;
+        let Inner { http, secrets, spending, egress, uploads, .. } = &*self.inner;
         let received = &egress.received();
-        callee.make(prepared, Means { http, secrets, spending, received }, call).await
+        callee.make(prepared, Means { http, secrets, spending, received, uploads }, call).await
     }
 
     pub(crate) fn audit(&self) -> Option<&Audit> {
@@ -430,6 +433,10 @@ impl Broker {
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.inner.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.inner.uploads
     }
 
     pub(crate) fn egress(&self) -> &Egress {

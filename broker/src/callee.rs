@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use dormouse_protocol::{ApiError, broker::ToolCall};
+use dormouse_protocol::{
+    ApiError,
+    broker::{CALL_SERVICE, ToolCall},
+};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;
 use prometheus::IntCounter;
@@ -22,6 +25,7 @@ use crate::{
     models::{Asking, Model, SUB_LM, Spending},
     service::Service,
     sources::mcp,
+    uploads::Uploads,
 };
 
 /// The call that lists the tools.
@@ -29,7 +33,7 @@ pub(crate) const LIST: &str = "tools.list";
 /// The call that declares them in TypeScript.
 pub(crate) const DECLARATIONS: &str = "tools.declarations";
 /// The call of a service itself.
-pub(crate) const SERVICE: &str = "callService";
+pub(crate) const SERVICE: &str = CALL_SERVICE;
 
 /// How long a call of what the broker answers by itself waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -142,21 +146,22 @@ impl Callee {
     pub(crate) async fn make(
         &self,
         prepared: Prepared,
-        Means { http, secrets, spending, received }: Means<'_>,
+        Means { http, secrets, spending, received, uploads }: Means<'_>,
         call: &ToolCall,
     ) -> Result<Answer, ApiError> {
         let (timeout, caller, key, form) = (self.timeout(), call.into(), exchange::idempotency_key(call), Form::Body);
         let above = call.stream_above.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let open = above.map(|bytes| Above { bytes, received: received.clone() });
+        let sent = Some((uploads, call));
         match (self, prepared) {
             (Self::Tool(tool), Prepared::Request(request)) => {
                 let (service, output) = (&tool.service, tool.output.as_ref());
                 // What is checked is read whole.
                 let open = open.filter(|_| output.is_none());
-                Exchange { service, request: *request, timeout, output, caller, key, form, open }.run(http, secrets).await
+                Exchange { service, request: *request, timeout, output, caller, key, form, open, sent: None }.run(http, secrets).await
             }
             (Self::Service(service), Prepared::Request(request)) => {
-                Exchange { service, request: *request, timeout, output: None, caller, key, form, open }.run(http, secrets).await
+                Exchange { service, request: *request, timeout, output: None, caller, key, form, open, sent }.run(http, secrets).await
             }
             (Self::Mcp(tool), Prepared::Message { arguments, .. }) => tool.make(arguments, http, secrets, call).await.map(Answer::from),
             (Self::Model(model), Prepared::Question(asking)) => model.ask(*asking, http, secrets, call, spending).await.map(Answer::from),
@@ -176,6 +181,8 @@ pub(crate) struct Means<'a> {
     pub(crate) spending: &'a Spending,
     /// Counts the bytes of answers that are left open.
     pub(crate) received: &'a IntCounter,
+    /// Where large bodies come from.
+    pub(crate) uploads: &'a Uploads,
 }
 
 /// What a callee makes of arguments that fit.
@@ -284,7 +291,7 @@ impl mcp::Post for Line<'_> {
         let service = &self.server.service;
         let request = Request::of_message(service, message, self.safe)?;
         let (timeout, caller, key) = (self.timeout, self.caller, self.key.clone());
-        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc, open: None };
+        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc, open: None, sent: None };
         let mut reply = exchange.run(self.http, self.secrets).await?.value();
         let status = reply["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
         let session = reply["session"].as_str().and_then(|text| HeaderValue::from_str(text).ok());

@@ -197,6 +197,11 @@ impl Authentication {
         Self { session_secrets: names.iter().cloned().collect(), ..self }
     }
 
+    /// Whether it is made for the body that it is sent with.
+    pub(crate) fn covers_bodies(&self) -> bool {
+        matches!(&self.scheme, Scheme::Signature(_) | Scheme::Issued(Issuer::Hook { .. }))
+    }
+
     /// How this caller's requests are authenticated, and the Secret that it names.
     fn scheme_of<'a>(&'a self, caller: Caller<'a>) -> Result<(Cow<'a, Scheme>, Option<&'a str>), CredentialError> {
         let Some(named) = caller.secrets.and_then(|secrets| secrets.get(&self.service)) else {

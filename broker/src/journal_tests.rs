@@ -19,6 +19,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         waits: Default::default(),
         service_secrets: Default::default(),
         knowledge: None,
+        body: None,
         stream_above: None,
         by: None,
     }

@@ -38,6 +38,7 @@ mod path;
 mod pools;
 mod process;
 mod redact;
+mod request;
 mod room;
 mod scheme;
 mod secrets;
@@ -46,6 +47,7 @@ mod service;
 mod sources;
 mod sse;
 mod tls_client;
+mod uploads;
 mod webhooks;
 
 pub use broker::{Broker, Surroundings};

@@ -1,9 +1,10 @@
 //! The broker's routes: who may call, what is admitted, and how an answer leaves.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
+    body::Body,
     extract::{DefaultBodyLimit, State},
     http::{HeaderValue, header::CONTENT_TYPE},
     middleware::from_fn_with_state,
@@ -32,6 +33,7 @@ use crate::{
     Broker, egress, jobs, modules,
     pools::LivingPools,
     room::{self, Holding, SMALL_BYTES_MAX},
+    uploads::{Asked, Upload},
     webhooks,
 };
 
@@ -48,6 +50,7 @@ impl Broker {
         let state = Served { broker: self.clone(), namespace: namespace.into(), pools };
         let routes = Router::new()
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
+            .route("/v1/upload", post(upload))
             .route("/v1/tools", get(tools))
             .merge(egress::routes())
             .merge(modules::routes())
@@ -127,6 +130,11 @@ impl Served {
         Ok(())
     }
 
+    /// Lets a kernel pod of the namespace in that asks for no session.
+    pub(crate) fn admit_peer(&self, peer: &PeerIdentity) -> Result<(), ApiError> {
+        self.pool_of(peer).map(drop)
+    }
+
     /// The pool of a kernel pod of the namespace.
     fn pool_of<'peer>(&self, peer: &'peer PeerIdentity) -> Result<&'peer str, ApiError> {
         let refuse = |message: &str| Err(ApiError::new(ErrorCode::Forbidden, message));
@@ -152,7 +160,28 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call
     served.admit_session(&call.namespace)?;
     let uid = call.session_uid.clone();
     let room = room::holding();
-    let answer = room.clone().around(served.broker.call(call)).await?;
+    let asked = Asked::of(&call);
+    let answer = tokio::select! {
+        biased;
+        answer = room.clone().around(served.broker.call(call)) => answer,
+        () = served.broker.uploads().wanted(&asked) => Ok(Arc::new(ToolAnswer::Send {})),
+    };
+    served.broker.uploads().leave(&asked);
+    Ok(served.answer_within(room, &uid, &*answer?).await?)
+}
+
+/// A call with its large body. It is made with that, or joined if it waits for it.
+async fn upload(State(served): State<Served>, peer: PeerIdentity, body: Body) -> ApiResult<Response> {
+    let (mut call, upload) = Upload::after_call(body).await?;
+    served.admit(&peer, &mut call.session_uid)?;
+    served.admit_session(&call.namespace)?;
+    let (uid, asked) = (call.session_uid.clone(), Asked::of(&call));
+    let room = room::holding();
+    served.broker.uploads().offer(&asked, upload.clone());
+    let answer = room.clone().around(served.broker.call(call)).await;
+    served.broker.uploads().withdraw(&asked);
+    let answer = answer?;
+    upload.drain().await;
     Ok(served.answer_within(room, &uid, &answer).await?)
 }
 

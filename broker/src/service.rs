@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use dormouse_crds::{
     broker::{TOOL_TIMEOUT_MS_DEFAULT, TOOL_TIMEOUT_MS_MAX},
-    service::{BODY_BYTES_MAX, Service as ServiceSpec},
+    service::{BODY_BYTES_MAX, REQUEST_BYTES_MAX, Service as ServiceSpec},
 };
 use dormouse_service::{url, wire::Http};
 use reqwest::Method;
@@ -127,7 +127,7 @@ pub(crate) fn compile(spec: &ServiceSpec, path: &str, (secrets, names): (&Secret
             }
         }
     }
-    let request = limit(spec.request_bytes_max, BODY_BYTES_MAX, format!("{path}.requestBytesMax"), problems);
+    let request = limit(spec.request_bytes_max, REQUEST_BYTES_MAX, format!("{path}.requestBytesMax"), problems);
     let response = limit(spec.response_bytes_max, BODY_BYTES_MAX, format!("{path}.responseBytesMax"), problems);
     Service {
         name: spec.name.clone(),

@@ -25,6 +25,9 @@ type Given = Arc<Mutex<Vec<Value>>>;
 
 const ROWS: usize = 100_000;
 
+/// What a request of the service may have.
+const REQUEST_BYTES_MAX: usize = 32 << 20;
+
 /// About 10 MB.
 fn rows() -> Value {
     (0..ROWS).map(|n| json!({ "id": n, "name": format!("row {n} ü"), "text": "x".repeat(64) })).collect()
@@ -64,14 +67,19 @@ async fn service() -> (SocketAddr, Given) {
 }
 
 fn manifest(folder: &Path, service: SocketAddr) -> PathBuf {
+    manifest_above(folder, service, 65_536)
+}
+
+/// Answers of so many bytes stay outside the heap.
+fn manifest_above(folder: &Path, service: SocketAddr, threshold_bytes: u64) -> PathBuf {
     let path = folder.join("data.yaml");
     let tool = |name: &str, method: &str, to: &str, more: &str| {
         format!("    - {{name: {name}, service: data, method: {method}, path: /{to}{more}}}\n")
     };
     let any = ", input: {type: object}";
     let text = format!(
-        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: data}}\nspec:\n  offload: {{thresholdBytes: 65536, previewChars: 300}}\n  services:\n    - name: data\n      baseUrl: http://{service}\n      \
-         allowedMethods: [GET, POST]\n      direct: {{}}\n      requestBytesMax: 33554432\n      responseBytesMax: 33554432\n  tools:\n{}{}{}{}{}",
+        "apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: data}}\nspec:\n  offload: {{thresholdBytes: {threshold_bytes}, previewChars: 300}}\n  services:\n    - name: data\n      baseUrl: http://{service}\n      \
+         allowedMethods: [GET, POST]\n      direct: {{}}\n      requestBytesMax: {REQUEST_BYTES_MAX}\n      responseBytesMax: 33554432\n  tools:\n{}{}{}{}{}",
         tool("rows", "GET", "rows", any),
         tool("few", "GET", "few", any),
         tool("take", "POST", "take", any),
@@ -155,6 +163,27 @@ async fn ten_megabytes_pass_through_a_session_that_never_holds_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_only_passes_an_answer_on_says_so_and_pays_less_than_a_kilobyte_for_ten_megabytes() {
+    let data = tempfile::tempdir().unwrap();
+    let (service, given) = service().await;
+    // By its size it would come into the heap.
+    let dev = start(data.path(), &manifest_above(data.path(), service, 64 << 20));
+    let pass = |times: usize| {
+        format!(
+            "for (let n = 0; n < {times}; n++) {{ const rows = await tools.rows({{}}, {{ reference: true }}); \
+             await tools.take({{ rows }}); refs.delete(rows) }}"
+        )
+    };
+    let before = eval(&dev, "agent", &pass(2)).await;
+    let after = eval(&dev, "agent", &pass(5)).await;
+    assert!(before["ok"] == true && after["ok"] == true, "{before} {after}");
+    assert!(given.lock().unwrap().len() == 7 && given.lock().unwrap()[6] == json!({ "rows": rows() }), "what arrives is what came");
+    let (before, after) = (before["stats"]["heapBytes"].as_i64().unwrap(), after["stats"]["heapBytes"].as_i64().unwrap());
+    assert!(after - before < 5 * 1024, "five passages left {} bytes in the heap", after - before);
+    assert_eq!(value(&dev, "(await tools.rows()).length").await, json!(ROWS), "without a word it is in the heap");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_says_whether_its_answer_stays_outside_and_who_agrees_sees_what_stands_for_it() {
     let data = tempfile::tempdir().unwrap();
     let (service, given) = service().await;
@@ -234,13 +263,20 @@ async fn a_service_takes_bytes_files_and_forms() {
     assert_eq!(value(&dev, "refs.list()").await, json!([]), "what stood for the file is gone");
     let missing = value(&dev, "try { callService('data', { path: '/raw', body: { $file: '/no' } }) } catch (error) { error.code }").await;
     assert_eq!(missing, "ENOENT");
-    let huge = format!("{}.catch((error) => error.code)", call("{ method: 'POST', path: '/raw', body: { $file: '/tmp/huge.bin' } }"));
+    // As an argument of a tool, which is JSON, a file would not go; as a body it is sent by itself, up to the service's own bound.
+    let huge = format!(
+        "{}.then((it) => it.bytes, (error) => error.code)",
+        call("{ method: 'POST', path: '/raw', body: { $file: '/tmp/huge.bin' } }")
+    );
     value(
         &dev,
-        "var block = new Uint8Array(1e6); for (let n = 0; n < 19; n++) require('fs').appendFileSync('/tmp/huge.bin', block); block = 0",
+        "var block = new Uint8Array(1 << 20); for (let n = 0; n < 32; n++) require('fs').appendFileSync('/tmp/huge.bin', block); block = 0",
     )
     .await;
-    assert_eq!(value(&dev, &huge).await, "SizeAdmissionError", "more than one call may stand for");
+    assert_eq!(value(&dev, &huge).await, json!(REQUEST_BYTES_MAX));
+    value(&dev, "require('fs').appendFileSync('/tmp/huge.bin', 'x'); 0").await;
+    assert_eq!(value(&dev, &huge).await, "ToolArgsInvalid", "one byte more");
+    assert_eq!(value(&dev, "refs.list()").await, json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Who is told of runs and approvals: against a real `dormouse dev`, a real receiver, and kills in between.
+//! Who is told of runs, approvals and sessions: against a real `dormouse dev`, a real receiver, and kills in between.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod support;
@@ -176,4 +176,58 @@ async fn a_message_is_delivered_after_a_kill_and_again_on_request() {
         list["items"].as_array().unwrap().iter().all(|it| it["state"] == "Delivered" && it["attempts"].as_array().unwrap().len() == 2)
     })
     .await;
+}
+
+const SLEEPER: &str = "/v1/namespaces/default/sessions/sleeper";
+
+fn manifest_of_sleepers(folder: &Path, receiver: SocketAddr) -> PathBuf {
+    let path = folder.join("sleepers.yaml");
+    let text = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: events}}\nstringData: {{secret: {SECRET}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: bank}}\nspec:\n  webhooks:\n    \
+         - {{url: 'http://{receiver}/events', events: [session_created, session_woken, session_hibernated, session_failed], \
+         secretRef: {{name: events, key: secret}}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: sleeper}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: bank}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: broken}}\nspec:\n  toolBrokerRef: {{name: bank}}\n  \
+         bootstrap: {{code: \"throw new Error('no such base')\"}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: quiet}}\nspec:\n  idleSeconds: 1\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_named_is_told_what_becomes_of_a_session_each_time_once_and_across_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let receiver = Receiver::default();
+    let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
+    let manifest = manifest_of_sleepers(data.path(), address);
+    let mut dev = start(data.path(), &manifest);
+    let failed = receiver.told("the failure", |it| it["type"] == "session_failed").await;
+    assert_eq!(failed["data"]["session"], json!("broken"));
+    assert!(failed["data"]["error"]["message"].as_str().unwrap().contains("no such base"), "{failed}");
+    let told = |kind: &str| {
+        let of = |body: &Value| body["type"] == kind && body["data"]["session"] == "sleeper";
+        receiver.got().iter().filter(|(_, body)| of(body)).map(|(id, _)| id.clone()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let all = || ["session_created", "session_woken", "session_hibernated"].map(told);
+    eventually("a new session is told of, and that it sleeps", async || all() == [1, 0, 1]).await;
+    for round in 1..=3 {
+        let eval = client().post(format!("{}{SLEEPER}/eval", dev.server)).json(&json!({ "code": "1" })).send().await.unwrap();
+        assert!(eval.status().is_success(), "{eval:?}");
+        eventually("it woke, and sleeps again", async || all() == [1, round, round + 1]).await;
+        if round == 2 {
+            dev.kill();
+            dev = start(data.path(), &manifest);
+        }
+    }
+    // To look at it wakes nothing, and what only wakes to be looked at is not told of: no code of it ran.
+    get(&dev, SLEEPER).await;
+    let wake = client().post(format!("{}{SLEEPER}/wake", dev.server)).send().await.unwrap();
+    assert!(wake.status().is_success(), "{wake:?}");
+    eventually("it sleeps again", async || get(&dev, SLEEPER).await["state"] == "Hibernated").await;
+    assert_eq!(all(), [1, 3, 4]);
+    assert!(receiver.got().iter().all(|(_, body)| body["data"]["session"] != "quiet"), "it names no ToolBroker");
+    let deliveries = get(&dev, "/v1/namespaces/default/webhooks/deliveries?session=sleeper").await;
+    assert_eq!(deliveries["items"].as_array().unwrap().len(), 8, "{deliveries}");
 }

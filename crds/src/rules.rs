@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     broker::{APPROVAL_SECONDS_MAX, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX},
     models::MODEL_TOKENS_MAX,
-    service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, RETRIES_MAX},
+    service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, REQUEST_BYTES_MAX, RETRIES_MAX},
     url,
 };
 
@@ -200,7 +200,7 @@ pub(crate) fn service() -> Value {
             "allowedMethods: write some of GET, HEAD, POST, PUT, PATCH, DELETE, in capitals",
         ),
         rule("self.allowedPaths.all(p, p.startsWith('/'))", "allowedPaths: write paths that begin with '/', such as /widgets/*"),
-        between("requestBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
+        between("requestBytesMax", 1, REQUEST_BYTES_MAX, "bytes; up to 1 GiB"),
         between("responseBytesMax", 1, BODY_BYTES_MAX, "bytes; up to 64 MiB"),
         between("retries", 0, u64::from(RETRIES_MAX), "repetitions"),
     ])

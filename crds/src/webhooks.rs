@@ -41,11 +41,27 @@ pub enum EventKind {
     Failed,
     /// A call waits for a person.
     ApprovalRequired,
+    /// A session is stored for the first time.
+    SessionCreated,
+    /// Code of a session runs again after it slept.
+    SessionWoken,
+    /// A session falls asleep.
+    SessionHibernated,
+    /// A session cannot go on.
+    SessionFailed,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Completed, Self::Failed, Self::ApprovalRequired];
+    pub const ALL: [Self; 7] = [
+        Self::Completed,
+        Self::Failed,
+        Self::ApprovalRequired,
+        Self::SessionCreated,
+        Self::SessionWoken,
+        Self::SessionHibernated,
+        Self::SessionFailed,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -54,6 +70,10 @@ impl EventKind {
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::ApprovalRequired => "approval_required",
+            Self::SessionCreated => "session_created",
+            Self::SessionWoken => "session_woken",
+            Self::SessionHibernated => "session_hibernated",
+            Self::SessionFailed => "session_failed",
         }
     }
 }

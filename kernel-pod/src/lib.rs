@@ -5,6 +5,7 @@
 //! It must not know the Kubernetes API, clients, or a tool's secret; it reaches storage and brokers only.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+mod broker_tools;
 mod cache;
 mod claim;
 mod claimed;
@@ -34,11 +35,12 @@ mod streamed;
 mod tools;
 mod usage;
 
+pub use broker_tools::BrokerTools;
 pub use claim::Claim;
 pub use dormouse_crds::pool::Isolation;
 pub use environment::{Environment, Threads, growth};
 pub use pod::{Pod, PodConfig, PodError, Running};
-pub use tools::{BrokerTools, Tools};
+pub use tools::{BodyParts, Tools};
 
 use dormouse_service::tls::TlsFiles;
 use tokio::net::TcpListener;

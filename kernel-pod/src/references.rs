@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dormouse_crds::broker::Offload;
 use dormouse_lifecycle::blobs::ID_DIGITS;
-use dormouse_protocol::broker::CALL_BYTES_MAX;
+use dormouse_protocol::broker::{CALL_BYTES_MAX, CALL_SERVICE, LargeBody};
 use dormouse_protocol::reference::{self, Reference};
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
@@ -16,6 +16,12 @@ const CALL_REST_BYTES: usize = 8 << 20;
 
 /// An answer that is to stay outside in any case comes as it is from so many bytes on.
 const STREAMED_BYTES_MIN: u64 = 64 << 10;
+
+/// A body of a service's request is sent by itself if it has more bytes.
+const BODY_BYTES_MIN: u64 = 1 << 20;
+
+/// The argument that is one.
+const BODY: &str = "body";
 
 /// Bytes of all that the references of one call stand for.
 const REFERENCES_BYTES_MAX: usize = CALL_BYTES_MAX - CALL_REST_BYTES;
@@ -43,10 +49,23 @@ pub(crate) fn streamed_above(wanted: Option<bool>, offload: Offload) -> Option<u
     }
 }
 
-/// What the references among `args` stand for.
-pub(crate) async fn values(contents: &Contents, args: &Value) -> Result<BTreeMap<String, Value>, ApiError> {
+/// What stands for the body of a service's request that is sent by itself, because it is large.
+pub(crate) async fn large_body(contents: &Contents, tool: &str, args: &Value) -> Option<LargeBody> {
+    let id = args.get(BODY).filter(|_| tool == CALL_SERVICE).and_then(reference::bytes_id)?;
+    let bytes = contents.find(id).await?.bytes();
+    (bytes > BODY_BYTES_MIN).then(|| LargeBody { id: id.to_owned(), bytes })
+}
+
+/// What the references among `args` stand for, but for a body that is sent by itself.
+pub(crate) async fn values(contents: &Contents, args: &Value, body: Option<&LargeBody>) -> Result<BTreeMap<String, Value>, ApiError> {
     let (mut values, mut bytes) = (BTreeMap::new(), 0);
-    for id in reference::ids(args).into_iter() {
+    let ids = match (body, args) {
+        (Some(_), Value::Object(fields)) => {
+            fields.iter().filter(|(name, _)| *name != BODY).flat_map(|(_, value)| reference::ids(value)).collect()
+        }
+        _ => reference::ids(args),
+    };
+    for id in ids {
         let known = id.starts_with(reference::PREFIX);
         let text = if known { contents.whole(&id).await? } else { None };
         let text = text.ok_or_else(|| reference::not_found(&id))?;

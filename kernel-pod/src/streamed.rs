@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dormouse_lifecycle::blobs::ID_DIGITS;
-use dormouse_protocol::broker::{BodyAnswer, BodyCall, StreamedAnswer, ToolAnswer, ToolCall};
+use dormouse_protocol::broker::{BodyAnswer, BodyCall, LargeBody, StreamedAnswer, ToolAnswer, ToolCall};
 use dormouse_protocol::reference::Reference;
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
@@ -44,7 +44,12 @@ pub(crate) async fn call(
         let parts = Parts::of(tools, broker, &call);
         // What a call brings along may be large: one that does is not kept to be made again.
         let next = call.references.is_empty().then(|| ToolCall { repeated: true, ..call.clone() });
-        let streamed = match tools.call(broker, call).await? {
+        let with_body = call.body.is_some().then(|| call.clone());
+        let answer = match (tools.call(broker, call).await?, with_body) {
+            (ToolAnswer::Send {}, Some(call)) => send_body(tools, broker, call, contents).await?,
+            (answer, _) => answer,
+        };
+        let streamed = match answer {
             ToolAnswer::Stream { stream } => stream,
             answer => return Ok(Came::Answer(answer)),
         };
@@ -57,6 +62,13 @@ pub(crate) async fn call(
             (Err(BrokenOff { error, .. }), _) => return Err(error),
         }
     }
+}
+
+/// Sends a call with its large body, which a broker wants now.
+async fn send_body(tools: &Arc<dyn Tools>, broker: &str, call: ToolCall, contents: &Arc<Contents>) -> Result<ToolAnswer, ApiError> {
+    let Some(LargeBody { id, bytes }) = call.body.clone() else { return Ok(ToolAnswer::Send {}) };
+    let contents = Arc::clone(contents);
+    tools.upload(broker, call, Arc::new(move || Arc::clone(&contents).parts(id.clone(), bytes))).await
 }
 
 /// Where the parts of an answer come from.

@@ -62,6 +62,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         waits: Default::default(),
         service_secrets: Default::default(),
         knowledge: None,
+        body: None,
         stream_above: None,
         by: None,
     };

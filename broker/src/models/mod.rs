@@ -165,7 +165,8 @@ impl Model {
         }
         let reserved = spending.reserve(&self.name, &call.session_uid, &self.budgets, asking.reserve).await?;
         let (service, timeout, caller, key) = (&self.service, self.timeout, call.into(), exchange::idempotency_key(call));
-        let exchange = Exchange { service, request: asking.request, timeout, output: None, caller, key, form: Form::Body, open: None };
+        let exchange =
+            Exchange { service, request: asking.request, timeout, output: None, caller, key, form: Form::Body, open: None, sent: None };
         let answer = exchange.run(http, secrets).await.and_then(|answer| spoken::read(self.api, answer.value()));
         let (used, result) = match answer {
             Ok(Answered { output, sent, come }) => {

@@ -97,6 +97,7 @@ impl Broker {
             key: exchange::idempotency_key(call),
             form: Form::Body,
             open: Some(Above { bytes: 0, received: self.egress().received() }),
+            sent: None,
         };
         let reader = match exchange.run(self.http(), self.secrets()).await {
             Ok(Answer::Open(reader, _)) => reader,

@@ -162,6 +162,7 @@ mod tests {
             session: "agent".to_owned(),
             session_uid: "u".to_owned(),
             number: 1,
+            key: None,
             event: EventKind::Completed,
             time: "2030-01-01T00:00:00Z".to_owned(),
             data: serde_json::Map::new(),

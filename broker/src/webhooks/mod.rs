@@ -91,7 +91,8 @@ impl Broker {
             ));
         }
         for (url, secret, from_eval) in targets {
-            let name = format!("{}\n{}\n{url}", notice.session_uid, notice.number);
+            let event = notice.key.clone().unwrap_or_else(|| notice.number.to_string());
+            let name = format!("{}\n{event}\n{url}", notice.session_uid);
             let mut digits = sha256_hex(name.as_bytes());
             digits.truncate(ID_DIGITS);
             let message = Message::new(format!("msg_{digits}"), &notice, url, secret, from_eval, queue.clock().now_ms());

@@ -7,7 +7,7 @@ use axum::{
     routing::post,
 };
 use dormouse_protocol::{
-    broker::{DeliveriesCall, Notice, RedeliverCall},
+    broker::{DeliveriesCall, EventsCall, Notice, RedeliverCall},
     webhook::{Delivery, DeliveryList},
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
@@ -16,7 +16,7 @@ use crate::serve::Served;
 
 /// Of kernel pods.
 pub(crate) fn notices() -> Router<Served> {
-    Router::new().route("/v1/notices", post(notice))
+    Router::new().route("/v1/notices", post(notice)).route("/v1/events", post(events))
 }
 
 /// Of gateways.
@@ -28,6 +28,14 @@ async fn notice(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut no
     served.admit(&peer, &mut notice.session_uid)?;
     served.admit_session(&notice.namespace)?;
     served.broker.take_notice(notice).await?;
+    let mut response = Json(()).into_response();
+    served.tell_events(&mut response);
+    Ok(response)
+}
+
+async fn events(State(served): State<Served>, peer: PeerIdentity, ApiJson(call): ApiJson<EventsCall>) -> ApiResult<Response> {
+    served.admit_peer(&peer)?;
+    served.admit_session(&call.namespace)?;
     let mut response = Json(()).into_response();
     served.tell_events(&mut response);
     Ok(response)

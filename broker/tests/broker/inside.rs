@@ -383,6 +383,7 @@ fn notice(number: u64, url: Option<&str>) -> Notice {
         session: "agent".to_owned(),
         session_uid: "u-1".to_owned(),
         number,
+        key: None,
         event: if url.is_some() { EventKind::ApprovalRequired } else { EventKind::Completed },
         time: String::new(),
         data: serde_json::Map::new(),

@@ -148,6 +148,7 @@ fn notice(number: u64, event: EventKind) -> Notice {
         session: "agent".to_owned(),
         session_uid: "u-1".to_owned(),
         number,
+        key: None,
         event,
         time: "2030-01-01T00:00:00Z".to_owned(),
         data: data.as_object().unwrap().clone(),

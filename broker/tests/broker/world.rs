@@ -170,6 +170,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         waits: Default::default(),
         service_secrets: Default::default(),
         knowledge: None,
+        body: None,
         stream_above: None,
         by: None,
     }

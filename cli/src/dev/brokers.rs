@@ -9,7 +9,7 @@ use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
 use dormouse_crds::webhooks::EventKind;
 use dormouse_gateway::directory::folder::POOL;
-use dormouse_kernel::{BrokerTools, Tools};
+use dormouse_kernel::{BodyParts, BrokerTools, Tools};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{BodyAnswer, BodyCall, CloseCall, FetchCall, ModulesAnswer, ModulesCall, Notice, ToolAnswer, ToolCall},
@@ -92,6 +92,10 @@ impl Tools for DevTools {
         self.named(broker)?.call(broker, call).await
     }
 
+    async fn upload(&self, broker: &str, call: ToolCall, body: BodyParts) -> Result<ToolAnswer, ApiError> {
+        self.named(broker)?.upload(broker, call, body).await
+    }
+
     async fn fetch(&self, broker: &str, call: FetchCall) -> Result<ToolAnswer, ApiError> {
         self.named(broker)?.fetch(broker, call).await
     }
@@ -115,6 +119,17 @@ impl Tools for DevTools {
 
     fn wants(&self, namespace: &str, broker: &str, event: EventKind) -> bool {
         self.named(broker).map_or(true, |tools| tools.wants(namespace, broker, event))
+    }
+
+    fn tells(&self, namespace: &str, broker: &str, event: EventKind) -> Option<bool> {
+        self.named(broker).ok()?.tells(namespace, broker, event)
+    }
+
+    async fn learn_events(&self, namespace: &str, broker: &str) -> bool {
+        match self.named(broker) {
+            Ok(tools) => tools.learn_events(namespace, broker).await,
+            Err(_) => false,
+        }
     }
 
     fn offload(&self, namespace: &str, broker: &str) -> Offload {

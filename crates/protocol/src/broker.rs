@@ -8,7 +8,9 @@
 //! | `POST /v1/body` | [`BodyCall`] | [`BodyAnswer`] |
 //! | `POST /v1/close` | [`CloseCall`] | `null` |
 //! | `POST /v1/modules` | [`ModulesCall`] | [`ModulesAnswer`] |
+//! | `POST /v1/upload` | bytes of a [`ToolCall`] (u32 LE), it, its [`LargeBody`] | [`ToolAnswer`] |
 //! | `POST /v1/notices` | [`Notice`] | `null` once it is stored |
+//! | `POST /v1/events` | [`EventsCall`] | `null`, with [`EVENTS_HEADER`] |
 //! | `POST /v1/decide`, of gateways only | [`DecideCall`] | `null` |
 //! | `POST /v1/jobs/claim`, of gateways only | [`ClaimJobCall`] | [`ClaimedJob`] |
 //! | `POST /v1/jobs/heartbeat`, of gateways only | [`HeartbeatJobCall`] | [`crate::job::JobLease`] |
@@ -41,6 +43,9 @@ pub const OFFLOAD_HEADER: &str = "dormouse-offload";
 
 /// Header of an answer: of which events the ToolBroker tells anybody, as [`events_text`] writes it.
 pub const EVENTS_HEADER: &str = "dormouse-events";
+
+/// The tool of a call of a service itself.
+pub const CALL_SERVICE: &str = "callService";
 
 /// The names of these events, with commas between them.
 #[must_use]
@@ -89,6 +94,9 @@ pub struct ToolCall {
     /// What the references among the arguments stand for, by their ids ([`crate::reference`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub references: BTreeMap<String, serde_json::Value>,
+    /// The body of a service's request that is not sent along, because it is large: [`ToolAnswer::Send`] asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<LargeBody>,
     /// Whether it may have been sent before: by this process, or by one that ran the session earlier. A broker that does not know of a
     /// repeated call cannot tell whether it was made, and makes it only when its method is safe (RFC 9110, 9.2.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -127,9 +135,22 @@ impl ToolCall {
             return Ok(Cow::Borrowed(&self.args));
         }
         let mut args = self.args.clone();
+        if let (Some(body), Some(place)) = (&self.body, args.get_mut("body")) {
+            reference::put_sent(place, &body.id, body.bytes);
+        }
         reference::put_in(&mut args, &self.references)?;
         Ok(Cow::Owned(args))
     }
+}
+
+/// A request's body that is sent by itself: bytes of the session's, which `args.body` stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LargeBody {
+    /// The reference's id.
+    pub id: String,
+    /// How many bytes.
+    pub bytes: u64,
 }
 
 /// What a call waits for.
@@ -186,7 +207,8 @@ pub struct DecideCall {
     pub by: String,
 }
 
-/// Something that happened in a session, for those who are to be told of it. `(session_uid, number)` names it for ever.
+/// Something that happened in a session, for those who are to be told of it. `(session_uid, number)` names it for ever, or `(session_uid, key)` where it
+/// has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
@@ -196,8 +218,11 @@ pub struct Notice {
     pub session: String,
     /// Uid of the session.
     pub session_uid: String,
-    /// Its number in the session, from 1.
+    /// Its number in the session, from 1; 0 of one that is not counted there.
     pub number: u64,
+    /// What names an event of the session itself, which may be told before anything of it is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// What happened.
     pub event: EventKind,
     /// RFC 3339.
@@ -207,6 +232,14 @@ pub struct Notice {
     /// Who is told beside those that the ToolBroker names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<EvalWebhook>,
+}
+
+/// Asks of which events a ToolBroker tells anybody; that is said in the header [`EVENTS_HEADER`] of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsCall {
+    /// The namespace.
+    pub namespace: String,
 }
 
 /// Asks for messages that were or are being delivered, newest first.
@@ -347,6 +380,8 @@ pub enum ToolAnswer {
         /// How.
         parked: Parked,
     },
+    /// It is being made, and its [`LargeBody`] is wanted now. The broker waits for it; another asking joins the call.
+    Send {},
     /// It worked, and its answer is large: it is read part by part, as [`BodyCall`] reads a body, under the call's own number.
     Stream {
         /// What comes.

@@ -17,6 +17,9 @@ const KEY: &str = "$ref";
 /// Bytes among arguments and in answers are `{"$bytes": BASE64, "type": MEDIA_TYPE}`.
 const BYTES: &str = "$bytes";
 
+/// Bytes that are sent by themselves are `{"$sent": NUMBER_OF_BYTES, "type": MEDIA_TYPE}` to whoever checks a call.
+pub const SENT: &str = "$sent";
+
 /// What bytes are that nobody has said anything of.
 pub const OCTETS: &str = "application/octet-stream";
 
@@ -129,6 +132,20 @@ pub fn ids(args: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     visit(args, &mut found);
     found
+}
+
+/// Puts that so many bytes are sent by themselves in the place of the reference of this id.
+pub fn put_sent(place: &mut Value, id: &str, bytes: u64) {
+    if id_of(place) == Some(id) {
+        let mime_type = place[KEY]["mimeType"].as_str().unwrap_or(OCTETS);
+        *place = json!({ SENT: bytes, "type": mime_type });
+    }
+}
+
+/// The reference that `value` is: its id, if it stands for bytes.
+#[must_use]
+pub fn bytes_id(value: &Value) -> Option<&str> {
+    id_of(value).filter(|id| id.starts_with(PREFIX) && id.ends_with(BYTES_END))
 }
 
 /// Puts what they stand for in the place of references.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Delivery {
     /// `msg_…`, the `webhook-id` of every attempt.
     pub id: String,
-    /// `completed`, `failed` or `approval_required`.
+    /// `completed`, `failed`, `approval_required`, `session_created`, `session_woken`, `session_hibernated` or `session_failed`.
     #[serde(rename = "type")]
     pub event: String,
     /// The session.

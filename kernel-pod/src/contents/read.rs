@@ -1,9 +1,12 @@
 //! Parts of contents out of the pieces that hold them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use dormouse_lifecycle::SessionKey;
 use dormouse_lifecycle::blobs::{self, Blob, Extent, PIECE_BYTES};
 use dormouse_protocol::{ApiError, ErrorCode};
+use futures::stream::BoxStream;
 use tokio::sync::MutexGuard;
 
 use super::{Contents, Inner};
@@ -64,6 +67,24 @@ pub(crate) async fn stored(storage: &Storage, session: &SessionKey, extent: &Ext
 }
 
 impl Contents {
+    /// The first `bytes` of a content, a piece at a time as they are asked for. It fails when the content is no longer there.
+    pub(crate) fn parts(self: Arc<Self>, name: String, bytes: u64) -> BoxStream<'static, Result<Bytes, ApiError>> {
+        let parts = futures::stream::try_unfold((self, name, 0), move |(contents, name, at)| async move {
+            if at >= bytes {
+                return Ok(None);
+            }
+            let wanted = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            let part = contents.fill(&mut contents.inner.lock().await, &name, at, wanted).await?;
+            if part.is_empty() {
+                let message = "what was to be sent is no longer there: it was deleted while it was sent";
+                return Err(ApiError::new(ErrorCode::RefNotFound, message));
+            }
+            let next = at + part.len() as u64;
+            Ok(Some((Bytes::from(part), (contents, name, next))))
+        });
+        Box::pin(parts)
+    }
+
     pub(super) async fn fill(&self, inner: &mut MutexGuard<'_, Inner>, name: &str, at: u64, bytes: usize) -> Result<Vec<u8>, ApiError> {
         let Some(blob) = inner.table.get(name).cloned() else { return Ok(Vec::new()) };
         let mut filled = Vec::with_capacity(bytes);

@@ -21,6 +21,8 @@ const NOTICES_BYTES_MAX: usize = 512 << 10;
 const PREVIEW_CHARS_MAX: usize = 1_000;
 /// Bytes of a call's arguments that are told.
 const ARGS_BYTES_MAX: usize = 16 << 10;
+/// Of those, events of the session itself: they leave room for runs.
+const SESSION_NOTICES_MAX: usize = 16;
 /// The wait before a broker is told again that did not take a notice: doubled each time within these bounds.
 const AGAIN_MIN_MS: i64 = 10 * 1_000;
 const AGAIN_MAX_MS: i64 = 60 * 60 * 1_000;
@@ -38,6 +40,9 @@ pub(crate) struct Notices {
 #[serde(rename_all = "camelCase")]
 struct Waiting {
     number: u64,
+    /// See [`Notice::key`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     event: EventKind,
     time: String,
     data: Map<String, Value>,
@@ -62,13 +67,27 @@ impl Notices {
 
     fn push(&mut self, event: EventKind, time: String, now_ms: i64, data: Map<String, Value>, webhook: Option<EvalWebhook>) {
         self.last += 1;
-        self.waiting.push_back(Waiting { number: self.last, event, time, data, webhook, due_ms: now_ms, tries: 0 });
+        self.waiting.push_back(Waiting { number: self.last, key: None, event, time, data, webhook, due_ms: now_ms, tries: 0 });
         let size = |waiting: &Waiting| serde_json::to_vec(&waiting.data).map_or(0, |data| data.len());
         let mut bytes: usize = self.waiting.iter().map(size).sum();
         while self.waiting.len() > NOTICES_MAX || (bytes > NOTICES_BYTES_MAX && self.waiting.len() > 1) {
             let Some(lost) = self.waiting.pop_front() else { return };
             bytes -= size(&lost);
             tracing::error!(number = lost.number, event = ?lost.event, "the ToolBroker takes no notices; one is given up");
+        }
+    }
+
+    /// Adds an event of the session itself, which is told from `due_ms` on. Too many of them push out their oldest.
+    fn push_session(&mut self, notice: &Notice, due_ms: i64, tries: u32) {
+        self.last += 1;
+        let Notice { event, time, data, key, .. } = notice.clone();
+        self.waiting.push_back(Waiting { number: self.last, key, event, time, data, webhook: None, due_ms, tries });
+        let of_session = |waiting: &Waiting| waiting.key.is_some();
+        if self.waiting.iter().filter(|waiting| of_session(waiting)).count() > SESSION_NOTICES_MAX
+            && let Some(oldest) = self.waiting.iter().position(of_session)
+            && let Some(lost) = self.waiting.remove(oldest)
+        {
+            tracing::error!(event = ?lost.event, "the ToolBroker takes no notices; one of the session's own is given up");
         }
     }
 
@@ -105,11 +124,18 @@ impl SessionState {
             session: self.name.clone(),
             session_uid: session_uid.to_owned(),
             number,
+            key: waiting.key.clone(),
             event: waiting.event,
             time: waiting.time.clone(),
             data: waiting.data.clone(),
             webhook: waiting.webhook.clone(),
         })
+    }
+
+    /// Takes down an event of the session itself: its broker is told with the next commit, or, where it was told `in_vain`, again later.
+    pub(crate) fn notice_session(&mut self, notice: &Notice, now_ms: i64, in_vain: bool) {
+        let (due_ms, tries) = if in_vain { (now_ms.saturating_add(AGAIN_MIN_MS), 1) } else { (now_ms, 0) };
+        self.notices.push_session(notice, due_ms, tries);
     }
 
     /// Takes down that others are to be told of a cell's end: of a run's whose event the ToolBroker `wants`, and of one whose request names somebody.
@@ -204,5 +230,31 @@ mod tests {
         assert_eq!((notices.waiting.len(), notices.due(5).next()), (NOTICES_MAX, Some(2)));
         push(&mut notices, NOTICES_BYTES_MAX);
         assert_eq!(notices.waiting.len(), 1, "the newest stays");
+    }
+
+    #[test]
+    fn events_of_the_session_itself_leave_room_for_runs_and_keep_their_names() {
+        let mut notices = Notices::default();
+        push(&mut notices, 1);
+        let named = |n: u64| Notice {
+            namespace: "n".to_owned(),
+            session: "s".to_owned(),
+            session_uid: "u".to_owned(),
+            number: 0,
+            key: Some(format!("woken {n}")),
+            event: EventKind::SessionWoken,
+            time: String::new(),
+            data: Map::new(),
+            webhook: None,
+        };
+        for n in 0..=SESSION_NOTICES_MAX {
+            notices.push_session(&named(n as u64), 7, 0);
+        }
+        let keys: Vec<_> = notices.waiting.iter().map(|waiting| waiting.key.clone()).collect();
+        assert_eq!((keys.len(), &keys[0], &keys[1]), (SESSION_NOTICES_MAX + 1, &None, &Some("woken 1".to_owned())), "the run's stays");
+        assert!(!notices.is_full());
+        assert_eq!(notices.due(5).collect::<Vec<_>>(), [1], "the others are due later");
+        let read: Notices = serde_json::from_value(serde_json::to_value(&notices).unwrap()).unwrap();
+        assert_eq!(read, notices);
     }
 }

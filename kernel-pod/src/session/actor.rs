@@ -15,6 +15,7 @@ use dormouse_protocol::session::State;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::announce::Announced;
 use super::cells::Scripts;
 use super::leave::Leave;
 use super::ops::Settled;
@@ -56,6 +57,8 @@ pub(crate) struct Actor {
     /// The state that followers have heard of last.
     pub(super) published: Option<State>,
     pub(super) scripts: Scripts,
+    /// What others were told of the session itself.
+    pub(super) announced: Announced,
     /// When what is owed to storage is tried again.
     pub(super) tries: Option<Tries>,
 }
@@ -98,6 +101,7 @@ impl Actor {
             reported: None,
             published: None,
             scripts: Scripts::default(),
+            announced: Announced::default(),
             tries: None,
         }
     }

@@ -86,6 +86,17 @@ impl Actor {
     /// The same, going on from `base` instead of the last commit, and putting aside what `mark` says.
     pub(super) async fn commit_with(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         self.settle_claim_to_commit().await?;
+        let announced = self.announce();
+        let committed = self.commit_changes(base, mark).await;
+        match (&committed, announced) {
+            (Ok(_), Some(_)) => self.release(),
+            (Ok(_), None) => {}
+            (Err(_), announced) => self.announce_again(announced),
+        }
+        committed
+    }
+
+    async fn commit_changes(&mut self, base: Option<Arc<Head>>, mark: Option<Mark>) -> Result<u64, Fault> {
         let appends = self.phase.live().is_some_and(|live| live.appends) && self.may_append(base.as_deref());
         let form = if appends { Form::Appended } else { Form::Chosen };
         let step = self.origin().step("commit");

@@ -4,6 +4,7 @@
 //! process is [`host`]; it must not know the pod, who may send what, nor how many sessions there are.
 
 mod actor;
+mod announce;
 mod approvals;
 mod bootstrap;
 mod budget;

@@ -19,6 +19,9 @@ use crate::tools::Caller;
 /// The longest that a timer sleeps before it looks at the clock again.
 const TIMER_SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// In place of a notice's number: the question of which events the broker tells anybody.
+const LEARNING: u64 = 0;
+
 /// An operation that can be delivered.
 #[derive(Debug)]
 pub(crate) enum Settled {
@@ -36,6 +39,8 @@ pub(crate) enum Settled {
         /// Whether it has it.
         taken: bool,
     },
+    /// The broker has said of which events it tells anybody, or does not say it now.
+    Learnt,
     /// This process refuses a call.
     Refused {
         /// The engine's number.
@@ -244,9 +249,10 @@ impl InFlight {
         let offload = caller.offload();
         let contents = Arc::clone(&self.contents);
         let task = self.calls.spawn(origin.run(async move {
+            let body = if fetch { None } else { references::large_body(&contents, &tool, &args).await };
             let references = match fetch {
                 true => Ok(BTreeMap::new()),
-                false => references::values(&contents, &args).await,
+                false => references::values(&contents, &args, body.as_ref()).await,
             };
             let references = match references {
                 Ok(references) => references,
@@ -272,6 +278,7 @@ impl InFlight {
                 waits,
                 service_secrets,
                 knowledge,
+                body,
                 stream_above: references::streamed_above(reference, offload).filter(|_| !fetch),
                 by,
             };
@@ -301,6 +308,14 @@ impl InFlight {
     pub(crate) fn close(caller: &Caller, call: u64) {
         let Caller { tools, broker, namespace, uid, epoch, .. } = caller.clone();
         tokio::spawn(async move { tools.close(&broker, CloseCall { namespace, session_uid: uid, epoch, call }).await });
+    }
+
+    /// Asks the broker of which events it tells anybody.
+    pub(crate) fn learn(&mut self, caller: &Caller) {
+        if self.noticing.insert(LEARNING) {
+            let Caller { tools, broker, namespace, .. } = caller.clone();
+            self.notices.spawn(async move { (LEARNING, tools.learn_events(&namespace, &broker).await) });
+        }
     }
 
     /// The call waits for a person: it is asked for again at that time, or when somebody tells.
@@ -375,6 +390,10 @@ impl InFlight {
                 }
                 Some(joined) = self.notices.join_next(), if !self.notices.is_empty() => {
                     if let Ok((number, taken)) = joined {
+                        // It is asked once, whatever comes of it: what is not known when the session falls asleep is asked then.
+                        if number == LEARNING {
+                            return Settled::Learnt;
+                        }
                         self.noticing.remove(&number);
                         return Settled::Noticed { number, taken };
                     }

@@ -115,6 +115,8 @@ pub(super) struct Live {
     pub(super) heap_time: HeapTime,
     pub(super) idle_since: Instant,
     pub(super) clock: Clock,
+    /// Whether code has run in it.
+    pub(super) ran: bool,
     /// Whether it has given back the memory that it does not need since it ran last.
     pub(super) rests: bool,
 }

@@ -120,6 +120,7 @@ impl Actor {
                 self.release();
                 return Ok(());
             }
+            Settled::Learnt => return self.on_learnt().await,
             Settled::Noticed { number, taken } => {
                 self.on_noticed(number, taken);
                 return Ok(());
@@ -131,8 +132,8 @@ impl Actor {
             }
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
-                Ok(ToolAnswer::Stream { .. }) => {
-                    let message = "a broker left an answer open that nobody reads".to_owned();
+                Ok(ToolAnswer::Stream { .. } | ToolAnswer::Send {}) => {
+                    let message = "a broker left a call open that nobody goes on with".to_owned();
                     (op, OpResult::Err { name: ErrorCode::Internal.to_string(), message }, call)
                 }
                 Err(error) if error.code == ErrorCode::SessionGone => return Err(Fault::Gone(error)),
@@ -448,6 +449,7 @@ impl EvalEnd {
 impl Live {
     /// Counts a turn and keeps its output.
     fn absorb(&mut self, turn: &Turn) {
+        self.ran |= self.cause != Cause::Request;
         if let Some(running) = &mut self.state.running {
             let line =
                 |line: &dormouse_engine::ConsoleLine| ConsoleLine { level: line.level.clone(), text: line.text.clone(), at_ms: line.at_ms };

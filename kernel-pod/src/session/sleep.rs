@@ -17,12 +17,15 @@ impl Actor {
         let Some(live) = self.phase.live_mut() else { return self.resolve().await };
         live.note(JournalBody::Hibernated);
         live.events.push_state(State::Hibernated);
+        self.announce_sleep().await;
+        let Some(live) = self.phase.live() else { return Ok(()) };
         // Who follows the session sees that it sleeps; otherwise that is stored with what comes next.
         let told = self.handle.control.events.is_followed();
         if told || live.is_dirty() || live.owned.head.is_none() {
             self.commit().await?;
         }
         let Some(live) = self.phase.take_live() else { return Ok(()) };
+        self.announced_sleep();
         let is_parked = live.state.running.is_some() && live.state.is_parked();
         self.remember(&live);
         // Where memory is short, the store's copy has to do.

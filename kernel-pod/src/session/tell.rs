@@ -40,6 +40,9 @@ impl Actor {
         }
         if self.published != Some(report.state) {
             self.published = Some(report.state);
+            if report.state == State::Failed {
+                self.announce_failure(report.failure.as_ref());
+            }
             self.show_runs();
         }
         self.reported = Some(report.clone());

@@ -281,6 +281,7 @@ impl Actor {
             heap_time,
             idle_since,
             clock,
+            ran: false,
             rests: false,
         });
         self.queue_runs();
