@@ -73,7 +73,7 @@ impl Line {
         let (status, bytes) = match answer {
             ToolAnswer::Ok { value } => ("ok".to_owned(), Some(json::bytes(value))),
             ToolAnswer::Err { error } => (error.code.to_string(), Some(0)),
-            ToolAnswer::Parked { .. } | ToolAnswer::Send {} => ("parked".to_owned(), Some(0)),
+            ToolAnswer::Parked { .. } | ToolAnswer::Send { .. } => ("parked".to_owned(), Some(0)),
             // How many come is not known yet.
             ToolAnswer::Stream { .. } => ("ok".to_owned(), None),
         };
@@ -143,7 +143,7 @@ impl Line {
         let (status, bytes) = match &call.answer {
             ToolAnswer::Ok { value } => ("ok".to_owned(), json::bytes(value)),
             ToolAnswer::Err { error } => (error.code.to_string(), 0),
-            ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send {} => ("parked".to_owned(), 0),
+            ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send { .. } => ("parked".to_owned(), 0),
         };
         Self {
             time: now(),

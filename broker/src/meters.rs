@@ -78,7 +78,7 @@ impl Meters {
         let outcome = match answer {
             ToolAnswer::Ok { .. } | ToolAnswer::Stream { .. } => "ok".to_owned(),
             ToolAnswer::Err { error } => error.code.to_string(),
-            ToolAnswer::Parked { .. } | ToolAnswer::Send {} => "parked".to_owned(),
+            ToolAnswer::Parked { .. } | ToolAnswer::Send { .. } => "parked".to_owned(),
         };
         self.calls.with_label_values(&[&*label(callee), outcome.as_str()]).inc();
     }

@@ -164,7 +164,7 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call
     let answer = tokio::select! {
         biased;
         answer = room.clone().around(served.broker.call(call)) => answer,
-        () = served.broker.uploads().wanted(&asked) => Ok(Arc::new(ToolAnswer::Send {})),
+        wanted = served.broker.uploads().wanted(&asked) => Ok(Arc::new(ToolAnswer::Send { wanted })),
     };
     served.broker.uploads().leave(&asked);
     Ok(served.answer_within(room, &uid, &*answer?).await?)

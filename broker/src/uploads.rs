@@ -15,7 +15,7 @@ use axum::body::{Body, BodyDataStream};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    broker::{CALL_BYTES_MAX, ToolCall},
+    broker::{CALL_BYTES_MAX, LargeBody, ToolCall},
 };
 use futures::StreamExt as _;
 use tokio::sync::oneshot;
@@ -32,12 +32,12 @@ type Key = (String, u64);
 /// Which call somebody asks for.
 pub(crate) struct Asked {
     key: Key,
-    has_body: bool,
+    body: Option<LargeBody>,
 }
 
 impl Asked {
     pub(crate) fn of(call: &ToolCall) -> Self {
-        Self { key: (call.session_uid.clone(), call.call), has_body: call.body.is_some() }
+        Self { key: (call.session_uid.clone(), call.call), body: call.body.clone() }
     }
 }
 
@@ -65,11 +65,9 @@ impl Place {
 }
 
 impl Uploads {
-    /// Ends when the body of the call that somebody asks for is wanted; never, unless it has one.
-    pub(crate) async fn wanted(&self, asked: &Asked) {
-        if !asked.has_body {
-            return std::future::pending().await;
-        }
+    /// The body of the call that somebody asks for, when it is wanted; never, unless it has one.
+    pub(crate) async fn wanted(&self, asked: &Asked) -> LargeBody {
+        let Some(body) = &asked.body else { return std::future::pending().await };
         let (sender, wanted) = oneshot::channel();
         let is_wanted = self.at(&asked.key, |place| {
             let is_wanted = place.wanting.as_ref().is_some_and(|wanting| !wanting.is_closed());
@@ -80,8 +78,9 @@ impl Uploads {
         });
         // Who asks next takes the place of who asked before: the call is theirs.
         if !is_wanted && wanted.await.is_err() {
-            std::future::pending().await
+            return std::future::pending().await;
         }
+        body.clone()
     }
 
     /// The body of a call that is being made.
@@ -125,7 +124,7 @@ impl Uploads {
 
     /// Nobody asks any more.
     pub(crate) fn leave(&self, asked: &Asked) {
-        if asked.has_body {
+        if asked.body.is_some() {
             self.at(&asked.key, |place| place.asking = place.asking.take().filter(|asking| !asking.is_closed()));
         }
     }

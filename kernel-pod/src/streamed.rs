@@ -44,9 +44,9 @@ pub(crate) async fn call(
         let parts = Parts::of(tools, broker, &call);
         // What a call brings along may be large: one that does is not kept to be made again.
         let next = call.references.is_empty().then(|| ToolCall { repeated: true, ..call.clone() });
-        let with_body = call.body.is_some().then(|| call.clone());
+        let with_body = call.body.clone().map(|body| (call.clone(), body));
         let answer = match (tools.call(broker, call).await?, with_body) {
-            (ToolAnswer::Send {}, Some(call)) => send_body(tools, broker, call, contents).await?,
+            (ToolAnswer::Send { .. }, Some((call, body))) => send_body(tools, broker, call, body, contents).await?,
             (answer, _) => answer,
         };
         let streamed = match answer {
@@ -65,8 +65,13 @@ pub(crate) async fn call(
 }
 
 /// Sends a call with its large body, which a broker wants now.
-async fn send_body(tools: &Arc<dyn Tools>, broker: &str, call: ToolCall, contents: &Arc<Contents>) -> Result<ToolAnswer, ApiError> {
-    let Some(LargeBody { id, bytes }) = call.body.clone() else { return Ok(ToolAnswer::Send {}) };
+async fn send_body(
+    tools: &Arc<dyn Tools>,
+    broker: &str,
+    call: ToolCall,
+    LargeBody { id, bytes }: LargeBody,
+    contents: &Arc<Contents>,
+) -> Result<ToolAnswer, ApiError> {
     let contents = Arc::clone(contents);
     tools.upload(broker, call, Arc::new(move || Arc::clone(&contents).parts(id.clone(), bytes))).await
 }

@@ -124,7 +124,7 @@ async fn no_altered_and_no_replayed_decision_makes_a_call() {
         }
         let answer = broker.call(ToolCall { waits: Waits::Decision, repeated: true, ..waiting }).await.unwrap();
         let refused = match &*answer {
-            ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send {} => true,
+            ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send { .. } => true,
             ToolAnswer::Err { error } => error.code == ErrorCode::ApprovalDenied,
             ToolAnswer::Ok { .. } => false,
         };

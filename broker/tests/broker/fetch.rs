@@ -44,7 +44,7 @@ async fn outcome(broker: &Broker, call: FetchCall) -> Result<FetchOutcome, ApiEr
     match broker.fetch(call).await.unwrap().as_ref() {
         ToolAnswer::Ok { value } => Ok(serde_json::from_value(value.clone()).unwrap()),
         ToolAnswer::Err { error } => Err(error.clone()),
-        other @ (ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send {}) => panic!("{other:?}"),
+        other @ (ToolAnswer::Parked { .. } | ToolAnswer::Stream { .. } | ToolAnswer::Send { .. }) => panic!("{other:?}"),
     }
 }
 

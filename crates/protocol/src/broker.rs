@@ -381,7 +381,10 @@ pub enum ToolAnswer {
         parked: Parked,
     },
     /// It is being made, and its [`LargeBody`] is wanted now. The broker waits for it; another asking joins the call.
-    Send {},
+    Send {
+        /// What is wanted.
+        wanted: LargeBody,
+    },
     /// It worked, and its answer is large: it is read part by part, as [`BodyCall`] reads a body, under the call's own number.
     Stream {
         /// What comes.

@@ -132,7 +132,7 @@ impl Actor {
             }
             Settled::Tool { op, call, answer } => match answer {
                 Ok(ToolAnswer::Ok { value }) => (op, OpResult::Ok(value), call),
-                Ok(ToolAnswer::Stream { .. } | ToolAnswer::Send {}) => {
+                Ok(ToolAnswer::Stream { .. } | ToolAnswer::Send { .. }) => {
                     let message = "a broker left a call open that nobody goes on with".to_owned();
                     (op, OpResult::Err { name: ErrorCode::Internal.to_string(), message }, call)
                 }
