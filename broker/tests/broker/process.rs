@@ -10,7 +10,7 @@ use clap::Parser as _;
 use dormouse_broker::{Args, Broker, ConfigError, LivingPools, ProblemKind};
 use dormouse_protocol::{
     ErrorBody, ErrorCode,
-    broker::{FETCH, ToolAnswer, ToolDescription},
+    broker::{FETCH, ToolAnswer, ToolCall, ToolDescription},
 };
 use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
@@ -48,7 +48,7 @@ async fn door() -> (Ca, TcpListener, SocketAddr, TlsFiles) {
     (ca, listener, address, tls)
 }
 
-async fn post(client: &PeerClient, address: SocketAddr, call: &dormouse_protocol::broker::ToolCall) -> reqwest::Response {
+async fn post(client: &PeerClient, address: SocketAddr, call: &ToolCall) -> reqwest::Response {
     client.request(Method::POST, &own(), &address.to_string(), "/v1/call").json(call).send().await.unwrap()
 }
 
@@ -97,6 +97,7 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
         ("/v1/fetch", json!({"call": call(4, FETCH, json!({"method": "GET", "url": "http://a.example/"})), "allow": []})),
         ("/v1/body", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "stream": 1, "part": 0})),
         ("/v1/close", json!({"namespace": "team-a", "sessionUid": "u-1", "epoch": 1, "call": 1})),
+        ("/v1/events", json!({"namespace": "team-a"})),
         (
             "/v1/notices",
             json!({"namespace": "team-a", "session": "a", "sessionUid": "u-1", "number": 1, "event": "failed", "time": "", "data": {}}),
@@ -110,6 +111,18 @@ async fn only_kernel_pods_of_the_namespace_are_served() {
         let foreign = body.to_string().replace("team-a", "team-b").parse().unwrap();
         assert_eq!(send(&kernel, &foreign).await.unwrap().status(), 403, "{path}");
     }
+    // Nor is a body passed on with anyone else's call.
+    let framed = |call: &ToolCall| {
+        let text = serde_json::to_vec(call).unwrap();
+        [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &text, b"the body"].concat()
+    };
+    let upload =
+        |client: &PeerClient, body: Vec<u8>| client.request(Method::POST, &own(), &address.to_string(), "/v1/upload").body(body).send();
+    let answered = call(1, "getWidget", json!({"id": "7"}));
+    assert_eq!(upload(&client(&ca, Process::Kernel, "team-b"), framed(&answered)).await.unwrap().status(), 403);
+    assert_eq!(upload(&kernel, framed(&foreign)).await.unwrap().status(), 403);
+    assert_eq!(upload(&kernel, framed(&answered)).await.unwrap().status(), 200, "it has its answer, and needs no body");
+    assert_eq!(upload(&kernel, b"none".to_vec()).await.unwrap().status(), 400);
     let mut older = call(5, "getWidget", json!({"id": "7"}));
     older.epoch = 0;
     assert_eq!(post(&kernel, address, &older).await.status(), 410);
@@ -172,7 +185,7 @@ async fn only_gateways_give_orders_and_for_sessions_of_the_namespace_only() {
         assert!(!matches!(told, Some(ErrorCode::Forbidden | ErrorCode::InvalidRequest)), "{path}: {told:?}");
     }
     // Nor does a gateway make calls.
-    for path in ["/v1/call", "/v1/fetch", "/v1/notices"] {
+    for path in ["/v1/call", "/v1/upload", "/v1/fetch", "/v1/notices", "/v1/events"] {
         assert_eq!(send(&gateway, path, &json!({})).await.unwrap().status(), 403, "{path}");
     }
     assert!(world.seen().is_empty());
@@ -184,7 +197,7 @@ fn every_problem_of_a_spec_is_told_with_its_path() {
         "services": [
             {"name": "a", "baseUrl": "ftp://x", "auth": {"type": "bearer"}, "allowedMethods": ["GET", "FETCH"], "allowedPaths": ["x"]},
             {"name": "a", "baseUrl": "http://u:p@x", "auth": {"type": "header", "headerName": "Host", "secretRef": {"name": "s", "key": "k"}}},
-            {"name": "b", "baseUrl": "http://x", "auth": {"type": "basic", "secretRef": {"name": "widgets"}}, "requestBytesMax": (64 << 20) + 1, "responseBytesMax": 0},
+            {"name": "b", "baseUrl": "http://x", "auth": {"type": "basic", "secretRef": {"name": "widgets"}}, "requestBytesMax": (1 << 30) + 1, "responseBytesMax": 0},
         ],
         "tools": [
             {"name": "", "service": "nowhere", "path": "x"},
