@@ -7,7 +7,8 @@ use crate::support::{Session, real};
 
 /// That the turn is the end of a cell that has ended itself.
 fn assert_exit(turn: &Turn, code: i32, source: &str) {
-    let error = turn.cell.as_ref().unwrap_or_else(|| panic!("{source}: no end")).error.clone().unwrap_or_else(|| panic!("{source}: no error"));
+    let error =
+        turn.cell.as_ref().unwrap_or_else(|| panic!("{source}: no end")).error.clone().unwrap_or_else(|| panic!("{source}: no error"));
     assert_eq!((error.code, error.name.as_str()), (Code::UncaughtException, "ProcessExit"), "{source}: {error:?}");
     assert_eq!(error.message, format!("process.exit({code}): the cell has ended itself; its session goes on"), "{source}");
 }
@@ -21,11 +22,20 @@ async fn no_code_of_the_cell_catches_its_own_exit() {
         ("[1, 2].map(() => { log.push('once'); log.pop(); process.exit(3) }); log.push('after')", false),
         ("[3, 1].sort(() => process.exit(3)); log.push('after')", false),
         ("const o = { get x() { return process.exit(3) } }; JSON.stringify(o); log.push('after')", false),
-        ("(async () => { try { process.exit(3) } finally { log.push('finally') } })().finally(() => log.push('later')); log.push('after')", false),
+        (
+            "(async () => { try { process.exit(3) } finally { log.push('finally') } })().finally(() => log.push('later')); log.push('after')",
+            false,
+        ),
         ("try { await (async () => { process.exit(3) })() } catch { log.push('catch') } finally { log.push('finally') }", true),
         ("try { await null; process.exit(3) } catch { log.push('catch') } finally { log.push('finally') }", true),
-        ("const g = (async function* () { yield 1; process.exit(3) })(); try { for await (const x of g) log.length = 0 } catch { log.push('catch') }", true),
-        ("Promise.reject(1).catch(() => process.exit(3)).then(() => log.push('then'), () => log.push('catch')); await new Promise(() => {})", true),
+        (
+            "const g = (async function* () { yield 1; process.exit(3) })(); try { for await (const x of g) log.length = 0 } catch { log.push('catch') }",
+            true,
+        ),
+        (
+            "Promise.reject(1).catch(() => process.exit(3)).then(() => log.push('then'), () => log.push('catch')); await new Promise(() => {})",
+            true,
+        ),
         ("queueMicrotask(() => process.exit(3)); queueMicrotask(() => log.push('next')); 1", false),
         ("({ toJSON() { process.exit(3) } })", false),
         ("require('events').once; process.on('exit', () => { process.exit(3) }); process.exit(1)", false),
@@ -63,7 +73,12 @@ async fn what_an_ended_cell_waited_for_is_given_up() {
 async fn what_an_earlier_cell_left_behind_ends_itself_only() {
     let mut session = Session::new(real());
     session.cell("var log = []; process.on('uncaughtException', () => log.push('caught')); 0").await;
-    let earlier = session.turn("setTimeout(() => { setTimeout(() => log.push('more'), 1); process.exit(5) }, 5); setTimeout(() => log.push('other'), 6); 0", false).await;
+    let earlier = session
+        .turn(
+            "setTimeout(() => { setTimeout(() => log.push('more'), 1); process.exit(5) }, 5); setTimeout(() => log.push('other'), 6); 0",
+            false,
+        )
+        .await;
     let turn = session.turn("await sleep(100); 'mine'", true).await;
     let ended = session.deliver(earlier.ops[0].id, OpResult::Fired).await;
     assert_eq!(ended.cell, None);
@@ -76,7 +91,9 @@ async fn what_an_earlier_cell_left_behind_ends_itself_only() {
 #[tokio::test]
 async fn what_was_written_before_an_exit_is_said() {
     let mut session = Session::new(real());
-    let turn = session.turn("process.on('exit', () => console.log('listener')); process.stdout.write('no end of line'); process.exit(0)", false).await;
+    let turn = session
+        .turn("process.on('exit', () => console.log('listener')); process.stdout.write('no end of line'); process.exit(0)", false)
+        .await;
     assert_exit(&turn, 0, "write");
     assert_eq!(turn.console.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["listener", "no end of line"]);
 }
