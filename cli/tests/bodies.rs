@@ -46,7 +46,8 @@ impl Far {
             let (mut parts, mut sum, mut bytes) = (body.into_data_stream(), Sha256::new(), 0);
             while let Some(part) = parts.next().await {
                 let part = part.unwrap();
-                (sum.update(&part), bytes += part.len());
+                sum.update(&part);
+                bytes += part.len();
             }
             let sum: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
             let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -110,9 +111,13 @@ fn start(data: &Path, manifest: &Path) -> Dev {
     Dev::start(data, &["--broker", manifest, "--session", manifest])
 }
 
-async fn eval(dev: &Dev, body: Value) -> Value {
+fn client() -> reqwest::Client {
     dormouse_service::telemetry::install_tls_provider();
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(180)).build().unwrap();
+    reqwest::Client::builder().timeout(Duration::from_secs(180)).build().unwrap()
+}
+
+async fn eval(dev: &Dev, body: Value) -> Value {
+    let client = client();
     let path = format!("{}/v1/namespaces/default/sessions/agent/eval", dev.server);
     client.post(path).json(&body).send().await.unwrap().json().await.unwrap()
 }
@@ -241,7 +246,7 @@ async fn a_body_is_sent_when_somebody_has_agreed_and_at_most_once_whatever_dies(
     let under_way = tokio::spawn({
         let request = request.clone();
         async move {
-            let client = reqwest::Client::new();
+            let client = client();
             let path = format!("{}/v1/namespaces/default/sessions/agent/eval", sending.server);
             let _ = client.post(path).json(&request).send().await;
         }

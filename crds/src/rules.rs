@@ -181,11 +181,11 @@ pub(crate) fn broker() -> Value {
     rules([
         between("replicas", 0, PODS_MAX, "pods"),
         rule(
-            "self.tools.all(t, has(t.webhook) || has(t.runner) || self.services.exists(s, s.name == t.service))",
+            "self.tools.all(t, has(t.webhook) || has(t.runner) || (has(t.service) && self.services.exists(s, s.name == t.service)))",
             "a tool's service does not exist: write the name of one of spec.services in tools[].service",
         ),
         rule(
-            "self.tools.all(t, self.services.all(s, s.name != t.service || t.method in s.allowedMethods))",
+            "self.tools.all(t, !has(t.service) || self.services.all(s, s.name != t.service || t.method in s.allowedMethods))",
             "a tool's method is not allowed by its service: write the method into the service's allowedMethods, or another tools[].method",
         ),
     ])
@@ -370,11 +370,11 @@ pub(crate) fn tool() -> Value {
             "name of a tool: write a letter or '_', then letters, digits, '_', '.' and '-', such as getWidget",
         ),
         rule(
-            "(has(self.webhook) ? 1 : 0) + (has(self.runner) ? 1 : 0) + (self.service != '' ? 1 : 0) == 1 && (self.service != '' || self.path == '')",
+            "(has(self.webhook) ? 1 : 0) + (has(self.runner) ? 1 : 0) + (has(self.service) && self.service != '' ? 1 : 0) == 1 && ((has(self.service) && self.service != '') || !has(self.path) || self.path == '')",
             "a tool calls a service, a webhook or a runner: write service and path, or webhook, or runner",
         ),
         rule(
-            "has(self.webhook) || has(self.runner) || self.path.startsWith('/')",
+            "has(self.webhook) || has(self.runner) || (has(self.path) && self.path.startsWith('/'))",
             "path: write a path below the service's baseUrl that begins with '/', such as /widgets/{id}",
         ),
         between("timeoutMs", 1, TOOL_TIMEOUT_MS_MAX, "milliseconds; up to 10 minutes"),

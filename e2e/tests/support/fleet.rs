@@ -272,6 +272,8 @@ async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: 
         tools.push(json!({"name": format!("show-{of}"), "service": of, "method": "POST", "path": "/show"}));
     }
     tools.push(json!({"name": "stuck", "service": "guarded", "method": "POST", "path": "/hang", "timeoutMs": 200}));
+    // Neither has a service: what the API server checks must not ask for one.
+    tools.push(json!({"name": "hand-over", "runner": {"capability": "any"}}));
     tools.push(json!({"name": "sign", "webhook": {"url": format!("{service}/show"), "secretRef": key("signing")}}));
     let models = json!([{"name": "lab", "api": "openai", "baseUrl": service, "model": "m", "auth": bearer("model")}]);
     let servers = json!([{"name": "far", "url": format!("{service}/mcp"), "auth": bearer("mcp")}]);
