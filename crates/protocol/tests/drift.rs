@@ -63,7 +63,9 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::SessionExpired => "raise `spec.ttl.activeSeconds` to go on with the session, or make another one",
         ErrorCode::EventsExpired => "ask for the events without `after`, or behind one that is kept: `details.oldest` is the first",
         ErrorCode::RangeNotSatisfiable => "ask for a range within the content",
-        ErrorCode::OutcomeUnknown => "look whether it was done, then decide; sending it again could do it twice",
+        ErrorCode::OutcomeUnknown => {
+            "look whether it was done, then decide; sending it again could do it twice, but not a cell under its `idempotencyKey`"
+        }
         ErrorCode::ShuttingDown => "send it again: another process takes it",
         ErrorCode::NotSupported => "do without: it is not built",
         ErrorCode::Internal => "report it with its `requestId`",
