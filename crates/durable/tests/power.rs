@@ -20,10 +20,10 @@ fn a_file_is_the_old_or_the_new_one_whenever_the_power_fails_and_the_new_one_onc
         for steps in 0..=24 {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join(NAME);
-            let disk = Power::new(folder.path(), Some(steps));
+            let disk = Power::new(folder.path(), Some(steps)).unwrap();
             let first = replace(&disk, &path, b"first").is_ok();
             let second = first && replace(&disk, &path, b"second").is_ok();
-            disk.fail(|_| survives);
+            disk.fail(|_| survives).unwrap();
             let found = std::fs::read(&path).ok();
             let allowed: &[Option<&[u8]>] = match (first, second) {
                 (_, true) => &[Some(b"second")],
@@ -41,9 +41,9 @@ fn a_file_is_the_old_or_the_new_one_whenever_the_power_fails_and_the_new_one_onc
 fn a_disk_that_does_not_sync_folders_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(NAME);
-    let disk = Power::careless(folder.path());
+    let disk = Power::careless(folder.path()).unwrap();
     replace(&disk, &path, b"first").unwrap();
-    disk.fail(|_| false);
+    disk.fail(|_| false).unwrap();
     assert!(!path.exists());
 }
 

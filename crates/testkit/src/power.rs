@@ -36,18 +36,22 @@ struct State {
 
 impl Power {
     /// What is below `root` now is durable. Every change is a step, the first is number 0; from step `fails_before` on each one fails.
-    #[must_use]
-    pub fn new(root: &Path, fails_before: Option<u64>) -> Self {
-        let state = State { durable: below(root), steps: 0, fails_before, careless: false };
-        Self { root: root.to_owned(), state: Mutex::new(state) }
+    ///
+    /// # Errors
+    /// The system's disk fails.
+    pub fn new(root: &Path, fails_before: Option<u64>) -> io::Result<Self> {
+        let state = State { durable: below(root)?, steps: 0, fails_before, careless: false };
+        Ok(Self { root: root.to_owned(), state: Mutex::new(state) })
     }
 
     /// The same, and it says that it has synced folders, and has not.
-    #[must_use]
-    pub fn careless(root: &Path) -> Self {
-        let power = Self::new(root, None);
+    ///
+    /// # Errors
+    /// The system's disk fails.
+    pub fn careless(root: &Path) -> io::Result<Self> {
+        let power = Self::new(root, None)?;
         power.lock().careless = true;
-        power
+        Ok(power)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -68,12 +72,12 @@ impl Power {
     /// Makes the folder what is found after the failure: of each folder the names that were synced, or, where `survives` says so, all. From here
     /// on every step of this machine fails.
     ///
-    /// # Panics
+    /// # Errors
     /// The system's disk fails.
-    pub fn fail(&self, mut survives: impl FnMut(&Path) -> bool) {
+    pub fn fail(&self, mut survives: impl FnMut(&Path) -> bool) -> io::Result<()> {
         let mut state = self.lock();
         state.fails_before = Some(0);
-        let seen = below(&self.root);
+        let seen = below(&self.root)?;
         let mut found = Names::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
@@ -87,16 +91,16 @@ impl Power {
                 }
             }
         }
-        std::fs::remove_dir_all(&self.root).expect("the folder is cleared");
-        std::fs::create_dir(&self.root).expect("the folder is made");
+        std::fs::remove_dir_all(&self.root)?;
+        std::fs::create_dir(&self.root)?;
         for (path, named) in &found {
             match named {
-                Named::Folder => std::fs::create_dir(path),
-                Named::File(bytes) => std::fs::write(path, bytes),
+                Named::Folder => std::fs::create_dir(path)?,
+                Named::File(bytes) => std::fs::write(path, bytes)?,
             }
-            .expect("what was synced is there");
         }
         state.durable = found;
+        Ok(())
     }
 
     /// One change, if there is power.
@@ -111,22 +115,22 @@ impl Power {
 }
 
 /// Everything below a folder.
-fn below(root: &Path) -> Names {
+fn below(root: &Path) -> io::Result<Names> {
     let mut names = Names::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder can be read") {
-            let path = entry.expect("a name").path();
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
             let named = if path.is_dir() {
                 folders.push(path.clone());
                 Named::Folder
             } else {
-                Named::File(std::fs::read(&path).expect("a file can be read"))
+                Named::File(std::fs::read(&path)?)
             };
             names.insert(path, named);
         }
     }
-    names
+    Ok(names)
 }
 
 impl Disk for Power {

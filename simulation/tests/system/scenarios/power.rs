@@ -172,15 +172,15 @@ fn live(folder: &Path, disk: &Arc<Power>, told: &Arc<Mutex<Told>>, days: i64) {
 }
 
 /// A life that ends before step `fails_before`, and one after it. `seed`: which folders keep what was not synced; `None`: none does.
-fn fails_and_comes_back(disk: impl FnOnce(&Path) -> Power, seed: Option<u64>) -> u64 {
+fn fails_and_comes_back(disk: impl FnOnce(&Path) -> std::io::Result<Power>, seed: Option<u64>) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let told = Arc::new(Mutex::new(Told::default()));
-    let disk = Arc::new(disk(folder.path()));
+    let disk = Arc::new(disk(folder.path()).unwrap());
     live(folder.path(), &disk, &told, 0);
     let steps = disk.steps();
     let mut random = seed.map(|seed| Random::of(seed, &"power"));
-    disk.fail(|_| random.as_mut().is_some_and(|random| random.one_in(2)));
-    live(folder.path(), &Arc::new(Power::new(folder.path(), None)), &told, 1);
+    disk.fail(|_| random.as_mut().is_some_and(|random| random.one_in(2))).unwrap();
+    live(folder.path(), &Arc::new(Power::new(folder.path(), None).unwrap()), &told, 1);
     steps
 }
 
