@@ -155,7 +155,7 @@ impl Exchange<'_> {
             let Err(Failure { error, again, .. }) = attempt else { return attempt.map_err(|failure| failure.error) };
             // What has begun to leave cannot be sent again.
             if let Outbound::Coming(upload, _) = &body
-                && upload.has_begun().await
+                && upload.has_begun()
             {
                 return Err(error);
             }

@@ -161,12 +161,14 @@ async fn call(State(served): State<Served>, peer: PeerIdentity, ApiJson(mut call
     let uid = call.session_uid.clone();
     let room = room::holding();
     let asked = Asked::of(&call);
-    let answer = tokio::select! {
-        biased;
-        answer = room.clone().around(served.broker.call(call)) => answer,
-        wanted = served.broker.uploads().wanted(&asked) => Ok(Arc::new(ToolAnswer::Send { wanted })),
+    let answer = {
+        let _asks = served.broker.uploads().stay(&asked);
+        tokio::select! {
+            biased;
+            answer = room.clone().around(served.broker.call(call)) => answer,
+            wanted = served.broker.uploads().wanted(&asked) => Ok(Arc::new(ToolAnswer::Send { wanted })),
+        }
     };
-    served.broker.uploads().leave(&asked);
     Ok(served.answer_within(room, &uid, &*answer?).await?)
 }
 
@@ -177,10 +179,10 @@ async fn upload(State(served): State<Served>, peer: PeerIdentity, body: Body) ->
     served.admit_session(&call.namespace)?;
     let (uid, asked) = (call.session_uid.clone(), Asked::of(&call));
     let room = room::holding();
-    served.broker.uploads().offer(&asked, upload.clone());
-    let answer = room.clone().around(served.broker.call(call)).await;
-    served.broker.uploads().withdraw(&asked);
-    let answer = answer?;
+    let answer = {
+        let _offers = served.broker.uploads().offer(&asked, upload.clone());
+        room.clone().around(served.broker.call(call)).await?
+    };
     upload.drain().await;
     Ok(served.answer_within(room, &uid, &answer).await?)
 }
@@ -192,6 +194,6 @@ async fn decide(State(served): State<Served>, _: PeerIdentity, ApiJson(call): Ap
 }
 
 async fn tools(State(served): State<Served>, peer: PeerIdentity) -> ApiResult<Json<Vec<ToolDescription>>> {
-    served.pool_of(&peer)?;
+    served.admit_peer(&peer)?;
     Ok(Json(served.broker.tools()))
 }

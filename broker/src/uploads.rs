@@ -7,7 +7,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -88,7 +91,9 @@ impl Uploads {
     /// # Errors
     /// Nobody sends it in time.
     pub(crate) async fn take(&self, call: &ToolCall) -> Result<Upload, ApiError> {
-        let key = &Asked::of(call).key;
+        let asked = Asked::of(call);
+        let key = &asked.key;
+        let _leaves = self.stay(&asked);
         let (sender, coming) = oneshot::channel();
         let come = self.at(key, |place| {
             if let Some(asking) = place.asking.take() {
@@ -103,9 +108,7 @@ impl Uploads {
         if let Some(come) = come {
             return Ok(come);
         }
-        let came = tokio::time::timeout(WANTED_TIMEOUT, coming).await;
-        self.at(key, |place| place.wanting = None);
-        match came {
+        match tokio::time::timeout(WANTED_TIMEOUT, coming).await {
             Ok(Ok(upload)) => Ok(upload),
             _ => {
                 let message = format!("the body did not come within {} s; nothing was sent", WANTED_TIMEOUT.as_secs());
@@ -114,24 +117,21 @@ impl Uploads {
         }
     }
 
-    /// Offers a body that has come.
-    pub(crate) fn offer(&self, asked: &Asked, upload: Upload) {
-        self.at(&asked.key, |place| match place.wanting.take() {
-            Some(wanting) => drop(wanting.send(upload)),
-            None => place.come = Some(upload),
+    /// Offers a body that has come, until the answer is dropped: also when whoever sends it is cut off.
+    pub(crate) fn offer<'a>(&'a self, asked: &'a Asked, upload: Upload) -> Stay<'a> {
+        self.at(&asked.key, |place| {
+            // An attempt that was given up takes nothing any more.
+            place.come = match place.wanting.take() {
+                Some(wanting) => wanting.send(upload).err(),
+                None => Some(upload),
+            };
         });
+        Stay { offers: true, ..self.stay(asked) }
     }
 
-    /// Nobody asks any more.
-    pub(crate) fn leave(&self, asked: &Asked) {
-        if asked.body.is_some() {
-            self.at(&asked.key, |place| place.asking = place.asking.take().filter(|asking| !asking.is_closed()));
-        }
-    }
-
-    /// Takes back what nobody wanted.
-    pub(crate) fn withdraw(&self, asked: &Asked) {
-        self.at(&asked.key, |place| place.come = None);
+    /// Somebody has to do with the call until the answer is dropped: then nothing of theirs is left.
+    pub(crate) fn stay<'a>(&'a self, asked: &'a Asked) -> Stay<'a> {
+        Stay { uploads: self, asked, offers: false }
     }
 
     fn at<T>(&self, key: &Key, act: impl FnOnce(&mut Place) -> T) -> T {
@@ -149,10 +149,32 @@ impl Uploads {
     }
 }
 
+/// That somebody asks for a call, makes it, or offers its body.
+pub(crate) struct Stay<'a> {
+    uploads: &'a Uploads,
+    asked: &'a Asked,
+    offers: bool,
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        if !self.offers && self.asked.body.is_none() {
+            return;
+        }
+        self.uploads.at(&self.asked.key, |place| {
+            place.asking = place.asking.take().filter(|asking| !asking.is_closed());
+            place.wanting = place.wanting.take().filter(|wanting| !wanting.is_closed());
+            place.come = place.come.take().filter(|_| !self.offers);
+        });
+    }
+}
+
 /// A body on its way. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Upload {
     coming: Arc<tokio::sync::Mutex<Coming>>,
+    /// Whether any of it was taken.
+    begun: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -160,8 +182,6 @@ struct Coming {
     /// What came with the call.
     first: Bytes,
     rest: BodyDataStream,
-    /// Whether any of it was taken.
-    begun: bool,
 }
 
 impl Upload {
@@ -181,8 +201,8 @@ impl Upload {
                 if let Some(call) = after.get(..length) {
                     let call = serde_json::from_slice(call).map_err(|error| invalid(&error.to_string()))?;
                     let first = begun.split_off(LENGTH_BYTES + length).freeze();
-                    let coming = Coming { first, rest, begun: false };
-                    return Ok((call, Self { coming: Arc::new(tokio::sync::Mutex::new(coming)) }));
+                    let coming = Arc::new(tokio::sync::Mutex::new(Coming { first, rest }));
+                    return Ok((call, Self { coming, begun: Arc::default() }));
                 }
             }
             match rest.next().await {
@@ -196,6 +216,7 @@ impl Upload {
     /// What is left of it, for one request.
     pub(crate) fn body(&self) -> reqwest::Body {
         let parts = futures::stream::unfold(self.clone(), |upload| async move {
+            upload.begun.store(true, Ordering::SeqCst);
             let next = upload.coming.lock().await.next().await;
             next.map(|next| (next, upload))
         });
@@ -203,8 +224,8 @@ impl Upload {
     }
 
     /// Whether any of it has left.
-    pub(crate) async fn has_begun(&self) -> bool {
-        self.coming.lock().await.begun
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// All of it.
@@ -229,10 +250,70 @@ impl Upload {
 
 impl Coming {
     async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
-        self.begun = true;
         if !self.first.is_empty() {
             return Some(Ok(std::mem::take(&mut self.first)));
         }
         self.rest.next().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call() -> ToolCall {
+        serde_json::from_value(json!({
+            "namespace": "team-a", "session": "a", "sessionUid": "u-1", "epoch": 1, "call": 7, "tool": "callService",
+            "args": {}, "body": {"id": "b", "bytes": 4},
+        }))
+        .unwrap()
+    }
+
+    async fn upload(bytes: &str) -> Upload {
+        let text = serde_json::to_vec(&call()).unwrap();
+        let framed = [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], &text, bytes.as_bytes()].concat();
+        Upload::after_call(Body::from(framed)).await.unwrap().1
+    }
+
+    #[tokio::test]
+    async fn what_a_request_offered_that_was_cut_off_is_nobodys() {
+        let (uploads, call) = (Uploads::default(), call());
+        let asked = Asked::of(&call);
+        drop(uploads.offer(&asked, upload("gone").await));
+        assert!(uploads.lock().is_empty());
+        let mut taking = Box::pin(uploads.take(&call));
+        assert!(futures::poll!(&mut taking).is_pending(), "it asks anew");
+        let _offers = uploads.offer(&asked, upload("next").await);
+        assert_eq!(taking.await.unwrap().whole().await.unwrap(), "next");
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_was_given_up_takes_no_body_and_leaves_no_place() {
+        let (uploads, call) = (Uploads::default(), call());
+        let asked = Asked::of(&call);
+        let mut given_up = Box::pin(uploads.take(&call));
+        assert!(futures::poll!(&mut given_up).is_pending());
+        drop(given_up);
+        assert!(uploads.lock().is_empty());
+        let offers = uploads.offer(&asked, upload("body").await);
+        assert_eq!(uploads.take(&call).await.unwrap().whole().await.unwrap(), "body");
+        drop(offers);
+        assert!(uploads.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_asks_and_leaves_leaves_no_place() {
+        let (uploads, call) = (Uploads::default(), call());
+        let asked = Asked::of(&call);
+        {
+            let _asks = uploads.stay(&asked);
+            let mut wanted = Box::pin(uploads.wanted(&asked));
+            assert!(futures::poll!(&mut wanted).is_pending());
+            assert_eq!(uploads.lock().len(), 1);
+            drop(wanted);
+        }
+        assert!(uploads.lock().is_empty());
     }
 }

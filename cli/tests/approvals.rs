@@ -44,11 +44,6 @@ fn manifest(folder: &Path, service: SocketAddr, approval: &str) -> PathBuf {
     path
 }
 
-fn start(data: &Path, manifest: &Path) -> Dev {
-    let manifest = manifest.to_str().unwrap();
-    Dev::start(data, &["--broker", manifest, "--session", manifest])
-}
-
 fn http() -> reqwest::Client {
     dormouse_service::telemetry::install_tls_provider();
     reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
@@ -99,7 +94,7 @@ async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
     let manifest = manifest(data.path(), service, "{when: 'args.amount > 100', editable: true}");
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let small = post_json(&dev, &format!("{SESSION}/eval"), json!({ "code": "(await tools.pay({ to: 'a', amount: 100 })).receipt" })).await;
     assert_eq!((small.0, &small.1["value"]), (200, &json!(1)), "a small one needs nobody: {}", small.1);
     let run = begin(&dev, "const large = await tools.pay({ to: 'b', amount: 101 }); large.amount", "large").await;
@@ -110,7 +105,7 @@ async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
     assert_eq!(waiting(&dev).await, std::slice::from_ref(&item), "to look wakes nothing, and changes nothing");
     dev.kill();
 
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     asleep(&dev).await;
     assert_eq!(get(&dev, "/v1/namespaces/default/approvals").await["items"], json!([item]), "the namespace's queue");
     let listed = dev.command(&["approvals"], "");
@@ -138,7 +133,7 @@ async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
 async fn a_denial_is_an_error_that_code_catches_and_the_client_may_wait_for_it() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service, "Always"));
     let code = "let said; try { await tools.pay({ to: 'c', amount: 1 }) } catch (error) { said = `${error.name}: ${error.message}` } said";
     let request = http().post(format!("{}{SESSION}/eval", dev.server)).json(&json!({ "code": code, "idempotencyKey": "denied" }));
     let waits = tokio::spawn(async move { request.send().await.unwrap().json::<Value>().await.unwrap() });
@@ -164,7 +159,7 @@ async fn a_denial_is_an_error_that_code_catches_and_the_client_may_wait_for_it()
 async fn a_call_that_nobody_decides_about_expires_though_nobody_asks() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "{expiresSeconds: 4}"));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service, "{expiresSeconds: 4}"));
     let run =
         begin(&dev, "let said; try { await tools.pay({ to: 'c', amount: 1 }) } catch (error) { said = error.name } said", "late").await;
     eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
@@ -177,7 +172,7 @@ async fn a_call_that_nobody_decides_about_expires_though_nobody_asks() {
 async fn cells_list_the_tools_and_call_a_service_that_lets_them() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service, "Always"));
     let listed =
         dev.command(&["eval", "--session", "agent", "(await tools.list()).map(({ name, approval }) => `${name} ${approval}`).join()"], "");
     assert!(listed.out.contains("pay true"), "{}{}", listed.out, listed.err);
@@ -193,7 +188,7 @@ async fn cells_list_the_tools_and_call_a_service_that_lets_them() {
 async fn a_cell_that_waits_asleep_can_be_interrupted() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "Always"));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service, "Always"));
     let run = begin(&dev, "await tools.pay({ to: 'e', amount: 1 })", "waits").await;
     asleep(&dev).await;
     let interrupted = http().post(format!("{}{SESSION}/interrupt", dev.server)).send().await.unwrap();
@@ -217,7 +212,7 @@ async fn a_fetch_waits_asleep_and_its_answer_is_read_after_a_kill() {
         address = web.address
     );
     std::fs::write(&path, text).unwrap();
-    let dev = start(data.path(), &path);
+    let dev = Dev::start_of(data.path(), &path);
     let send = |body: &str| format!("(await (await fetch('{}/echo', {{ method: 'POST', body: '{body}' }})).json()).body", web.url());
     let run = begin(&dev, &send("hello"), "good").await;
     eventually("the fetch waits", async || waiting(&dev).await.len() == 1).await;
@@ -225,7 +220,7 @@ async fn a_fetch_waits_asleep_and_its_answer_is_read_after_a_kill() {
     assert_eq!((&item["toolName"], &item["args"]["method"], &item["editable"]), (&json!("fetch"), &json!("POST"), &json!(false)), "{item}");
     asleep(&dev).await;
     dev.kill();
-    let dev = start(data.path(), &path);
+    let dev = Dev::start_of(data.path(), &path);
     assert!(web.seen().is_empty(), "nothing was sent: {:?}", web.seen());
     let id = item["id"].as_str().unwrap();
     let agreed = dev.command(&["approvals", "--session", "agent", "approve", id], "");
@@ -268,7 +263,7 @@ async fn mcp(dev: &Dev, method: &str, mut params: Value, capabilities: Value) ->
 async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service, "{editable: true}"));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service, "{editable: true}"));
     let knows = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} }, "elicitation": {} });
     let ask = async |method: &str, params: Value| mcp(&dev, method, params, knows.clone()).await;
     let begin = |code: &str| json!({ "name": "eval", "arguments": { "session": "agent", "code": code, "background": true } });
@@ -343,7 +338,7 @@ async fn who_has_a_link_sees_the_call_and_decides_about_it_once() {
     let data = tempfile::tempdir().unwrap();
     let (service, paid) = service().await;
     let manifest = manifest(data.path(), service, "{editable: true}");
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let run = begin(&dev, "(await tools.pay({ to: '<b>&', amount: 7 })).amount", "one").await;
     eventually("the call waits", async || waiting(&dev).await.len() == 1).await;
     let id = waiting(&dev).await[0]["id"].as_str().unwrap().to_owned();

@@ -106,11 +106,6 @@ fn manifest(folder: &Path, far: SocketAddr) -> PathBuf {
     path
 }
 
-fn start(data: &Path, manifest: &Path) -> Dev {
-    let manifest = manifest.to_str().unwrap();
-    Dev::start(data, &["--broker", manifest, "--session", manifest])
-}
-
 fn client() -> reqwest::Client {
     dormouse_service::telemetry::install_tls_provider();
     reqwest::Client::builder().timeout(Duration::from_secs(180)).build().unwrap()
@@ -158,7 +153,7 @@ fn caught(call: &str) -> String {
 async fn a_large_file_is_a_body_that_nobody_holds() {
     let data = tempfile::tempdir().unwrap();
     let far = Far::default();
-    let dev = start(data.path(), &manifest(data.path(), far.start().await));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), far.start().await));
     let digest = file(&dev, "/tmp/large.bin", LARGE_MIB << 20).await;
     file(&dev, "/tmp/warm.bin", 4 << 20).await;
     value(&dev, &call("far", "/take", "/tmp/warm.bin")).await;
@@ -189,7 +184,7 @@ async fn a_large_file_is_a_body_that_nobody_holds() {
 async fn what_a_signature_covers_has_its_own_bound_and_what_was_refused_is_told() {
     let data = tempfile::tempdir().unwrap();
     let far = Far::default();
-    let dev = start(data.path(), &manifest(data.path(), far.start().await));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), far.start().await));
     file(&dev, "/tmp/covered.bin", COVERED_BYTES_MAX).await;
     let signed = value(&dev, &call("signed", "/signed", "/tmp/covered.bin")).await;
     assert_eq!(signed, json!({ "bytes": COVERED_BYTES_MAX, "good": true }));
@@ -213,26 +208,14 @@ async fn a_body_is_sent_when_somebody_has_agreed_and_at_most_once_whatever_dies(
     let data = tempfile::tempdir().unwrap();
     let far = Far::default();
     let manifest = manifest(data.path(), far.start().await);
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let digest = file(&dev, "/tmp/body.bin", 5 << 20).await;
     value(&dev, &format!("var asked = {}; 0", call("asked", "/take", "/tmp/body.bin").trim_start_matches("await "))).await;
-    let approvals = async |dev: &Dev| {
-        let path = format!("{}/v1/namespaces/default/sessions/agent/approvals", dev.server);
-        reqwest::get(path).await.unwrap().json::<Value>().await.unwrap()["items"].as_array().unwrap().clone()
-    };
-    let waiting = tokio::time::timeout(Duration::from_secs(60), async {
-        loop {
-            match approvals(&dev).await.pop() {
-                Some(found) => break found,
-                None => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        }
-    });
-    let item = waiting.await.expect("the call waits");
+    let item = dev.waiting_call().await;
     assert_eq!(item["args"]["body"]["$ref"]["bytes"], json!(5 << 20), "who decides sees what stands for it: {item}");
     assert_eq!(far.asked.load(Ordering::SeqCst), 0);
     dev.kill();
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let said = dev.command(&["approvals", "--session", "agent", "approve", item["id"].as_str().unwrap()], "");
     assert!(said.status.success(), "{}{}", said.out, said.err);
     assert_eq!(value(&dev, "(await asked).sha256").await, json!(digest), "another process sends it");
@@ -260,7 +243,7 @@ async fn a_body_is_sent_when_somebody_has_agreed_and_at_most_once_whatever_dies(
     under_way.abort();
     let _ = under_way.await;
     Arc::into_inner(dev).unwrap().kill();
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let ended = eval(&dev, request).await;
     assert_eq!(ended["value"], json!("OutcomeUnknown"), "{ended}");
     assert_eq!(far.asked.load(Ordering::SeqCst), 2, "it was not sent again");

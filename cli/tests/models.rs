@@ -57,8 +57,7 @@ async fn a_needle_in_four_megabytes_is_found_without_a_key_in_sight() {
          apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: agent}}\nspec:\n  toolBrokerRef: {{name: lab}}\n"
     );
     std::fs::write(&path, text).unwrap();
-    let manifest = path.to_str().unwrap();
-    let dev = Dev::start(data.path(), &["--broker", manifest, "--session", manifest]);
+    let dev = Dev::start_of(data.path(), &path);
     dormouse_service::telemetry::install_tls_provider();
     let client = reqwest::Client::builder().timeout(Duration::from_secs(120)).build().unwrap();
     let eval = async |code: &str| -> Value {

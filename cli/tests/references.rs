@@ -95,11 +95,6 @@ fn manifest_above(folder: &Path, service: SocketAddr, threshold_bytes: u64) -> P
     path
 }
 
-fn start(data: &Path, manifest: &Path) -> Dev {
-    let manifest = manifest.to_str().unwrap();
-    Dev::start(data, &["--broker", manifest, "--session", manifest])
-}
-
 async fn eval(dev: &Dev, session: &str, code: &str) -> Value {
     dormouse_service::telemetry::install_tls_provider();
     let client = reqwest::Client::builder().timeout(Duration::from_secs(120)).build().unwrap();
@@ -118,7 +113,7 @@ async fn ten_megabytes_pass_through_a_session_that_never_holds_them() {
     let data = tempfile::tempdir().unwrap();
     let (service, given) = service().await;
     let manifest = manifest(data.path(), service);
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let whole = rows();
     let text = whole.to_string();
 
@@ -149,7 +144,7 @@ async fn ten_megabytes_pass_through_a_session_that_never_holds_them() {
     assert_eq!(saved, json!(text.len()));
     dev.kill();
 
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     assert_eq!(value(&dev, "refs.list()").await, json!([{ "$ref": { "id": reference["id"], "bytes": text.len() } }]));
     assert_eq!(value(&dev, "(await tools.take({ rows })).bytes").await, json!(text.len() + r#"{"rows":}"#.len()), "after a restore, too");
     let other =
@@ -167,7 +162,7 @@ async fn whoever_only_passes_an_answer_on_says_so_and_pays_less_than_a_kilobyte_
     let data = tempfile::tempdir().unwrap();
     let (service, given) = service().await;
     // By its size it would come into the heap.
-    let dev = start(data.path(), &manifest_above(data.path(), service, 64 << 20));
+    let dev = Dev::start_of(data.path(), &manifest_above(data.path(), service, 64 << 20));
     let pass = |times: usize| {
         format!(
             "for (let n = 0; n < {times}; n++) {{ const rows = await tools.rows({{}}, {{ reference: true }}); \
@@ -187,24 +182,12 @@ async fn whoever_only_passes_an_answer_on_says_so_and_pays_less_than_a_kilobyte_
 async fn a_call_says_whether_its_answer_stays_outside_and_who_agrees_sees_what_stands_for_it() {
     let data = tempfile::tempdir().unwrap();
     let (service, given) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service));
     assert_eq!(value(&dev, "(await tools.rows({}, { reference: false })).length").await, json!(ROWS));
     let token = value(&dev, "var few = await tools.few({}, { reference: true }); few").await;
     assert_eq!((&token["$ref"]["preview"], &token["$ref"]["bytes"]), (&json!("[1,2,3]"), &json!(7)));
     value(&dev, "var given = tools.give({ few }).then((it) => it.bytes); 0").await;
-    let waiting = async || {
-        let path = format!("{}/v1/namespaces/default/sessions/agent/approvals", dev.server);
-        reqwest::get(path).await.unwrap().json::<Value>().await.unwrap()["items"].as_array().unwrap().clone()
-    };
-    let found = tokio::time::timeout(Duration::from_secs(60), async {
-        loop {
-            match waiting().await.pop() {
-                Some(found) => break found,
-                None => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        }
-    });
-    let item = found.await.expect("the call waits");
+    let item = dev.waiting_call().await;
     assert_eq!(item["args"], json!({ "few": token }), "what the code wrote");
     let said = dev.command(&["approvals", "--session", "agent", "approve", item["id"].as_str().unwrap()], "");
     assert!(said.status.success(), "{}{}", said.out, said.err);
@@ -221,7 +204,7 @@ fn call(request: &str) -> String {
 async fn a_service_takes_bytes_files_and_forms() {
     let data = tempfile::tempdir().unwrap();
     let (service, _) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service));
     let raw = async |body: &str| value(&dev, &call(&format!("{{ method: 'POST', path: '/raw', body: {body} }}"))).await;
     let octets = json!("application/octet-stream");
     for body in ["new Uint8Array([0, 255, 128])", "new Uint8Array([0, 255, 128]).buffer", "Buffer.from([0, 255, 128])"] {
@@ -283,7 +266,7 @@ async fn a_service_takes_bytes_files_and_forms() {
 async fn the_answer_of_a_service_is_bytes_text_json_or_a_reference() {
     let data = tempfile::tempdir().unwrap();
     let (service, _) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service));
     let image = value(&dev, &format!("[...{}]", call("{ path: '/image', response: 'bytes' }"))).await;
     assert_eq!(image, json!([0x89, 0xff, 0, 0x80]));
     assert_eq!(value(&dev, &call("{ path: '/few', response: 'text' }")).await, "[1,2,3]");
@@ -304,7 +287,7 @@ async fn the_answer_of_a_service_is_bytes_text_json_or_a_reference() {
 async fn an_error_comes_into_the_heap_whatever_its_size() {
     let data = tempfile::tempdir().unwrap();
     let (service, _) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service));
     for options in ["{}", "{ reference: true }"] {
         let refused = value(&dev, &format!("await tools.refuse({{}}, {options}).catch((error) => error.code)")).await;
         assert_eq!(refused, json!("ToolResultInvalid"), "{options}");
@@ -316,7 +299,7 @@ async fn an_error_comes_into_the_heap_whatever_its_size() {
 async fn the_tools_are_declared_in_typescript() {
     let data = tempfile::tempdir().unwrap();
     let (service, _) = service().await;
-    let dev = start(data.path(), &manifest(data.path(), service));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), service));
     let declared = value(&dev, "await tools.declarations()").await;
     let declared = declared.as_str().unwrap();
     assert!(declared.contains("  few(args?: Record<string, unknown>, options?: CallOptions): Promise<unknown>;"), "{declared}");

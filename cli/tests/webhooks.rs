@@ -73,11 +73,6 @@ fn manifest(folder: &Path, receiver: SocketAddr) -> PathBuf {
     path
 }
 
-fn start(data: &Path, manifest: &Path) -> Dev {
-    let manifest = manifest.to_str().unwrap();
-    Dev::start(data, &["--broker", manifest, "--session", manifest])
-}
-
 fn client() -> reqwest::Client {
     dormouse_service::telemetry::install_tls_provider();
     reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
@@ -106,7 +101,7 @@ async fn whoever_is_named_is_told_of_runs_and_of_calls_that_wait() {
     let data = tempfile::tempdir().unwrap();
     let receiver = Receiver::default();
     let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
-    let dev = start(data.path(), &manifest(data.path(), address));
+    let dev = Dev::start_of(data.path(), &manifest(data.path(), address));
     let own = json!({ "url": format!("http://{address}/own"), "secretRef": { "name": "events", "key": "secret" } });
     let run = begin(&dev, json!({ "code": "6 * 7", "idempotencyKey": "good", "webhook": own })).await;
     let done = receiver.told("the end of the run", |it| it["type"] == "completed" && it["data"]["run"] == run["run"]).await;
@@ -146,13 +141,13 @@ async fn a_message_is_delivered_after_a_kill_and_again_on_request() {
     *receiver.broken.lock().unwrap() = true;
     let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
     let manifest = manifest(data.path(), address);
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     for n in 0..5 {
         begin(&dev, json!({ "code": format!("{n}"), "idempotencyKey": format!("run-{n}") })).await;
     }
     // What was accepted is all that is needed.
     dev.kill();
-    let dev = start(data.path(), &manifest);
+    let dev = Dev::start_of(data.path(), &manifest);
     let deliveries = "/v1/namespaces/default/webhooks/deliveries";
     let failed = async || {
         let list = get(&dev, deliveries).await;
@@ -202,7 +197,7 @@ async fn whoever_is_named_is_told_what_becomes_of_a_session_each_time_once_and_a
     let receiver = Receiver::default();
     let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
     let manifest = manifest_of_sleepers(data.path(), address);
-    let mut dev = start(data.path(), &manifest);
+    let mut dev = Dev::start_of(data.path(), &manifest);
     let failed = receiver.told("the failure", |it| it["type"] == "session_failed").await;
     assert_eq!(failed["data"]["session"], json!("broken"));
     assert!(failed["data"]["error"]["message"].as_str().unwrap().contains("no such base"), "{failed}");
@@ -218,7 +213,7 @@ async fn whoever_is_named_is_told_what_becomes_of_a_session_each_time_once_and_a
         eventually("it woke, and sleeps again", async || all() == [1, round, round + 1]).await;
         if round == 2 {
             dev.kill();
-            dev = start(data.path(), &manifest);
+            dev = Dev::start_of(data.path(), &manifest);
         }
     }
     // To look at it wakes nothing, and what only wakes to be looked at is not told of: no code of it ran.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules;
 use crate::{KeyRef, NameRef, broker::Approval};
 
-/// Largest request or response that a service may be given, in bytes: a broker holds it in memory.
+/// Largest response that a service may be given, in bytes: a broker holds it in memory.
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
 /// The same of a request: one whose body is a large file is not held as a whole anywhere.
 pub const REQUEST_BYTES_MAX: u64 = 1 << 30;

@@ -54,12 +54,8 @@ pub struct BrokerTools {
     client: PeerClient,
     address: String,
     pages: Arc<Mutex<HashMap<String, String>>>,
-    /// By namespace and name.
-    offloads: Arc<Mutex<HashMap<(String, String), Offload>>>,
-    /// The same: of which events somebody is told, and when that was said.
-    events: Arc<Mutex<HashMap<(String, String), Told>>>,
-    /// When each was asked for that.
-    asked: Arc<Mutex<HashMap<(String, String), Instant>>>,
+    /// What ToolBrokers have said of themselves, by namespace and name.
+    said: Arc<Mutex<HashMap<(String, String), Said>>>,
     /// See [`RETRIES_MAX`].
     retries_max: u32,
 }
@@ -68,15 +64,7 @@ impl BrokerTools {
     /// Brokers at `address`, in which `{name}` and `{namespace}` are replaced.
     #[must_use]
     pub fn new(client: PeerClient, address: impl Into<String>) -> Self {
-        Self {
-            client,
-            address: address.into(),
-            pages: Arc::default(),
-            offloads: Arc::default(),
-            events: Arc::default(),
-            asked: Arc::default(),
-            retries_max: RETRIES_MAX,
-        }
+        Self { client, address: address.into(), pages: Arc::default(), said: Arc::default(), retries_max: RETRIES_MAX }
     }
 
     /// What was told of more sessions than that is in their records, or is told again.
@@ -86,6 +74,12 @@ impl BrokerTools {
             pages.clear();
         }
         pages.insert(session_uid.to_owned(), page);
+    }
+
+    /// What a ToolBroker has said of itself so far.
+    fn said<T>(&self, namespace: &str, broker: &str, look: impl FnOnce(&mut Said) -> T) -> T {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        look(said.entry((namespace.to_owned(), broker.to_owned())).or_default())
     }
 
     /// One sending.
@@ -111,13 +105,12 @@ impl BrokerTools {
         if let (Some(uid), Some(page)) = (way.session_uid, told_page(&response)) {
             self.note_page(uid, page);
         }
-        if let Some(offload) = told_offload(&response) {
-            let name = (namespace.to_owned(), broker.to_owned());
-            self.offloads.lock().unwrap_or_else(PoisonError::into_inner).insert(name, offload);
-        }
-        if let Some(events) = told_events(&response) {
-            let name = (namespace.to_owned(), broker.to_owned());
-            self.events.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (events, Instant::now()));
+        let (offload, events) = (told_offload(&response), told_events(&response));
+        if offload.is_some() || events.is_some() {
+            self.said(namespace, broker, |said| {
+                said.offload = offload.or(said.offload);
+                said.events = events.map(|events| (events, Instant::now())).or(said.events.take());
+            });
         }
         let body = response.bytes().await.map_err(|error| Attempt::Lost(error.to_string()))?;
         if status.is_success() {
@@ -190,8 +183,16 @@ fn told_page(response: &reqwest::Response) -> Option<String> {
     (page.len() <= PAGE_BYTES_MAX).then(|| page.to_owned())
 }
 
-/// Of which events a ToolBroker tells somebody, and when it said so.
-type Told = (Vec<EventKind>, Instant);
+/// What a ToolBroker has said of itself.
+#[derive(Debug, Default)]
+struct Said {
+    /// Which answers stay outside a heap.
+    offload: Option<Offload>,
+    /// Of which events it tells somebody, and when it said so.
+    events: Option<(Vec<EventKind>, Instant)>,
+    /// When it was asked that last.
+    asked: Option<Instant>,
+}
 
 fn told_events(response: &reqwest::Response) -> Option<Vec<EventKind>> {
     Some(events_of(response.headers().get(EVENTS_HEADER)?.to_str().ok()?))
@@ -265,35 +266,28 @@ impl Tools for BrokerTools {
     }
 
     fn offload(&self, namespace: &str, broker: &str) -> Offload {
-        let offloads = self.offloads.lock().unwrap_or_else(PoisonError::into_inner);
-        offloads.get(&(namespace.to_owned(), broker.to_owned())).copied().unwrap_or_default()
+        self.said(namespace, broker, |said| said.offload).unwrap_or_default()
     }
 
     fn wants(&self, namespace: &str, broker: &str, event: EventKind) -> bool {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = events.get(&(namespace.to_owned(), broker.to_owned())).filter(|(_, at)| at.elapsed() < EVENTS_BELIEVED);
-        told.is_none_or(|(events, _)| events.contains(&event))
+        self.said(namespace, broker, |said| {
+            let told = said.events.as_ref().filter(|(_, at)| at.elapsed() < EVENTS_BELIEVED);
+            told.is_none_or(|(events, _)| events.contains(&event))
+        })
     }
 
     fn tells(&self, namespace: &str, broker: &str, event: EventKind) -> Option<bool> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.get(&(namespace.to_owned(), broker.to_owned())).map(|(events, _)| events.contains(&event))
+        self.said(namespace, broker, |said| said.events.as_ref().map(|(events, _)| events.contains(&event)))
     }
 
     async fn learn_events(&self, namespace: &str, broker: &str) -> bool {
-        let name = (namespace.to_owned(), broker.to_owned());
-        let is_new = |at: &Instant| at.elapsed() < EVENTS_BELIEVED;
-        if self.events.lock().unwrap_or_else(PoisonError::into_inner).get(&name).is_some_and(|(_, at)| is_new(at)) {
-            return false;
-        }
-        let is_asked = {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.retain(|_, at| is_new(at));
-            let is_asked = asked.contains_key(&name);
-            asked.entry(name).or_insert_with(Instant::now);
-            is_asked
-        };
-        if is_asked {
+        let is_new = |at: Instant| at.elapsed() < EVENTS_BELIEVED;
+        let asks = self.said(namespace, broker, |said| {
+            let asks = !said.events.as_ref().is_some_and(|(_, at)| is_new(*at)) && !said.asked.is_some_and(is_new);
+            said.asked = if asks { Some(Instant::now()) } else { said.asked };
+            asks
+        });
+        if !asks {
             return false;
         }
         let way = Way { broker, namespace, path: "/v1/events", session_uid: None };

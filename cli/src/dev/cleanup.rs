@@ -25,7 +25,6 @@ impl Cleanup for StoreCleanup {
             uid: record.uid.clone(),
             name: record.key.name.clone(),
         };
-        dormouse_erasure::put_tombstone(self.store.as_ref(), &key).await?;
-        Ok(dormouse_erasure::remove_all(self.store.as_ref(), &key).await?)
+        Ok(dormouse_erasure::erase(self.store.as_ref(), &key).await?)
     }
 }

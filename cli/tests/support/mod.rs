@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use dormouse_testkit::wait::eventually;
+
 /// Longer than a start that has to compile the engine, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const BINARY: &str = env!("CARGO_BIN_EXE_dormouse");
@@ -33,6 +35,20 @@ impl Dev {
     /// Starts it on `data`, with further flags.
     pub fn start(data: &Path, flags: &[&str]) -> Self {
         Self::start_with(data, flags, &[])
+    }
+
+    /// Starts it with a manifest of ToolBrokers and sessions.
+    pub fn start_of(data: &Path, manifest: &Path) -> Self {
+        let manifest = manifest.to_str().unwrap();
+        Self::start(data, &["--broker", manifest, "--session", manifest])
+    }
+
+    /// The first call of the session `agent` that waits for a person, once there is one.
+    pub async fn waiting_call(&self) -> serde_json::Value {
+        let path = format!("{}/v1/namespaces/default/sessions/agent/approvals", self.server);
+        let waiting = async || reqwest::get(&path).await.unwrap().json::<serde_json::Value>().await.unwrap()["items"][0].clone();
+        eventually("a call waits", async || waiting().await.is_object()).await;
+        waiting().await
     }
 
     /// Starts it with further flags and environment variables.

@@ -4,7 +4,7 @@
 //! Cells of one socket run one after the other; everything else is answered at once. A socket holds nothing that its session needs: a client that
 //! connects again, through any gateway, goes on where it was.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use axum::{
     extract::{Path, Query, Request, ws::WebSocket},
@@ -136,7 +136,8 @@ const HEAD_ID_BYTES_MAX: usize = 1 << 10;
 /// What is read of a frame for which there is no room.
 #[derive(Debug, Deserialize)]
 struct Head<'a> {
-    t: &'a str,
+    #[serde(borrow)]
+    t: Cow<'a, str>,
     #[serde(default, borrow)]
     id: Option<&'a RawValue>,
 }
@@ -181,11 +182,7 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
         let room = rooms.bodies.holding();
         room.count_for(&door.desk.caller.user);
         if let Err(full) = room.grow_to(json_weight(frame.as_bytes())).await {
-            // Without room for more only its head is read.
-            let Ok(head) = serde_json::from_str::<Head<'_>>(&frame) else { continue };
-            let id = head.id.filter(|id| id.get().len() <= HEAD_ID_BYTES_MAX);
-            let answer = json!({ "t": format!("{}-result", head.t), "id": id, "ok": false, "error": full });
-            if out.send(Outgoing::text(&answer, None)).await.is_err() {
+            if out.send(Outgoing::text(&unread(&frame, &full), None)).await.is_err() {
                 break;
             }
             continue;
@@ -235,6 +232,13 @@ fn answered(frame: &Frame, body: Value) -> Value {
         answer.extend(body);
     }
     answer
+}
+
+/// The same of a frame for which there is no room: of that only the head is read.
+fn unread(frame: &str, error: &ApiError) -> Value {
+    let Ok(Head { t, id }) = serde_json::from_str(frame) else { return json!({ "t": "error", "ok": false, "error": error }) };
+    let id = id.filter(|id| id.get().len() <= HEAD_ID_BYTES_MAX);
+    json!({ "t": format!("{t}-result"), "id": id, "ok": false, "error": error })
 }
 
 fn failed(frame: &Frame, error: &ApiError) -> Value {
@@ -395,5 +399,21 @@ mod tests {
         {
             assert_eq!(of(bad).unwrap_err().details.unwrap()["path"], path);
         }
+    }
+
+    #[test]
+    fn a_frame_without_room_is_refused_by_its_head() {
+        let full = ApiError::new(ErrorCode::CapacityExhausted, "later");
+        let of = |frame: &str| unread(frame, &full);
+        let refused = of(&json!({ "t": "eval", "id": { "a": 1 }, "code": [[1, 2], { "t": "x" }] }).to_string());
+        assert_eq!(
+            (&refused["t"], &refused["id"], &refused["error"]["code"]),
+            (&json!("eval-result"), &json!({ "a": 1 }), &json!("CapacityExhausted"))
+        );
+        assert_eq!(of(r#"{"\u0074":"\u0065val"}"#)["t"], "eval-result");
+        let id = |bytes: usize| "x".repeat(bytes - 2);
+        assert_eq!(of(&json!({ "t": "eval", "id": id(HEAD_ID_BYTES_MAX) }).to_string())["id"], id(HEAD_ID_BYTES_MAX));
+        assert_eq!(of(&json!({ "t": "eval", "id": id(HEAD_ID_BYTES_MAX + 1) }).to_string())["id"], Value::Null);
+        assert_eq!(of("[]")["t"], "error", "also one that is no frame");
     }
 }

@@ -138,6 +138,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_message_without_room_no_more_is_read_than_its_answer_needs() {
+        let header = json!({ "msg_id": "1", "msg_type": "execute_request", "session": "s", "username": [[1], {}] });
+        let text = json!({ "header": header, "channel": "shell", "content": { "code": [1, 2] } }).to_string();
+        let head = Request::head_of(&text).unwrap();
+        assert!(head.content.is_null() && head.header.rest.is_empty());
+        let reply = head.reply(json!({}));
+        assert_eq!((&reply["msg_type"], &reply["parent_header"]["msg_id"]), (&json!("execute_reply"), &json!("1")));
+        assert!(Request::head_of("{}").is_err());
+    }
+
+    #[test]
     fn what_stands_before_the_cursor_is_completed() {
         let path = |object: &str, name: &str, begin| Some((begin, object.to_owned(), name.to_owned()));
         assert_eq!(path_at("let x = foo.ba", 14), path("foo", "ba", 12));
