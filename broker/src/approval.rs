@@ -1,7 +1,7 @@
 //! Calls that wait for a person: which do, and what was decided.
 //!
 //! A broker keeps nothing of a call that waits. It says so, the session keeps the call in its record, and asks again when somebody has decided. The
-//! decision comes from a gateway and goes into the session's page of calls; it binds session, call, tool and arguments, and the first one stands.
+//! decision comes from a gateway and goes into the session's page of calls; it binds session, epoch, call, tool and arguments, and the first one stands.
 
 use cel::{Context, Program, Value as CelValue};
 use dormouse_crds::broker::{
@@ -13,7 +13,7 @@ use dormouse_protocol::{
     broker::{DecideCall, FETCH, Parked, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
 };
 
-use crate::{Broker, Problem, ProblemKind, audit::Line, callee::Callee};
+use crate::{Broker, Problem, ProblemKind, audit::Line, callee::Callee, ledger::Standing};
 
 /// Bytes of a reason that code is told.
 const REASON_BYTES_MAX: usize = 1 << 10;
@@ -66,7 +66,7 @@ impl Approval {
     }
 
     fn parked(&self) -> Parked {
-        Parked { expires_seconds: self.expires_seconds, editable: self.editable, waits_for: WaitsFor::Person }
+        Parked { expires_seconds: self.expires_seconds, editable: self.editable, ..LEFT }
     }
 }
 
@@ -120,33 +120,39 @@ impl Broker {
         };
         let standing = match call.waits {
             Waits::Over => {
-                let expired = Decision { id: format!("over-{}", call.call), verdict: Verdict::Expired, by: String::new() };
+                let known = ledger.standing(&call.session_uid, call.call).await?;
+                let epoch = known.made_in.or(call.made_in).unwrap_or(call.epoch);
+                let expired = Decision { id: format!("over-{}", call.call), epoch, verdict: Verdict::Expired, by: String::new() };
                 match ledger.decide(&call.session_uid, call.call, expired).await {
                     // It was made before.
-                    Err(error) if error.code == ErrorCode::ApprovalUsed => ledger.decision(&call.session_uid, call.call).await?,
-                    standing => Some(standing?),
+                    Err(error) if error.code == ErrorCode::ApprovalUsed => ledger.standing(&call.session_uid, call.call).await?,
+                    stands => Standing { decision: Some(stands?), ..known },
                 }
             }
             // From now on it waits, whatever becomes of the rule and of this answer.
             Waits::No => ledger.park(call).await?,
-            Waits::Decision | Waits::Job | Waits::JobOver => ledger.decision(&call.session_uid, call.call).await?,
+            Waits::Decision | Waits::Job | Waits::JobOver => ledger.standing(&call.session_uid, call.call).await?,
         };
-        Ok(match standing.map(|standing| standing.verdict) {
+        let made_in = call.made_in.or(standing.made_in);
+        let Some(Decision { epoch, verdict, .. }) = standing.decision else {
             // The rule may be gone by now: what waits does so until somebody decides.
-            None => Gate::Answer(ToolAnswer::Parked { parked: wanted.map_or(LEFT, Approval::parked) }),
-            Some(Verdict::Approved { digest: seen, arguments }) => {
-                if seen != digest(&call.tool, &call.args) {
+            let parked = wanted.map_or(LEFT, Approval::parked);
+            return Ok(Gate::Answer(ToolAnswer::Parked { parked: Parked { made_in, ..parked } }));
+        };
+        Ok(match verdict {
+            Verdict::Approved { digest: seen, arguments } => {
+                if seen != digest(&call.tool, &call.args) || made_in.is_some_and(|made_in| made_in != epoch) {
                     let message = "somebody agreed to another call of this number: it is not made";
                     return Ok(Gate::Answer(ToolAnswer::Err { error: ApiError::new(ErrorCode::ApprovalDenied, message) }));
                 }
                 Gate::Approved(arguments.unwrap_or_else(|| call.args.clone()))
             }
-            Some(Verdict::Denied { reason }) => {
+            Verdict::Denied { reason } => {
                 let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
                 let message = format!("the call of {} was denied{reason}", call.tool);
                 Gate::Answer(ToolAnswer::Err { error: ApiError::new(ErrorCode::ApprovalDenied, message) })
             }
-            Some(Verdict::Expired) => {
+            Verdict::Expired => {
                 let message = format!("nobody decided about the call of {} in time; make it again if it is still wanted", call.tool);
                 Gate::Answer(ToolAnswer::Err { error: ApiError::new(ErrorCode::ApprovalExpired, message) })
             }
@@ -172,8 +178,8 @@ impl Broker {
     /// Takes somebody's decision about a call that waits. The same one may come twice.
     ///
     /// # Errors
-    /// `ApprovalUsed` when another one stands, `ApprovalExpired` when the time was over, `Forbidden` for arguments that may not be changed,
-    /// `ToolArgsInvalid` for those that do not fit the tool.
+    /// `ApprovalUsed` when another one stands, `ApprovalExpired` when the time was over, `ApprovalMismatch` when the call that waits was made in another
+    /// epoch, `Forbidden` for arguments that may not be changed, `ToolArgsInvalid` for those that do not fit the tool.
     pub async fn decide(&self, call: DecideCall) -> Result<(), ApiError> {
         let line = Line::decision(&call);
         let decided = self.take_decision(call).await;
@@ -200,7 +206,8 @@ impl Broker {
             true => Verdict::Approved { digest: call.digest, arguments },
             false => Verdict::Denied { reason: call.reason },
         };
-        let standing = ledger.decide(&call.session_uid, call.call, Decision { id: call.id.clone(), verdict, by: call.by.clone() }).await?;
+        let decision = Decision { id: call.id.clone(), epoch: call.epoch, verdict, by: call.by.clone() };
+        let standing = ledger.decide(&call.session_uid, call.call, decision).await?;
         match standing {
             standing if standing.id == call.id => Ok(()),
             Decision { verdict: Verdict::Expired, .. } => {
@@ -212,7 +219,7 @@ impl Broker {
 }
 
 /// How a call goes on waiting whose rule is gone.
-const LEFT: Parked = Parked { expires_seconds: APPROVAL_SECONDS_DEFAULT, editable: false, waits_for: WaitsFor::Person };
+const LEFT: Parked = Parked { expires_seconds: APPROVAL_SECONDS_DEFAULT, editable: false, waits_for: WaitsFor::Person, made_in: None };
 
 #[cfg(test)]
 mod tests {

@@ -123,7 +123,7 @@ impl Line {
             namespace: call.namespace.clone(),
             session: cut(&call.session),
             session_uid: cut(of_broker_name(&call.session_uid).1),
-            epoch: None,
+            epoch: Some(call.epoch),
             call: call.call,
             tool: cut(&call.tool),
             model: None,

@@ -17,6 +17,7 @@ fn call(uid: &str, epoch: u64, call: u64) -> ToolCall {
         settled_below: 0,
         page: None,
         waits: Default::default(),
+        made_in: None,
         service_secrets: Default::default(),
         knowledge: None,
         body: None,

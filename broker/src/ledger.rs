@@ -32,6 +32,7 @@ use tokio::{
     time::Instant,
 };
 
+pub(crate) use self::slot::Standing;
 use self::{
     page::{close, damaged, keys_error, open, refused, unreadable},
     slot::{Change, Queued, Said, Slot, Wanted, let_go},
@@ -195,13 +196,13 @@ impl Ledger {
         Ok(slot)
     }
 
-    /// Writes down that a call waits for somebody; answers what stands decided about it.
+    /// Writes down that a call waits for somebody; answers what is known of it.
     ///
     /// # Errors
     /// There is no room, or the page cannot be stored now.
-    pub(crate) async fn park(&self, call: &ToolCall) -> Result<Option<Decision>, ApiError> {
+    pub(crate) async fn park(&self, call: &ToolCall) -> Result<Standing, ApiError> {
         let slot = self.read_again(&call.session_uid).await?;
-        let park = Change::Park { call: call.call, fingerprint: journal::fingerprint(call), attempt: self.attempt() };
+        let park = Change::Park { call: call.call, epoch: call.epoch, fingerprint: journal::fingerprint(call), attempt: self.attempt() };
         match self.apply(&slot, park).await? {
             Said::Standing(standing) => Ok(standing),
             Said::Unparked(refusal) => Err(refused(call.call, refusal)),
@@ -219,32 +220,33 @@ impl Ledger {
         Ok(self.apply(&slot, look).await? == Said::Parked(true))
     }
 
-    /// What stands decided about a call, as stored now.
+    /// What is known of a call that waits or has waited, as stored now.
     ///
     /// # Errors
     /// The page cannot be read, or is not believed.
-    pub(crate) async fn decision(&self, uid: &str, call: u64) -> Result<Option<Decision>, ApiError> {
+    pub(crate) async fn standing(&self, uid: &str, call: u64) -> Result<Standing, ApiError> {
         let slot = self.read_again(uid).await?;
         match self.apply(&slot, Change::Look { call }).await? {
             Said::Standing(standing) => Ok(standing),
-            _ => Ok(None),
+            _ => Ok(Standing::default()),
         }
     }
 
     /// Writes down what was decided about a call, unless something was; answers what stands.
     ///
     /// # Errors
-    /// There is no room, the call is over, or the page cannot be stored now.
+    /// There is no room, the call is over or of another epoch, or the page cannot be stored now.
     pub(crate) async fn decide(&self, uid: &str, call: u64, decision: Decision) -> Result<Decision, ApiError> {
         self.probe().await?;
         let slot = self.slot(uid)?;
         match self.apply(&slot, Change::Decide { call, decision: Box::new(decision.clone()) }).await? {
-            Said::Standing(standing) => Ok(standing.unwrap_or(decision)),
+            Said::Standing(standing) => Ok(standing.decision.unwrap_or(decision)),
             Said::Undecided(refused) => {
                 let code = match refused {
                     Undecided::TooLarge => ErrorCode::SizeAdmissionError,
                     Undecided::TooMany => ErrorCode::SessionBusy,
                     Undecided::Over => ErrorCode::ApprovalUsed,
+                    Undecided::AnotherEpoch { .. } => ErrorCode::ApprovalMismatch,
                 };
                 Err(ApiError::new(code, refused.to_string()))
             }

@@ -109,11 +109,32 @@ async fn a_call_waits_asleep_through_a_kill_until_somebody_agrees() {
     asleep(&dev).await;
     assert_eq!(get(&dev, "/v1/namespaces/default/approvals").await["items"], json!([item]), "the namespace's queue");
     let listed = dev.command(&["approvals"], "");
-    assert!(listed.out.starts_with("agent a_2 pay {\"amount\":101,\"to\":\"b\"} until 20"), "{}{}", listed.out, listed.err);
+    let epoch = item["epoch"].as_u64().unwrap();
+    let line = format!("agent a_2 pay {{\"amount\":101,\"to\":\"b\"}} of epoch {epoch} until 20");
+    assert!(listed.out.starts_with(&line), "{}{}", listed.out, listed.err);
+    // The session wakes in a later epoch, and the call stays that of the one in which it was made.
+    let other = json!({ "decision": "approve", "epoch": epoch + 1 });
+    let (status, refused) = post_json(&dev, &format!("{SESSION}/approvals/a_2"), other).await;
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("ApprovalMismatch")), "{refused}");
+    let refused = dev.command(&["approvals", "--session", "agent", "deny", "a_2", "--epoch", &(epoch + 1).to_string()], "");
+    assert!(!refused.status.success() && refused.err.contains("ApprovalMismatch"), "{}{}", refused.out, refused.err);
     let wrong = dev.command(&["approvals", "--session", "agent", "approve", "a_2", "--arguments", r#"{"to": "b"}"#], "");
     assert!(!wrong.status.success() && wrong.err.contains("ToolArgsInvalid"), "{}{}", wrong.out, wrong.err);
     assert_eq!(paid.lock().unwrap().len(), 1, "nothing was paid meanwhile");
-    let said = dev.command(&["approvals", "--session", "agent", "approve", "a_2", "--arguments", r#"{"to": "b", "amount": 99}"#], "");
+    let said = dev.command(
+        &[
+            "approvals",
+            "--session",
+            "agent",
+            "approve",
+            "a_2",
+            "--epoch",
+            &epoch.to_string(),
+            "--arguments",
+            r#"{"to": "b", "amount": 99}"#,
+        ],
+        "",
+    );
     assert_eq!(said.out, "a_2 approved\n", "{}", said.err);
     let ended = get(&dev, &format!("{run}?waitSeconds=30")).await;
     assert_eq!((&ended["state"], &ended["result"]["value"]), (&json!("Succeeded"), &json!(99)), "{ended}");
@@ -280,16 +301,20 @@ async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
     };
     let waits = state("input_required").await;
     assert_eq!(waits["resultType"], "complete");
-    let question = &waits["inputRequests"]["approval-a_1"];
+    let epoch = waiting(&dev).await[0]["epoch"].as_u64().unwrap();
+    let named = format!("approval-a_1-{epoch}");
+    let question = &waits["inputRequests"][&named];
     assert_eq!(question["method"], "elicitation/create", "{waits}");
-    assert!(question["params"]["message"].as_str().unwrap().contains(r#"pay with {"amount":7,"to":"b"}"#), "{question}");
+    let shown = format!(r#"pay with {{"amount":7,"to":"b"}}, in its epoch {epoch}"#);
+    assert!(question["params"]["message"].as_str().unwrap().contains(&shown), "{question}");
     let silent = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let told = mcp(&dev, "tasks/get", of.clone(), silent).await;
     assert_eq!(told["result"]["status"], "working", "a client that can ask nobody is asked for nothing: {told}");
     let update = |key: &str, input: Value| json!({ "taskId": created["taskId"], "inputResponses": { key: input } });
     for (key, input) in [
-        ("approval-a_1", json!({ "action": "cancel" })),
-        ("approval-a_9", json!({ "action": "accept" })),
+        (&*named, json!({ "action": "cancel" })),
+        ("approval-a_1", json!({ "action": "accept" })),
+        ("approval-a_9-1", json!({ "action": "accept" })),
         ("other", json!({ "action": "accept" })),
     ] {
         assert_eq!(ask("tasks/update", update(key, input)).await["result"], json!({ "resultType": "complete" }), "{key}");
@@ -300,19 +325,25 @@ async fn a_run_is_a_task_of_mcp_and_an_approval_the_input_that_it_requires() {
     assert_eq!(fields["arguments"]["default"], r#"{"amount":7,"to":"b"}"#, "{question}");
     let edited = |arguments: &str| json!({ "action": "accept", "content": { "decision": "approve", "arguments": arguments } });
     for wrong in ["{", r#"{"to": "b"}"#] {
-        let refused = ask("tasks/update", update("approval-a_1", edited(wrong))).await;
+        let refused = ask("tasks/update", update(&named, edited(wrong))).await;
         assert!(refused["error"]["message"].is_string(), "{wrong}: {refused}");
     }
+    let of_another = format!("approval-a_1-{}", epoch + 1);
+    let refused = ask("tasks/update", update(&of_another, json!({ "action": "accept" }))).await;
+    assert_eq!(refused["error"]["data"]["code"], "ApprovalMismatch", "{refused}");
     let agreed = edited(r#"{"to": "b", "amount": 9}"#);
-    assert_eq!(ask("tasks/update", update("approval-a_1", agreed)).await["result"]["resultType"], "complete");
+    assert_eq!(ask("tasks/update", update(&named, agreed)).await["result"]["resultType"], "complete");
     let ended = state("completed").await;
     let result = &ended["result"];
     assert_eq!((&result["structuredContent"]["value"], &result["isError"]), (&json!(9), &json!(false)), "{ended}");
     assert_eq!((&result["content"][0]["text"], paid.lock().unwrap().len()), (&json!("on it\n9"), 1));
 
     let declined = ask("tools/call", begin("await tools.pay({ to: 'c', amount: 8 })")).await["result"]["taskId"].clone();
-    eventually("it asks", async || !ask("tasks/get", json!({ "taskId": declined })).await["result"]["inputRequests"].is_null()).await;
-    let input = json!({ "taskId": declined, "inputResponses": { "approval-a_2": { "action": "decline" } } });
+    let asked = async || ask("tasks/get", json!({ "taskId": declined })).await["result"]["inputRequests"].clone();
+    eventually("it asks", async || !asked().await.is_null()).await;
+    let named = asked().await.as_object().unwrap().keys().next().unwrap().clone();
+    assert!(named.starts_with("approval-a_2-"), "{named}");
+    let input = json!({ "taskId": declined, "inputResponses": { named: { "action": "decline" } } });
     assert_eq!(ask("tasks/update", input).await["result"]["resultType"], "complete");
     eventually("it fails", async || ask("tasks/get", json!({ "taskId": declined })).await["result"]["result"]["isError"] == true).await;
 
@@ -352,6 +383,7 @@ async fn who_has_a_link_sees_the_call_and_decides_about_it_once() {
     let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
     assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
     let text = page.text().await.unwrap();
+    assert!(text.contains(&format!("made in epoch {}", waiting(&dev).await[0]["epoch"])), "{text}");
     assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>&\""), "{text}");
     assert!(paid.lock().unwrap().is_empty(), "to look decides nothing");
     let token = url.split("token=").nth(1).unwrap().to_owned();

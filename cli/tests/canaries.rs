@@ -447,7 +447,7 @@ async fn linked(dev: &Dev) -> Vec<Vec<u8>> {
     let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(60)).build().unwrap();
     let path = format!("{}/v1/namespaces/default/sessions/s/approvals/{}/link", dev.server, waiting[0].id);
     let link = http.post(path).json(&json!({})).send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap();
-    let deny = Decide { decision: Verdict::Deny, reason: None, arguments: None, idempotency_key: None };
+    let deny = Decide { decision: Verdict::Deny, reason: None, epoch: None, arguments: None, idempotency_key: None };
     client.decide("s", &waiting[0].id, &deny).await.unwrap();
     let ended = client.wait_for_run("s", &run, 60).await.unwrap();
     vec![link.to_vec(), serde_json::to_vec(&ended).unwrap()]

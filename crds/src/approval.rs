@@ -21,6 +21,7 @@ use crate::rules;
         derive = "PartialEq",
         printcolumn = r#"{"name":"Session","type":"string","jsonPath":".spec.session"}"#,
         printcolumn = r#"{"name":"Tool","type":"string","jsonPath":".spec.toolName"}"#,
+        printcolumn = r#"{"name":"Epoch","type":"integer","jsonPath":".spec.epoch"}"#,
         printcolumn = r#"{"name":"Decision","type":"string","jsonPath":".spec.decision"}"#,
         printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.state"}"#,
         printcolumn = r#"{"name":"Expires","type":"string","jsonPath":".spec.expiresAt"}"#,
@@ -36,6 +37,8 @@ pub struct ToolApprovalSpec {
     /// Its uid: another session of the name is not meant.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 64)))]
     pub session_uid: String,
+    /// The epoch in which the session made the call: another one is not meant.
+    pub epoch: u64,
     /// Names the call in its session.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 64)))]
     pub approval_id: String,

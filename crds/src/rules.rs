@@ -329,7 +329,7 @@ pub(crate) fn model() -> Value {
 pub(crate) fn approval() -> Value {
     rules([
         rule(
-            "self.session == oldSelf.session && self.sessionUid == oldSelf.sessionUid && self.approvalId == oldSelf.approvalId && self.toolName == \
+            "self.session == oldSelf.session && self.sessionUid == oldSelf.sessionUid && self.epoch == oldSelf.epoch && self.approvalId == oldSelf.approvalId && self.toolName == \
              oldSelf.toolName && self.expiresAt == oldSelf.expiresAt && self.editable == oldSelf.editable",
             "a ToolApproval is about one call: write decision, reason and arguments, and leave the rest as it is",
         ),

@@ -97,7 +97,8 @@ async fn round(fleet: &mut Fleet, client: &Client, victims: &[Victim], when: Whe
     })
     .await;
     let id = waiting.remove(0).id;
-    let agree = Decide { decision: Verdict::Approve, reason: None, arguments: None, idempotency_key: Some("agree".to_owned()) };
+    let agree =
+        Decide { decision: Verdict::Approve, reason: None, epoch: None, arguments: None, idempotency_key: Some("agree".to_owned()) };
     let deciding = match when {
         When::Waiting => None,
         When::Deciding => {

@@ -109,6 +109,13 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
     if body.arguments.is_some() && !waiting.editable {
         return Err(ApiError::new(ErrorCode::Forbidden, "the arguments of this call may not be changed: it is not `editable`"));
     }
+    if let Some(epoch) = body.epoch.filter(|epoch| *epoch != waiting.epoch) {
+        let message = format!(
+            "`{id}` was made in epoch {}, and this decision is about one of epoch {epoch}: look at the call, and decide again",
+            waiting.epoch
+        );
+        return Err(ApiError::new(ErrorCode::ApprovalMismatch, message));
+    }
     if waiting.state == ApprovalState::Expired {
         return Err(ApiError::new(ErrorCode::ApprovalExpired, format!("the time of `{id}` was over at {}", waiting.expires_at)));
     }
@@ -120,6 +127,7 @@ pub async fn decide(router: &Router, key: &Key, id: &str, body: Decide, by: &str
         namespace: key.namespace.clone(),
         session: key.name.clone(),
         session_uid: broker_name(&router.directory().pool_of(&record), &record.uid),
+        epoch: waiting.epoch,
         call,
         digest: digest(&waiting.tool_name, &waiting.args),
         tool: waiting.tool_name,

@@ -56,6 +56,8 @@ struct Claim {
     session: String,
     uid: String,
     approval: String,
+    /// In which the call was made.
+    epoch: u64,
     /// Of the tool and its arguments.
     digest: String,
     /// In seconds since the Unix epoch.
@@ -127,6 +129,7 @@ pub async fn make(
         session: key.name.clone(),
         uid: record.uid.clone(),
         approval: id.to_owned(),
+        epoch: waiting.epoch,
         digest: digest(&waiting.tool_name, &waiting.args),
         until,
         by: by.to_owned(),
@@ -153,7 +156,7 @@ pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide)
     let id = router.ids().next().simple().to_string();
     // The page sends what it showed where nobody has changed it.
     let arguments = decide.arguments.filter(|arguments| *arguments != approval.args);
-    let decide = Decide { arguments, ..decide };
+    let decide = Decide { arguments, epoch: Some(claim.epoch), ..decide };
     approvals::decide(router, &key, &approval.id, decide, &format!("a link of {}", claim.by), id).await
 }
 
@@ -161,8 +164,8 @@ async fn about(router: &Router, claim: &Claim) -> Result<(Key, Approval), ApiErr
     let key = Key::new(&claim.namespace, claim.session.clone());
     let record = router.find(&key).await?;
     let approval = find(router, &key, &claim.approval).await?;
-    // A session of the same name, or a call of the same number with other arguments, is another one.
-    if record.uid != claim.uid || digest(&approval.tool_name, &approval.args) != claim.digest {
+    // A session of the same name, or a call of the same number of another epoch or with other arguments, is another one.
+    if record.uid != claim.uid || approval.epoch != claim.epoch || digest(&approval.tool_name, &approval.args) != claim.digest {
         return Err(approvals::not_found(&claim.approval));
     }
     Ok((key, approval))
@@ -183,6 +186,7 @@ mod tests {
             session: text("agent"),
             uid: text("u-1"),
             approval: text("a_1"),
+            epoch: 3,
             digest: text("ab"),
             until: 100,
             by: text("ann"),

@@ -200,6 +200,7 @@ impl ApprovalObjects {
                 ApprovalDecision::Deny => Verdict::Deny,
             },
             reason: spec.reason.clone(),
+            epoch: Some(spec.epoch),
             arguments: spec.arguments.clone(),
             idempotency_key: None,
         };
@@ -252,6 +253,7 @@ fn object(record: &Record, approval: &Approval) -> ToolApproval {
     let spec = ToolApprovalSpec {
         session: record.key.name.clone(),
         session_uid: record.uid.clone(),
+        epoch: approval.epoch,
         approval_id: approval.id.clone(),
         tool_name: approval.tool_name.clone(),
         args: fits.then(|| approval.args.clone()),

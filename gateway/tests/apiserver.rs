@@ -416,6 +416,7 @@ impl Approvals for Waiting {
     }
 
     async fn decide(&self, _: &Key, id: &str, body: Decide, _: &str, decision: String) -> Result<Decided, ApiError> {
+        assert_eq!(body.epoch, Some(3), "the object's");
         let mut decided = self.decided.lock().unwrap();
         if !decided.iter().any(|(_, _, known)| *known == decision) {
             decided.push((id.to_owned(), body.decision, decision));
@@ -435,6 +436,7 @@ fn approval(call: u64) -> Approval {
         tool_name: "pay".into(),
         args: serde_json::json!({ "to": "a", "amount": [1, { "of": 2 }] }),
         call_id: call.to_string(),
+        epoch: 3,
         created_at: "2030-01-01T00:00:00Z".into(),
         expires_at: "2030-01-08T00:00:00Z".into(),
         editable: false,
@@ -467,11 +469,13 @@ async fn kubectl_lists_and_decides_calls_that_wait(server: &ApiServer, client: k
         .await;
     let args = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.args.amount[1].of}"]).unwrap();
     assert_eq!(args, "2", "as the call has them");
+    let epoch = server.kubectl(&["get", "ta", "-n", "team", "asks.a-7", "-o", "jsonpath={.spec.epoch}"]).unwrap();
+    assert_eq!(epoch, "3", "the one in which it was made");
 
     let patch = |name: &str, spec: &str| {
         server.kubectl(&["patch", "ta", "-n", "team", name, "--type=merge", "-p", &format!(r#"{{"spec":{spec}}}"#)])
     };
-    for wrong in [r#"{"toolName":"other"}"#, r#"{"arguments":{"to":"b"}}"#, r#"{"decision":"perhaps"}"#] {
+    for wrong in [r#"{"toolName":"other"}"#, r#"{"epoch":4}"#, r#"{"arguments":{"to":"b"}}"#, r#"{"decision":"perhaps"}"#] {
         assert!(patch("asks.a-7", wrong).is_err(), "{wrong}");
     }
     patch("asks.a-7", r#"{"decision":"approve"}"#).unwrap();

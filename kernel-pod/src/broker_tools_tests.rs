@@ -36,6 +36,7 @@ async fn called(lost: u32) -> ErrorCode {
         settled_below: 1,
         page: None,
         waits: Default::default(),
+        made_in: None,
         service_secrets: Default::default(),
         knowledge: None,
         body: None,

@@ -60,6 +60,7 @@ async fn a_call_is_repeated_once_its_answer_may_have_been_lost() {
         settled_below: 0,
         page: None,
         waits: Default::default(),
+        made_in: None,
         service_secrets: Default::default(),
         knowledge: None,
         body: None,

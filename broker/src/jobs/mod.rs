@@ -229,7 +229,7 @@ impl Broker {
                 jobs.offer(&place).await?;
                 let left_ms = document.expires_ms.saturating_sub(self.clock().now_ms());
                 let expires_seconds = u64::try_from(left_ms).unwrap_or(0).div_ceil(1_000);
-                Ok(ToolAnswer::Parked { parked: Parked { expires_seconds, editable: false, waits_for: WaitsFor::Runner } })
+                Ok(ToolAnswer::Parked { parked: Parked { expires_seconds, editable: false, waits_for: WaitsFor::Runner, made_in: None } })
             }
         }
     }

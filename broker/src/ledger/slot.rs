@@ -39,12 +39,27 @@ pub(super) struct Queued {
     pub(super) told: oneshot::Sender<Result<Said, ApiError>>,
 }
 
+/// What a page knows of a call that waits or has waited.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Standing {
+    /// What was decided about it.
+    pub(crate) decision: Option<Decision>,
+    /// The epoch in which it was made, while it waits.
+    pub(crate) made_in: Option<u64>,
+}
+
+impl Standing {
+    fn of(page: &CallPage, call: u64) -> Self {
+        Self { decision: page.decision(call).cloned(), made_in: page.made_in(call) }
+    }
+}
+
 /// What a page says to a change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Said {
     Admission(Admission),
     /// What stands decided about a call.
-    Standing(Option<Decision>),
+    Standing(Standing),
     Undecided(Undecided),
     /// Whether a call waits.
     Parked(bool),
@@ -57,7 +72,7 @@ pub(super) enum Change {
     Settle { call: u64, attempt: String, answer: Arc<ToolAnswer> },
     Look { call: u64 },
     Decide { call: u64, decision: Box<Decision> },
-    Park { call: u64, fingerprint: String, attempt: String },
+    Park { call: u64, epoch: u64, fingerprint: String, attempt: String },
     LookParked { call: u64, fingerprint: String },
 }
 
@@ -95,15 +110,15 @@ impl Change {
             })),
             Self::Settle { call, attempt, answer } => {
                 page.settle(*call, attempt, answer.as_ref());
-                Said::Standing(None)
+                Said::Standing(Standing::default())
             }
-            Self::Look { call } => Said::Standing(page.decision(*call).cloned()),
+            Self::Look { call } => Said::Standing(Standing::of(page, *call)),
             Self::Decide { call, decision } => match page.decide(*call, decision) {
-                Ok(standing) => Said::Standing(Some(standing)),
+                Ok(standing) => Said::Standing(Standing { decision: Some(standing), made_in: page.made_in(*call) }),
                 Err(refused) => Said::Undecided(refused),
             },
-            Self::Park { call, fingerprint, attempt } => match page.park(*call, fingerprint, attempt) {
-                Ok(()) => Said::Standing(page.decision(*call).cloned()),
+            Self::Park { call, epoch, fingerprint, attempt } => match page.park(*call, *epoch, fingerprint, attempt) {
+                Ok(()) => Said::Standing(Standing::of(page, *call)),
                 Err(refused) => Said::Unparked(refused),
             },
             Self::LookParked { call, fingerprint } => Said::Parked(page.is_parked(*call, fingerprint)),

@@ -41,6 +41,7 @@ pub fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
         namespace: "team-a".to_owned(),
         session: "analyst".to_owned(),
         session_uid: "u-1".to_owned(),
+        epoch: 1,
         call: number,
         tool: tool.to_owned(),
         digest: digest(tool, args),
@@ -76,9 +77,9 @@ fn altered(n: u64, of: &ToolCall) -> DecideCall {
     let (number, args) = (of.call, &of.args);
     let genuine = genuine(of, &format!("d-{n}"));
     let mut digits = genuine.digest.clone().into_bytes();
-    let at = usize::try_from(n / 8).unwrap() % digits.len();
+    let at = usize::try_from(n / 9).unwrap() % digits.len();
     digits[at] = if digits[at] == b'0' { b'1' } else { b'0' };
-    match n % 8 {
+    match n % 9 {
         0 => DecideCall { digest: String::from_utf8(digits).unwrap(), ..genuine },
         1 => DecideCall { digest: digest("pay", &json!({ "to": "b", "amount": n })), ..genuine },
         2 => DecideCall { digest: digest("refund", args), ..genuine },
@@ -86,7 +87,8 @@ fn altered(n: u64, of: &ToolCall) -> DecideCall {
         4 => DecideCall { call: number + 1_000_000, ..genuine },
         5 => DecideCall { digest: String::new(), ..genuine },
         6 => DecideCall { digest: genuine.digest.to_uppercase(), ..genuine },
-        _ => DecideCall { approve: false, reason: Some("no".to_owned()), ..genuine },
+        7 => DecideCall { approve: false, reason: Some("no".to_owned()), ..genuine },
+        _ => DecideCall { epoch: 2 + n % 3, ..genuine },
     }
 }
 
@@ -110,8 +112,12 @@ async fn no_altered_and_no_replayed_decision_makes_a_call() {
     assert_eq!(*broker.call(agreed.clone()).await.unwrap(), ToolAnswer::Ok { value: json!({ "paid": 1 }) });
 
     for n in 0..decisions {
-        let waiting = ToolCall { session_uid: format!("s-{}", n / SESSION_CALLS), ..call(n % SESSION_CALLS + 1, "pay", args.clone()) };
-        if n % 8 == 7 {
+        let waiting = ToolCall {
+            session_uid: format!("s-{}", n / SESSION_CALLS),
+            made_in: Some(1),
+            ..call(n % SESSION_CALLS + 1, "pay", args.clone())
+        };
+        if n % 9 == 7 {
             // The one that stands is a denial; an approval that comes later is refused.
             broker.decide(altered(n, &waiting)).await.unwrap();
             let late = broker.decide(genuine(&waiting, &format!("late-{n}"))).await.unwrap_err();
@@ -131,6 +137,40 @@ async fn no_altered_and_no_replayed_decision_makes_a_call() {
         assert!(refused, "{n}: {answer:?}");
     }
     assert_eq!(done.load(Ordering::SeqCst), 1, "of {decisions} none was made");
+}
+
+#[tokio::test]
+async fn a_decision_about_another_epoch_is_refused_and_one_about_the_calls_own_stands_in_later_ones() {
+    let (url, done) = counting().await;
+    let store = Arc::new(Memory::new());
+    let broker = broker(&store, rules(&url, "Always"));
+    let made = ToolCall { epoch: 3, ..call(1, "pay", json!({ "to": "a" })) };
+    let made_in = |answer: &ToolAnswer| match answer {
+        ToolAnswer::Parked { parked } => parked.made_in,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(made_in(&broker.call(made.clone()).await.unwrap()), Some(3));
+    // Its process ended before it knew, and the next one asks: the call is the earlier one's.
+    let next = ToolCall { epoch: 4, repeated: true, ..made.clone() };
+    assert_eq!(made_in(&broker.call(next.clone()).await.unwrap()), Some(3));
+    for epoch in [0, 2, 4] {
+        let refused = broker.decide(DecideCall { epoch, ..genuine(&made, "other") }).await.unwrap_err();
+        assert_eq!((refused.code, refused.message.contains("epoch 3")), (ErrorCode::ApprovalMismatch, true), "{epoch}: {refused}");
+    }
+    let look = ToolCall { epoch: 5, waits: Waits::Decision, made_in: Some(3), ..next };
+    assert_eq!(made_in(&broker.call(look.clone()).await.unwrap()), Some(3), "nobody has decided");
+    broker.decide(DecideCall { epoch: 3, ..genuine(&made, "own") }).await.unwrap();
+    // Whoever says that it made the call in another epoch has made another call.
+    let other = ToolCall { made_in: Some(4), ..look.clone() };
+    assert_eq!(code(&broker.call(other).await.unwrap()), ErrorCode::ApprovalDenied);
+    assert_eq!(done.load(Ordering::SeqCst), 0);
+    for again in [look.clone(), ToolCall { epoch: 6, ..look }] {
+        assert_eq!(*broker.call(again).await.unwrap(), ToolAnswer::Ok { value: json!({ "paid": 1 }) }, "once, in whichever epoch");
+    }
+    broker.store_audit().await;
+    let told: Vec<_> = audit(&store, "p/").await.into_iter().filter(|line| line["kind"] == "decision").collect();
+    let told: Vec<_> = told.iter().map(|line| (line["epoch"].as_u64().unwrap(), line["status"].as_str().unwrap())).collect();
+    assert_eq!(told, [(0, "ApprovalMismatch"), (2, "ApprovalMismatch"), (4, "ApprovalMismatch"), (3, "approved")]);
 }
 
 /// A tool that pays, and a fetch, under these rules.

@@ -165,6 +165,7 @@ async fn a_job_that_a_person_must_agree_to_is_offered_with_what_was_agreed_to_an
         namespace: "team-a".to_owned(),
         session: "analyst".to_owned(),
         session_uid: "u-1".to_owned(),
+        epoch: 1,
         call: 1,
         tool: "print".to_owned(),
         digest: digest("print", &json!({ "pages": 100 })),

@@ -98,6 +98,7 @@ impl Stage {
             namespace: of.namespace.clone(),
             session: of.session.clone(),
             session_uid: broker_name("default", &of.session_uid),
+            epoch: of.epoch,
             call: of.call,
             tool: of.tool.clone(),
             digest: digest(&of.tool, &of.args),

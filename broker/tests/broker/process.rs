@@ -149,7 +149,10 @@ async fn only_gateways_give_orders_and_for_sessions_of_the_namespace_only() {
         body
     };
     let orders = [
-        ("/v1/decide", with(json!({ "session": "analyst", "tool": "make", "digest": "d", "id": "i", "approve": true, "by": "somebody" }))),
+        (
+            "/v1/decide",
+            with(json!({ "session": "analyst", "epoch": 1, "tool": "make", "digest": "d", "id": "i", "approve": true, "by": "somebody" })),
+        ),
         ("/v1/jobs/claim", json!({ "namespace": "team-a", "capabilities": ["browser"], "runner": "r" })),
         ("/v1/jobs/heartbeat", of_job.clone()),
         ("/v1/jobs/answer", with(json!({ "answer": { "value": 1 }, "by": "somebody" }))),

@@ -168,6 +168,7 @@ pub fn call(number: u64, tool: &str, args: Value) -> ToolCall {
         settled_below: 0,
         page: None,
         waits: Default::default(),
+        made_in: None,
         service_secrets: Default::default(),
         knowledge: None,
         body: None,

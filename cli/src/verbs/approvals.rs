@@ -31,6 +31,9 @@ enum Verb {
         /// Other arguments, as JSON, where it is editable.
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
+        /// The epoch of the call, as the list shows it: another one is refused.
+        #[arg(long)]
+        epoch: Option<u64>,
     },
     /// Let the call fail.
     Deny {
@@ -39,6 +42,9 @@ enum Verb {
         /// What the code is told.
         #[arg(long)]
         reason: Option<String>,
+        /// The epoch of the call, as the list shows it: another one is refused.
+        #[arg(long)]
+        epoch: Option<u64>,
     },
 }
 
@@ -55,12 +61,12 @@ pub(crate) async fn run(client: &Client, args: Args, screen: &mut Screen) -> any
             }
             return Ok(true);
         }
-        Some(Verb::Approve { approval, arguments }) => {
+        Some(Verb::Approve { approval, arguments, epoch }) => {
             let arguments = arguments.map(|text| serde_json::from_str(&text)).transpose().context("--arguments: not JSON")?;
-            (approval, Decide { decision: Verdict::Approve, reason: None, arguments, idempotency_key: None })
+            (approval, Decide { decision: Verdict::Approve, reason: None, epoch, arguments, idempotency_key: None })
         }
-        Some(Verb::Deny { approval, reason }) => {
-            (approval, Decide { decision: Verdict::Deny, reason, arguments: None, idempotency_key: None })
+        Some(Verb::Deny { approval, reason, epoch }) => {
+            (approval, Decide { decision: Verdict::Deny, reason, epoch, arguments: None, idempotency_key: None })
         }
     };
     let decided = client.decide(session, &approval, &decide).await?;
@@ -77,9 +83,9 @@ fn one(approval: &Approval, output: Output, screen: &mut Screen) -> anyhow::Resu
     let line = match output {
         Output::Json => serde_json::to_string(approval)?,
         Output::Text => {
-            let Approval { id, session, tool_name, args, expires_at, state, .. } = approval;
+            let Approval { id, session, tool_name, args, epoch, expires_at, state, .. } = approval;
             let over = if *state == ApprovalState::Expired { ", which is over" } else { "" };
-            format!("{session} {id} {tool_name} {args} until {expires_at}{over}")
+            format!("{session} {id} {tool_name} {args} of epoch {epoch} until {expires_at}{over}")
         }
     };
     Ok(screen.line(Tone::Plain, &line)?)

@@ -59,9 +59,18 @@ pub struct CallPage {
     /// What was decided about calls that waited for somebody. A decision, and the entry of its call, stay until that call is over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     decisions: BTreeMap<u64, Decision>,
-    /// Fingerprints of calls that were told to wait for somebody: they go on waiting whatever is asked later, until they are over.
+    /// Calls that were told to wait for somebody: they go on waiting whatever is asked later, until they are over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    parked: BTreeMap<u64, String>,
+    parked: BTreeMap<u64, Waiting>,
+}
+
+/// A call that was told to wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    fingerprint: String,
+    /// The epoch in which it was made. The session asks again in later ones.
+    epoch: u64,
 }
 
 /// What was decided about a call that waited for somebody.
@@ -70,6 +79,8 @@ pub struct CallPage {
 pub struct Decision {
     /// Tells one from another.
     pub id: String,
+    /// The epoch in which the call was made that it is about.
+    pub epoch: u64,
     /// Which.
     pub verdict: Verdict,
     /// Who decided; empty for time.
@@ -122,6 +133,12 @@ pub enum Undecided {
     /// The call is over.
     #[error("the call is over")]
     Over,
+    /// It is about a call that was made in another epoch.
+    #[error("the call that waits was made in epoch {made_in}")]
+    AnotherEpoch {
+        /// The epoch of the call that waits.
+        made_in: u64,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -304,13 +321,16 @@ impl CallPage {
     /// Writes down what was decided about a call, unless something was; answers what stands. It stands when this page is stored; not before.
     ///
     /// # Errors
-    /// There is no room for it, or the call is over.
+    /// There is no room for it, the call is over, or the one that waits was made in another epoch.
     pub fn decide(&mut self, call: u64, decision: &Decision) -> Result<Decision, Undecided> {
         if let Some(standing) = self.decisions.get(&call) {
             return Ok(standing.clone());
         }
         if call < self.settled_below || self.calls.contains_key(&call) {
             return Err(Undecided::Over);
+        }
+        if let Some(made_in) = self.made_in(call).filter(|made_in| *made_in != decision.epoch) {
+            return Err(Undecided::AnotherEpoch { made_in });
         }
         let size = |decision: &Decision| serde_json::to_vec(decision).map_or(usize::MAX, |json| json.len());
         if size(decision) > DECISION_BYTES_MAX {
@@ -328,11 +348,17 @@ impl CallPage {
         Ok(decision.clone())
     }
 
-    /// Writes down that a call waits for somebody. It does when this page is stored; not before.
+    /// The epoch in which a call was made that waits for somebody.
+    #[must_use]
+    pub fn made_in(&self, call: u64) -> Option<u64> {
+        self.parked.get(&call).map(|waiting| waiting.epoch)
+    }
+
+    /// Writes down that a call of this epoch waits for somebody. It does when this page is stored; not before.
     ///
     /// # Errors
     /// Too many do.
-    pub fn park(&mut self, call: u64, fingerprint: &str, attempt: &str) -> Result<(), Refusal> {
+    pub fn park(&mut self, call: u64, epoch: u64, fingerprint: &str, attempt: &str) -> Result<(), Refusal> {
         if self.parked.contains_key(&call) || self.calls.contains_key(&call) || call < self.settled_below {
             return Ok(());
         }
@@ -343,14 +369,14 @@ impl CallPage {
             self.first = call;
             attempt.clone_into(&mut self.chain);
         }
-        self.parked.insert(call, fingerprint.to_owned());
+        self.parked.insert(call, Waiting { fingerprint: fingerprint.to_owned(), epoch });
         Ok(())
     }
 
     /// Whether this very call was told to wait, and has not been made.
     #[must_use]
     pub fn is_parked(&self, call: u64, fingerprint: &str) -> bool {
-        self.parked.get(&call).is_some_and(|parked| parked == fingerprint)
+        self.parked.get(&call).is_some_and(|waiting| waiting.fingerprint == fingerprint)
     }
 
     /// Decides about a call. The decision stands when this page, if it has changed, is stored; not before.

@@ -216,7 +216,7 @@ fn a_page_that_was_put_back_is_not_gone_on_from() {
 }
 
 fn approved(id: &str, arguments: Option<serde_json::Value>) -> Decision {
-    Decision { id: id.to_owned(), verdict: Verdict::Approved { digest: "d".to_owned(), arguments }, by: "anna".to_owned() }
+    Decision { id: id.to_owned(), epoch: 1, verdict: Verdict::Approved { digest: "d".to_owned(), arguments }, by: "anna".to_owned() }
 }
 
 #[test]
@@ -224,10 +224,10 @@ fn the_first_decision_about_a_call_stands() {
     let mut page = CallPage::new(&session());
     let first = approved("one", None);
     assert_eq!(page.decide(3, &first), Ok(first.clone()));
-    let denied = Decision { id: "two".to_owned(), verdict: Verdict::Denied { reason: None }, by: "ben".to_owned() };
+    let denied = Decision { id: "two".to_owned(), epoch: 1, verdict: Verdict::Denied { reason: None }, by: "ben".to_owned() };
     assert_eq!(page.decide(3, &denied), Ok(first.clone()), "neither another verdict");
     assert_eq!(
-        page.decide(3, &Decision { id: "three".to_owned(), verdict: Verdict::Expired, by: String::new() }),
+        page.decide(3, &Decision { id: "three".to_owned(), epoch: 1, verdict: Verdict::Expired, by: String::new() }),
         Ok(first.clone()),
         "nor time"
     );
@@ -268,8 +268,8 @@ fn a_page_that_begins_with_a_decision_lets_that_call_be_made() {
 #[test]
 fn what_was_told_to_wait_is_known_to_until_it_is_made_or_over() {
     let mut page = CallPage::new(&session());
-    page.park(2, "f", "a").unwrap();
-    page.park(2, "g", "b").unwrap();
+    page.park(2, 1, "f", "a").unwrap();
+    page.park(2, 1, "g", "b").unwrap();
     let mut page = stored(&mut page);
     assert!(page.is_parked(2, "f") && !page.is_parked(2, "g") && !page.is_parked(3, "f"), "the first one stands, and for this very call");
     let asked = Asked { epoch: 1, call: 1, settled_below: 0, fingerprint: "e", attempt: "c", repeated: true, take_over: None };
@@ -277,13 +277,33 @@ fn what_was_told_to_wait_is_known_to_until_it_is_made_or_over() {
     page.decide(2, &approved("two", None)).unwrap();
     assert_eq!(page.admit(&Asked { call: 2, fingerprint: "f", attempt: "d", ..asked }), Admission::Make);
     assert!(!page.is_parked(2, "f"), "it is made");
-    page.park(2, "f", "e").unwrap();
+    page.park(2, 1, "f", "e").unwrap();
     assert!(!page.is_parked(2, "f"), "and does not wait again");
-    page.park(3, "h", "f").unwrap();
+    page.park(3, 1, "h", "f").unwrap();
     assert_eq!(page.admit(&Asked { call: 5, settled_below: 4, attempt: "g", repeated: false, ..asked }), Admission::Make);
     assert!(!page.is_parked(3, "h"), "it is over");
-    page.park(3, "h", "h").unwrap();
+    page.park(3, 1, "h", "h").unwrap();
     assert!(!page.is_parked(3, "h"));
+}
+
+#[test]
+fn a_decision_is_about_the_epoch_in_which_the_call_was_made() {
+    let mut page = CallPage::new(&session());
+    page.park(2, 3, "f", "a").unwrap();
+    // The session is another process's by now, which asks anew.
+    page.park(2, 4, "f", "b").unwrap();
+    let mut page = stored(&mut page);
+    assert_eq!(page.made_in(2), Some(3));
+    for epoch in [2, 4] {
+        let other = Decision { epoch, ..approved("other", None) };
+        assert_eq!(page.decide(2, &other), Err(Undecided::AnotherEpoch { made_in: 3 }), "{epoch}");
+        let over = Decision { epoch, verdict: Verdict::Expired, ..approved("over", None) };
+        assert_eq!(page.decide(2, &over), Err(Undecided::AnotherEpoch { made_in: 3 }), "{epoch}");
+    }
+    assert_eq!(page.decision(2), None);
+    let own = Decision { epoch: 3, ..approved("own", None) };
+    assert_eq!(page.decide(2, &own), Ok(own.clone()));
+    assert_eq!(stored(&mut page).decision(2), Some(&own), "its epoch is stored with it");
 }
 
 #[test]
@@ -291,10 +311,10 @@ fn calls_that_wait_are_bounded() {
     let mut page = CallPage::new(&session());
     let max = u64::try_from(PARKED_MAX).unwrap();
     for call in 1..=max {
-        page.park(call, "0123456789abcdef0123456789abcdef", "a").unwrap();
+        page.park(call, 1, "0123456789abcdef0123456789abcdef", "a").unwrap();
     }
-    assert_eq!(page.park(max + 1, "f", "a"), Err(Refusal::TooMany));
-    assert_eq!(page.park(max, "f", "a"), Ok(()), "it does already");
+    assert_eq!(page.park(max + 1, 1, "f", "a"), Err(Refusal::TooMany));
+    assert_eq!(page.park(max, 1, "f", "a"), Ok(()), "it does already");
     assert!(page.encode().is_ok());
 }
 

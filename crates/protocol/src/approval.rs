@@ -18,6 +18,8 @@ pub struct Approval {
     pub args: serde_json::Value,
     /// The call's number in the session.
     pub call_id: String,
+    /// The epoch in which the session made it. It stays what it is while the session sleeps and wakes in later ones.
+    pub epoch: u64,
     /// RFC 3339.
     pub created_at: String,
     /// RFC 3339: a decision after that comes too late.
@@ -77,6 +79,9 @@ pub struct Decide {
     /// What the code is told of a denial; at most 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The epoch in which the call was made that is decided about, as its approval says. Another one is refused with `ApprovalMismatch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
     /// Other arguments, where the approval is `editable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

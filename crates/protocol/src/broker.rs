@@ -111,6 +111,9 @@ pub struct ToolCall {
     /// Whether it waits for a person's decision already.
     #[serde(default, skip_serializing_if = "Waits::is_no")]
     pub waits: Waits,
+    /// Of a call that waits: the epoch in which it was made, which is earlier than `epoch` once another process has the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_in: Option<u64>,
     /// The Secrets that the session's spec names, by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub service_secrets: BTreeMap<String, String>,
@@ -187,6 +190,8 @@ pub struct DecideCall {
     pub session: String,
     /// Uid of the session.
     pub session_uid: String,
+    /// The epoch in which the call was made, as whoever decided has seen it. A decision about another one is refused with `ApprovalMismatch`.
+    pub epoch: u64,
     /// The call's number in the session.
     pub call: u64,
     /// The tool.
@@ -413,6 +418,9 @@ pub struct Parked {
     /// For whom.
     #[serde(default, skip_serializing_if = "WaitsFor::is_person")]
     pub waits_for: WaitsFor,
+    /// The epoch in which it was told to wait first: a process may have ended before it knew. Absent where no decision is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_in: Option<u64>,
 }
 
 /// For whom a call waits.

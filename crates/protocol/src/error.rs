@@ -83,6 +83,8 @@ pub enum ErrorCode {
     ApprovalExpired,
     /// It was decided about the call already.
     ApprovalUsed,
+    /// The decision is about another call than the one that waits.
+    ApprovalMismatch,
     /// There were more calls than a limit allows, for longer than this one could wait.
     RateLimited,
     /// The session has no such reference.
@@ -120,7 +122,7 @@ impl ErrorCode {
             | Self::DeliveryNotFound
             | Self::ApprovalNotFound => 404,
             Self::TimeoutError => 408,
-            Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed => 409,
+            Self::Conflict | Self::ApprovalExpired | Self::ApprovalUsed | Self::ApprovalMismatch => 409,
             Self::SessionGone | Self::SessionExpired | Self::EventsExpired => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,

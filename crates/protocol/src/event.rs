@@ -76,6 +76,8 @@ pub enum EventBody {
         /// Its arguments.
         #[schema(value_type = Object)]
         args: serde_json::Value,
+        /// The epoch in which the session made it.
+        epoch: u64,
         /// RFC 3339: a decision after that comes too late.
         expires_at: String,
     },

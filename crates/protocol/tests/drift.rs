@@ -57,6 +57,7 @@ fn advice(code: ErrorCode) -> &'static str {
         ErrorCode::DeliveryNotFound => "list the deliveries; old ones are not kept",
         ErrorCode::ApprovalExpired => "make the call again, if it is still wanted",
         ErrorCode::ApprovalUsed => "nothing: a decision works once",
+        ErrorCode::ApprovalMismatch => "look at the call that waits, and decide again with its `epoch`",
         ErrorCode::RateLimited => "call again later, or less often",
         ErrorCode::RefNotFound => "ask `refs.list()` which references there are",
         ErrorCode::ModelBudgetExceeded => "raise the model's `budget` in the ToolBroker",

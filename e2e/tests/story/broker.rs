@@ -45,6 +45,7 @@ pub async fn kubectl_decides(world: &World) -> Result<()> {
             let session = world.api.session(CAREFUL).await?;
             ensure!(session.state == State::WaitingForApproval, "{session:?}");
             let object = world.kube.get(&format!("toolapproval {name}")).await?;
+            ensure!(object["spec"]["epoch"].as_u64().is_some_and(|epoch| epoch > 0), "{object}");
             ensure!(object["spec"]["toolName"] == "readCarefully" && object["spec"]["args"] == json!({ "id": "w7" }), "{object}");
             ensure!(world.widget_calls().await?.0 == served + number - 1, "it was called before anybody agreed");
             let patch = json!({ "spec": decision }).to_string();

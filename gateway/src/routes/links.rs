@@ -84,7 +84,7 @@ pub(crate) async fn decide(State(app): State<App>, form: String) -> Response {
         Ok(arguments) => arguments,
         Err(error) => return refused(&ApiError::new(ErrorCode::InvalidRequest, format!("the arguments are not JSON any more: {error}"))),
     };
-    let body = Decide { decision: answer.decision, reason, arguments, idempotency_key: None };
+    let body = Decide { decision: answer.decision, reason, epoch: None, arguments, idempotency_key: None };
     let decided = match &app.links {
         Some(links) => links::decide(links, &app.router, &answer.token, body).await,
         None => Err(none()),
@@ -121,9 +121,10 @@ fn question(approval: &Approval, token: &str) -> String {
         )
     };
     format!(
-        "<h1>May this call be made?</h1><p>Session <b>{}</b> wants to call <b>{}</b> with</p>{shown}<p>Until {}.</p>{}{}",
+        "<h1>May this call be made?</h1><p>Session <b>{}</b> wants to call <b>{}</b> with</p>{shown}<p>It was made in epoch {}, and waits until {}.</p>{}{}",
         escaped(&approval.session),
         escaped(&approval.tool_name),
+        approval.epoch,
         escaped(&approval.expires_at),
         button("approve", "Agree", &edited),
         button("deny", "Deny", "<label>Why <input name=\"reason\" maxlength=\"1000\"></label> ")
@@ -171,7 +172,7 @@ mod tests {
 
     fn page_of(editable: bool, text: &str) -> String {
         let approval: Approval = serde_json::from_value(json!({
-            "id": "a_1", "session": "agent", "toolName": "pay", "args": { "to": text }, "callId": "1", "createdAt": "2030-01-01T00:00:00Z",
+            "id": "a_1", "session": "agent", "toolName": "pay", "args": { "to": text }, "callId": "1", "epoch": 3, "createdAt": "2030-01-01T00:00:00Z",
             "expiresAt": "2030-01-08T00:00:00Z", "editable": editable, "state": "Pending",
         }))
         .unwrap();
@@ -183,6 +184,7 @@ mod tests {
         let hostile = "</textarea></pre><script>";
         for (page, editable) in [(page_of(true, hostile), true), (page_of(false, hostile), false)] {
             assert_eq!(page.contains("<textarea name=\"arguments\""), editable, "{page}");
+            assert!(page.contains("made in epoch 3"), "{page}");
             assert!(page.contains("&lt;/textarea&gt;&lt;/pre&gt;&lt;script&gt;") && !page.contains("<script>"), "{page}");
         }
         let text = |bytes: usize| "x".repeat(bytes - "{\n  &quot;to&quot;: &quot;&quot;\n}".len());

@@ -170,6 +170,9 @@ pub(crate) struct ParkedCall {
     /// For whom it waits.
     #[serde(default, skip_serializing_if = "WaitsFor::is_person")]
     pub waits_for: WaitsFor,
+    /// The epoch in which it was made, which a decision about it names.
+    #[serde(default)]
+    pub epoch: u64,
     /// Whether whoever agrees may change them.
     pub editable: bool,
     /// Since when it waits, in milliseconds since the Unix epoch.
@@ -224,6 +227,7 @@ impl ParkedCall {
             tool_name: self.name.clone(),
             args: self.args.clone(),
             call_id: self.call.to_string(),
+            epoch: self.epoch,
             created_at: time(self.since_ms),
             expires_at: time(self.until_ms),
             editable: self.editable,

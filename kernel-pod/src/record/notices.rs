@@ -179,6 +179,7 @@ impl SessionState {
         data.insert("approvalId".to_owned(), json!(view.id));
         data.insert("callId".to_owned(), json!(view.call_id));
         data.insert("toolName".to_owned(), json!(view.tool_name));
+        data.insert("epoch".to_owned(), json!(view.epoch));
         data.insert("expiresAt".to_owned(), json!(view.expires_at));
         // Large ones are read where the call is decided.
         if serde_json::to_vec(&view.args).is_ok_and(|args| args.len() <= ARGS_BYTES_MAX) {

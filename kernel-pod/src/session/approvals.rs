@@ -11,7 +11,7 @@ use crate::record::{ParkedCall, Pending, shown};
 impl Actor {
     /// A broker does not make the call before somebody agrees, or a runner makes it. What waits is stored, so that whoever decides sees it.
     pub(super) async fn park(&mut self, op: u64, parked: Parked) -> Result<(), Fault> {
-        let caller = self.caller();
+        let (caller, epoch) = (self.caller(), self.assignment.epoch);
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let now_ms = live.clock.now_ms();
         let asked = match live.state.pending.get_mut(&op) {
@@ -37,6 +37,7 @@ impl Actor {
                     fetch: *fetch,
                     reference: *reference,
                     waits_for: parked.waits_for,
+                    epoch: parked.made_in.unwrap_or(epoch),
                     editable: parked.editable,
                     since_ms: now_ms,
                     until_ms: now_ms,
@@ -61,6 +62,7 @@ impl Actor {
                 call_id: view.call_id,
                 tool_name: view.tool_name,
                 args,
+                epoch: view.epoch,
                 expires_at: view.expires_at,
             });
         }

@@ -30,6 +30,7 @@ impl Live {
             fetch: false,
             reference,
             waits_for,
+            epoch: self.owned.epoch,
             editable,
             since_ms,
             until_ms,

@@ -80,6 +80,8 @@ struct Sending {
     settled_below: u64,
     page: Option<String>,
     waits: Waits,
+    /// The epoch in which it was made, if it waits.
+    made_in: Option<u64>,
     /// Whether its answer is to stay outside the heap, if the code has said so.
     reference: Option<bool>,
 }
@@ -171,8 +173,12 @@ impl InFlight {
                         let (tool, args, fetch, reference) = (parked.name.clone(), parked.args.clone(), parked.fetch, parked.reference);
                         // It may have been made after a decision that this heap does not know.
                         let repeated = true;
-                        let call = parked.call;
-                        self.send(op, caller, Sending { call, tool, args, fetch, repeated, settled_below, page, waits, reference });
+                        let (call, made_in) = (parked.call, Some(parked.epoch));
+                        self.send(
+                            op,
+                            caller,
+                            Sending { call, tool, args, fetch, repeated, settled_below, page, waits, made_in, reference },
+                        );
                     }
                 }
                 Pending::Timer { due_ms } if !self.due.contains_key(&op) => timers.push((*due_ms, op)),
@@ -192,6 +198,7 @@ impl InFlight {
                             settled_below,
                             page,
                             waits: Waits::No,
+                            made_in: None,
                             reference: *reference,
                         };
                         self.send(op, caller, sending);
@@ -245,7 +252,7 @@ impl InFlight {
 
     fn send(&mut self, op: u64, caller: &Caller, sending: Sending) {
         let Caller { tools, broker, namespace, session, uid, epoch, allow, service_secrets, knowledge, origin, by } = caller.clone();
-        let Sending { call, tool, args, fetch, repeated, settled_below, page, waits, reference } = sending;
+        let Sending { call, tool, args, fetch, repeated, settled_below, page, waits, made_in, reference } = sending;
         let offload = caller.offload();
         let contents = Arc::clone(&self.contents);
         let task = self.calls.spawn(origin.run(async move {
@@ -276,6 +283,7 @@ impl InFlight {
                 settled_below,
                 page,
                 waits,
+                made_in,
                 service_secrets,
                 knowledge,
                 body,

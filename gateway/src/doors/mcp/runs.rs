@@ -20,7 +20,7 @@ pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const CAPABILITIES: &str = "/_meta/io.modelcontextprotocol~1clientCapabilities";
 /// How often a client should ask, in milliseconds.
 const POLL_MS: u64 = 1_000;
-/// Before an approval's id, in the key of the request that asks for it.
+/// Before an approval's id and its epoch, in the key of the request that asks for it: so the answer is about the very call that was shown.
 const APPROVAL: &str = "approval-";
 
 /// Whether the client of a request knows tasks.
@@ -122,7 +122,8 @@ async fn open(desk: &Desk, key: &Key) -> Result<Vec<Approval>, ApiError> {
 async fn update(desk: &Desk, key: &Key, run: &str, said: BTreeMap<String, Input>) -> Result<(), ApiError> {
     desk.run(key, run, Duration::ZERO).await?;
     for (asked, Input { action, content }) in said {
-        let Some(id) = asked.strip_prefix(APPROVAL) else { continue };
+        let Some((id, epoch)) = asked.strip_prefix(APPROVAL).and_then(|asked| asked.rsplit_once('-')) else { continue };
+        let Ok(epoch) = epoch.parse() else { continue };
         let decision = match action {
             Action::Accept => content.decision.unwrap_or(Verdict::Approve),
             Action::Decline => Verdict::Deny,
@@ -134,7 +135,7 @@ async fn update(desk: &Desk, key: &Key, run: &str, said: BTreeMap<String, Input>
             .map(serde_json::from_str)
             .transpose()
             .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the arguments of `{asked}` are not JSON: {error}")))?;
-        let decide = Decide { decision, reason: content.reason, arguments, idempotency_key: None };
+        let decide = Decide { decision, reason: content.reason, epoch: Some(epoch), arguments, idempotency_key: None };
         match desk.decide(key, id, decide).await {
             Ok(()) => {}
             Err(error) if matches!(error.code, ErrorCode::ApprovalNotFound | ErrorCode::ApprovalUsed | ErrorCode::ApprovalExpired) => {}
@@ -172,15 +173,19 @@ fn task(key: &Key, run: &Run, open: &[Approval]) -> Value {
         task["result"] = result;
     }
     if status == "input_required" {
-        task["inputRequests"] = open.iter().map(|approval| (format!("{APPROVAL}{}", approval.id), question(key, approval))).collect();
+        task["inputRequests"] = open.iter().map(|approval| (key_of(approval), question(key, approval))).collect();
     }
     task
 }
 
+fn key_of(approval: &Approval) -> String {
+    format!("{APPROVAL}{}-{}", approval.id, approval.epoch)
+}
+
 /// What a person is asked about a call.
 fn question(key: &Key, approval: &Approval) -> Value {
-    let message =
-        format!("Session {} wants to call {} with {}. Until {}.", key.name, approval.tool_name, approval.args, approval.expires_at);
+    let Approval { tool_name, args, epoch, expires_at, .. } = approval;
+    let message = format!("Session {} wants to call {tool_name} with {args}, in its epoch {epoch}. Until {expires_at}.", key.name);
     let mut fields = json!({
         "decision": { "type": "string", "enum": ["approve", "deny"], "title": "Decision" },
         "reason": { "type": "string", "title": "Reason", "description": "What the code is told of a denial" },

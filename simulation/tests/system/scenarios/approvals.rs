@@ -33,7 +33,12 @@ async fn ask(client: &Client, gateway: &Door) -> Value {
 }
 
 async fn agree(client: &Client, gateway: &Door) -> crate::client::Answer {
-    let body = json!({"decision": "approve", "idempotencyKey": "agreed"}).to_string().into_bytes();
+    agree_to(client, gateway, Value::Null).await
+}
+
+/// The same about the call of this epoch.
+async fn agree_to(client: &Client, gateway: &Door, epoch: Value) -> crate::client::Answer {
+    let body = json!({"decision": "approve", "epoch": epoch, "idempotencyKey": "agreed"}).to_string().into_bytes();
     client.send(gateway, Method::POST, "/s/approvals/a_1", Some(body), BUDGET).await
 }
 
@@ -70,7 +75,13 @@ fn a_call_waits_for_a_year_through_three_engines() {
             assert_eq!(world.service.times("large"), 0, "nobody has agreed");
         }
         let (_, _, gateway) = before;
-        let decided = agree(&client, &gateway).await;
+        // It was made in the first epoch, and the session is in a later one by now: a decision is about the former.
+        let session = client.send(&gateway, Method::GET, "/s", None, BUDGET).await.json;
+        let (made_in, now) = (asked[0]["epoch"].as_u64().unwrap(), session["status"]["lastEpoch"].as_u64().unwrap());
+        assert!(made_in < now, "{made_in}: {session}");
+        let wrong = agree_to(&client, &gateway, json!(now)).await;
+        assert_eq!(wrong.json["error"]["code"], "ApprovalMismatch", "{}", wrong.json);
+        let decided = agree_to(&client, &gateway, json!(made_in)).await;
         assert!(decided.is_ok(), "{} {}", decided.status, decided.json);
         assert_eq!(client.value(&gateway, "s", "k2", "await asked").await, 1, "the closure of a year ago has its answer");
         assert_eq!(world.service.times("large"), 1);
