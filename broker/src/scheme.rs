@@ -2,7 +2,7 @@
 
 use dormouse_crds::{
     KeyRef,
-    service::{Auth, AuthType, BASIC_KEYS, CLIENT_KEYS},
+    service::{Auth, AuthType, BASIC_KEYS, CLIENT_KEYS, RESERVED_HEADERS},
 };
 use dormouse_service::url;
 use reqwest::{
@@ -11,10 +11,6 @@ use reqwest::{
 };
 
 use crate::{Problem, ProblemKind, SecretError, Secrets, issuer::Issuer};
-
-/// Headers that carry the request itself and cannot carry a credential.
-const RESERVED_HEADERS: [&str; 9] =
-    ["host", "content-length", "content-type", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"];
 
 /// A key of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

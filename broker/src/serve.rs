@@ -56,8 +56,11 @@ impl Broker {
             .merge(modules::routes())
             .merge(webhooks::notices())
             .with_state(state.clone());
-        let orders = Router::new().route("/v1/decide", post(decide)).merge(webhooks::orders()).merge(jobs::routes()).with_state(state);
-        require(routes, &[Process::Kernel]).merge(require(orders, &[Process::Gateway]))
+        let orders =
+            Router::new().route("/v1/decide", post(decide)).merge(webhooks::orders()).merge(jobs::routes()).with_state(state.clone());
+        let sessions = webhooks::sessions().with_state(state);
+        let told = require(sessions, &[Process::Gateway, Process::Operator]);
+        require(routes, &[Process::Kernel]).merge(require(orders, &[Process::Gateway])).merge(told)
     }
 
     /// Serves kernel pods of the namespace that this process's certificate names, until `shutdown`; then finishes what is in flight.
@@ -116,11 +119,15 @@ impl Served {
 
     /// Tells of which events anybody is told: a kernel pod need not ask about others.
     pub(crate) fn tell_events(&self, response: &mut Response) {
-        let hooks = self.broker.hooks();
-        let wanted: Vec<EventKind> = EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect();
-        if let Ok(events) = HeaderValue::try_from(events_text(&wanted)) {
+        if let Ok(events) = HeaderValue::try_from(events_text(&self.wanted_events())) {
             response.headers_mut().insert(EVENTS_HEADER, events);
         }
+    }
+
+    /// Of which events anybody is told.
+    pub(crate) fn wanted_events(&self) -> Vec<EventKind> {
+        let hooks = self.broker.hooks();
+        EventKind::ALL.into_iter().filter(|event| hooks.iter().any(|hook| hook.wants(*event))).collect()
     }
 
     /// Lets a kernel pod of the namespace in that asks for the session `uid`. From here on the session's name has the pod's pool in it: what a pod says of

@@ -206,12 +206,14 @@ fn body(page: &str, path: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_examples_of_the_docs_work() {
     const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
+    const DOOR: &str = "Bearer let-me-in";
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/outside.md")).unwrap();
     let got: std::sync::Arc<std::sync::Mutex<Vec<Value>>> = std::sync::Arc::default();
     let take = |axum::extract::State(got): axum::extract::State<std::sync::Arc<std::sync::Mutex<Vec<Value>>>>,
                 headers: axum::http::HeaderMap,
                 body: axum::body::Bytes| async move {
         standardwebhooks::Webhook::new(SECRET).unwrap().verify(&body, &headers).unwrap();
+        assert_eq!(headers["authorization"], DOOR);
         got.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -225,7 +227,8 @@ async fn the_examples_of_the_docs_work() {
         spec.as_object_mut().unwrap().extend(part["spec"].as_object().unwrap().clone());
     }
     let kind = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "dormouse.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec });
-    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "events" }, "stringData": { "secret": SECRET } });
+    let secret =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "events" }, "stringData": { "secret": SECRET, "door": DOOR } });
     let session = json!({ "idleSeconds": 1, "toolBrokerRef": { "name": "lab" } });
     let documents = [secret, kind("ToolBroker", "lab", spec), kind("KernelSession", "agent", session)];
     let data = tempfile::tempdir().unwrap();

@@ -21,18 +21,27 @@ use serde_json::{Value, json};
 use support::Dev;
 
 const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
+/// What lets a message in.
+const DOOR: &str = "let-me-in-4711";
 const SESSION: &str = "/v1/namespaces/default/sessions/agent";
 
 #[derive(Clone, Default)]
 struct Receiver {
     got: Arc<Mutex<Vec<(String, Value)>>>,
     broken: Arc<Mutex<bool>>,
+    /// What it wants to see in `Authorization`.
+    door: Arc<Mutex<Option<String>>>,
 }
 
 impl Receiver {
     async fn start(&self, address: SocketAddr) -> SocketAddr {
         let take = async |State(this): State<Self>, headers: HeaderMap, body: Bytes| {
             standardwebhooks::Webhook::new(SECRET).unwrap().verify(&body, &headers).unwrap();
+            if let Some(wanted) = this.door.lock().unwrap().as_deref()
+                && headers.get("authorization").is_none_or(|value| value != wanted)
+            {
+                return StatusCode::UNAUTHORIZED;
+            }
             if *this.broken.lock().unwrap() {
                 return StatusCode::GONE;
             }
@@ -225,4 +234,61 @@ async fn whoever_is_named_is_told_what_becomes_of_a_session_each_time_once_and_a
     assert!(receiver.got().iter().all(|(_, body)| body["data"]["session"] != "quiet"), "it names no ToolBroker");
     let deliveries = get(&dev, "/v1/namespaces/default/webhooks/deliveries?session=sleeper").await;
     assert_eq!(deliveries["items"].as_array().unwrap().len(), 8, "{deliveries}");
+}
+
+/// Sessions that live shortly, and one that does not.
+fn manifest_of_mortals(folder: &Path, receiver: SocketAddr) -> PathBuf {
+    let path = folder.join("mortals.yaml");
+    let text = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: events}}\nstringData: {{secret: {SECRET}, door: {DOOR}}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: ToolBroker\nmetadata: {{name: bank}}\nspec:\n  webhooks:\n    \
+         - {{url: 'http://{receiver}/events', events: [session_expired, session_deleted], secretRef: {{name: events, key: secret}}, \
+         secretHeaders: [{{name: Authorization, secretRef: {{name: events, key: door}}}}]}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: brief}}\nspec:\n  idleSeconds: 1\n  \
+         ttl: {{activeSeconds: 3, retainedSeconds: 3600}}\n  toolBrokerRef: {{name: bank}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: briefer}}\nspec:\n  idleSeconds: 1\n  \
+         ttl: {{activeSeconds: 3, retainedSeconds: 3}}\n  toolBrokerRef: {{name: bank}}\n---\n\
+         apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: lasting}}\nspec:\n  idleSeconds: 1\n  toolBrokerRef: {{name: bank}}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_named_is_told_that_a_session_has_expired_or_is_deleted_once_and_across_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let receiver = Receiver::default();
+    *receiver.door.lock().unwrap() = Some(DOOR.to_owned());
+    let address = receiver.start("127.0.0.1:0".parse().unwrap()).await;
+    let manifest = manifest_of_mortals(data.path(), address);
+    let dev = Dev::start_of(data.path(), &manifest);
+    let of = |kind: &'static str, session: &'static str| move |body: &Value| body["type"] == kind && body["data"]["session"] == session;
+    let expired = receiver.told("it has expired", of("session_expired", "brief")).await;
+    let ms = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond();
+    let kept_ms = ms(&expired["data"]["deletedAt"]) - ms(&expired["timestamp"]);
+    assert_eq!(kept_ms, 3_600_000, "when it will be deleted: {expired}");
+    receiver.told("it was kept for long enough", of("session_deleted", "briefer")).await;
+    let lasting = "/v1/namespaces/default/sessions/lasting";
+    let deleted = client().delete(format!("{}{lasting}", dev.server)).send().await.unwrap();
+    assert!(deleted.status().is_success(), "{deleted:?}");
+    dev.kill();
+
+    let dev = Dev::start_of(data.path(), &manifest);
+    receiver.told("somebody has deleted it", of("session_deleted", "lasting")).await;
+    // The next process looks at what has expired, too, and tells the same message. What follows it is told later.
+    let last = json!({ "name": "last", "spec": { "idleSeconds": 1, "ttl": { "activeSeconds": 1 }, "toolBrokerRef": { "name": "bank" } } });
+    let made = client().post(format!("{}/v1/namespaces/default/sessions", dev.server)).json(&last).send().await.unwrap();
+    assert!(made.status().is_success(), "{made:?}");
+    let told = receiver.told("the last one has expired", of("session_expired", "last")).await;
+    assert_eq!(told["data"].get("deletedAt"), None, "it is kept: {told}");
+    let ids = |kind: &'static str, session: &'static str| {
+        let is = of(kind, session);
+        receiver.got().iter().filter(|(_, body)| is(body)).map(|(id, _)| id.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    for (kind, session) in [("session_expired", "brief"), ("session_deleted", "lasting")] {
+        assert_eq!(ids(kind, session).len(), 1, "{kind} {session}: {:?}", receiver.got());
+    }
+    assert!(ids("session_expired", "lasting").is_empty() && ids("session_deleted", "brief").is_empty());
+    let deliveries = get(&dev, "/v1/namespaces/default/webhooks/deliveries?broker=bank").await;
+    assert!(!deliveries.to_string().contains("let-me-in"), "nobody is shown what lets a message in: {deliveries}");
 }

@@ -309,7 +309,7 @@ impl ToolBrokerSpec {
     pub fn all_services(&self) -> impl Iterator<Item = Service> {
         let webhooks = self.tools.iter().filter_map(|tool| tool.of_webhook().map(|(service, _)| service));
         let models = self.models.iter().map(Model::service);
-        let events = self.webhooks.iter().filter_map(|hook| hook.target().service("events").map(|(service, _)| service));
+        let events = self.webhooks.iter().filter_map(EventHook::service);
         let servers = self.mcp_servers.iter().map(McpServer::service);
         let documents = self.knowledge.iter().filter_map(Knowledge::service);
         self.services.iter().cloned().chain(servers).chain(webhooks).chain(models).chain(events).chain(documents)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     broker::{APPROVAL_SECONDS_MAX, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX},
     models::MODEL_TOKENS_MAX,
-    service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, REQUEST_BYTES_MAX, RETRIES_MAX},
+    service::{BODY_BYTES_MAX, LIMIT_MAX, OPEN_SECONDS_MAX, REQUEST_BYTES_MAX, RESERVED_HEADERS, RETRIES_MAX},
     url,
 };
 
@@ -225,6 +225,27 @@ pub(crate) fn webhook() -> Value {
         plain_url("url", "https?", "url: write an http:// or https:// URL, without user, password, query and fragment"),
         rule("has(self.secretRef.key)", "secretRef needs a key: write the key of the Secret that holds the signing secret"),
     ])
+}
+
+pub(crate) fn event_hook() -> Value {
+    let Value::Array(mut all) = webhook() else { return Value::Null };
+    let reserved = RESERVED_HEADERS.map(|name| format!("'{name}'")).join(", ");
+    let headers = rules([
+        rule(
+            "!has(self.secretHeaders) || self.secretHeaders.all(header, has(header.secretRef.key))",
+            "secretHeaders: each needs secretRef.key: write the key of the Secret that holds the header's value",
+        ),
+        (
+            format!(
+                "!has(self.secretHeaders) || self.secretHeaders.all(header, header.name.matches('^[A-Za-z0-9-]+$') && \
+                 !(header.name.lowerAscii() in [{reserved}]))"
+            ),
+            "secretHeaders: a name has letters, digits and '-', and is none that carries or signs the message itself: write Authorization or one of your own"
+                .to_owned(),
+        ),
+    ]);
+    all.extend(headers.as_array().cloned().unwrap_or_default());
+    Value::Array(all)
 }
 
 pub(crate) fn document() -> Value {

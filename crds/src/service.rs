@@ -10,6 +10,27 @@ use crate::{KeyRef, NameRef, broker::Approval};
 pub const BODY_BYTES_MAX: u64 = 64 << 20;
 /// The same of a request: one whose body is a large file is not held as a whole anywhere.
 pub const REQUEST_BYTES_MAX: u64 = 1 << 30;
+
+/// Headers that carry the request itself, end at the next hop or sign a message: none of them carries a credential.
+pub const RESERVED_HEADERS: [&str; 16] = [
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+];
+
 /// An HTTP service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]

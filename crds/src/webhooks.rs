@@ -4,29 +4,45 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, broker::Webhook};
+use crate::{
+    KeyRef,
+    broker::Webhook,
+    service::{SecretHeader, Service},
+};
+
+/// Headers of its own that a URL may be sent.
+pub const HOOK_HEADERS_MAX: usize = 8;
 
 /// A URL of the tenant that is told of events, with messages signed as Standard Webhooks 1.0.0 has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::webhook())))]
+#[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-validations" = rules::event_hook())))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventHook {
     /// `http` or `https` URL.
     #[cfg_attr(feature = "kubernetes", schemars(length(max = 2048)))]
     pub url: String,
     /// Which events.
-    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "set")))]
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 9), extend("x-kubernetes-list-type" = "set")))]
     pub events: Vec<EventKind>,
     /// Where the signing secret is, `whsec_…`; the key is needed.
     pub secret_ref: KeyRef,
+    /// Headers of its own with each message, whose values are secret: what lets the message in where it arrives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "kubernetes",
+        schemars(length(max = HOOK_HEADERS_MAX), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub secret_headers: Vec<SecretHeader>,
 }
 
 impl EventHook {
-    /// Where its messages go, and what signs them.
+    /// Where its messages go, what signs them, and what else goes with them. `None`: the URL is none.
     #[must_use]
-    pub fn target(&self) -> Webhook {
-        Webhook { url: self.url.clone(), secret_ref: self.secret_ref.clone() }
+    pub fn service(&self) -> Option<Service> {
+        let place = Webhook { url: self.url.clone(), secret_ref: self.secret_ref.clone() };
+        let (service, _) = place.service("events")?;
+        Some(Service { secret_headers: self.secret_headers.clone(), ..service })
     }
 }
 
@@ -49,11 +65,15 @@ pub enum EventKind {
     SessionHibernated,
     /// A session cannot go on.
     SessionFailed,
+    /// A session was not used for as long as its `spec.ttl` says, and takes no more cells.
+    SessionExpired,
+    /// A session is deleted, and what was stored of it is gone.
+    SessionDeleted,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Completed,
         Self::Failed,
         Self::ApprovalRequired,
@@ -61,7 +81,15 @@ impl EventKind {
         Self::SessionWoken,
         Self::SessionHibernated,
         Self::SessionFailed,
+        Self::SessionExpired,
+        Self::SessionDeleted,
     ];
+
+    /// Whether it may come when no kernel pod has the session: a gateway or the operator tells it.
+    #[must_use]
+    pub fn is_told_from_outside(self) -> bool {
+        matches!(self, Self::SessionExpired | Self::SessionDeleted)
+    }
 
     /// As it is written.
     #[must_use]
@@ -74,6 +102,8 @@ impl EventKind {
             Self::SessionWoken => "session_woken",
             Self::SessionHibernated => "session_hibernated",
             Self::SessionFailed => "session_failed",
+            Self::SessionExpired => "session_expired",
+            Self::SessionDeleted => "session_deleted",
         }
     }
 }

@@ -3,17 +3,22 @@
 //! Status may be behind a session that is used right now, so it only raises the question. The session's process, or the store, answers it.
 
 use dormouse_control::{
-    lifetime::{by_status, judged},
+    lifetime::{by_status, expired_at, judged},
     session::is_live,
 };
-use dormouse_lifecycle::lifetime::Lifetime;
-use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_crds::webhooks::EventKind;
+use dormouse_lifecycle::{keys::broker_name, lifetime::Lifetime};
+use dormouse_protocol::{
+    ApiError, ErrorCode,
+    broker::{EventsCall, Notice, SESSION_NOTICES, WANTED_EVENTS},
+};
 use jiff::Timestamp;
 
 use crate::{
+    approvals::unheard,
     directory::{Key, Record},
     history::ask,
-    kernels::stored,
+    kernels::{KernelError, stored},
     problem::of_directory,
     router::Router,
     service::hibernate_once,
@@ -48,18 +53,58 @@ pub(crate) async fn refuse_expired(router: &Router, key: &Key) -> Result<(), Api
 
 /// What a session is by what is stored of it.
 async fn as_stored(router: &Router, record: &std::sync::Arc<Record>) -> Result<Lifetime, ApiError> {
-    let now = router.clock().now();
+    let last_active = last_active(router, record).await?;
+    Ok(judged(record, last_active.as_deref(), router.clock().now()))
+}
+
+/// A session's last use by what is stored of it.
+async fn last_active(router: &Router, record: &std::sync::Arc<Record>) -> Result<Option<String>, ApiError> {
     if record.status.snapshot.is_none() {
-        return Ok(by_status(record, now));
+        return Ok(record.status.last_active_time.clone());
     }
     let call = stored(record);
     let told = ask(router, record, |pod| {
         let call = &call;
         async move { router.kernels().stored_status(&pod, call).await }
     });
-    let told = told.await?;
-    let last_active = told.last_active_time.or_else(|| record.status.last_active_time.clone());
-    Ok(judged(record, last_active.as_deref(), now))
+    Ok(told.await?.last_active_time.or_else(|| record.status.last_active_time.clone()))
+}
+
+/// Tells a session's ToolBroker that it has expired, unless it was used after all or nobody wants to know. The message is named after the expiry, so
+/// whoever tells it again tells the same.
+pub(crate) async fn tell_expiry(router: &Router, key: &Key) -> Result<(), ApiError> {
+    let record = router.directory().read(key).await.map_err(|error| of_directory(error, key))?;
+    let Some(broker) = record.spec.tool_broker_ref.as_ref().map(|broker| broker.name.clone()) else { return Ok(()) };
+    let asked = EventsCall { namespace: key.namespace.clone() };
+    let wanted = match router.kernels().ask_broker::<Vec<EventKind>>(&key.namespace, &broker, WANTED_EVENTS, &asked).await {
+        Err(KernelError::Refused(refusal)) if refusal.code == ErrorCode::ToolNotFound => return Ok(()),
+        wanted => wanted.map_err(|error| unheard(&broker, error))?,
+    };
+    if !wanted.contains(&EventKind::SessionExpired) {
+        return Ok(());
+    }
+    let last_active = last_active(router, &record).await?;
+    let now = router.clock().now();
+    let Some(expired) = expired_at(&record, last_active.as_deref(), now) else { return Ok(()) };
+    let mut data = serde_json::Map::new();
+    if let Lifetime::Expired { until_ms: Some(until_ms) } = judged(&record, last_active.as_deref(), now)
+        && let Ok(deleted) = Timestamp::from_millisecond(until_ms)
+    {
+        data.insert("deletedAt".to_owned(), deleted.to_string().into());
+    }
+    let notice = Notice {
+        namespace: key.namespace.clone(),
+        session: key.name.clone(),
+        session_uid: broker_name(&router.directory().pool_of(&record), &record.uid),
+        number: 0,
+        key: Some(format!("{} {}", EventKind::SessionExpired.name(), expired.as_millisecond())),
+        event: EventKind::SessionExpired,
+        time: expired.to_string(),
+        data,
+        webhook: None,
+    };
+    let told = router.kernels().ask_broker::<()>(&key.namespace, &broker, SESSION_NOTICES, &notice);
+    told.await.map_err(|error| unheard(&broker, error))
 }
 
 /// Deletes a session that was not used for so long, unless it was: its process puts it to sleep first, and the store has the last word.

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use dormouse_crds::pool::Resources;
+use dormouse_protocol::broker::BROKER_PORT;
 use dormouse_service::AdminArgs;
 use dormouse_watch::WatchArgs;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
@@ -91,6 +92,9 @@ pub struct Config {
     /// Address at which gateways ask the operator that leads for sessions that have left etcd. Absent: there is no archive, and none leaves.
     #[arg(long, env = "DORMOUSE_ARCHIVE_LISTEN")]
     pub archive_listen: Option<SocketAddr>,
+    /// Address of a ToolBroker, which is told of sessions that are deleted; {name} and {namespace} are replaced.
+    #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
+    pub broker_address: String,
     /// DNS names that clients know the gateways by, with commas between them: a certificate for them is kept in the Secret dormouse-gateway-door. Empty:
     /// none is made.
     #[arg(long, env = "DORMOUSE_DOOR_NAMES", value_delimiter = ',')]

@@ -31,6 +31,9 @@ pub enum ReconcileError {
     /// The archive.
     #[error(transparent)]
     Shelf(#[from] crate::archive::shelf::ShelfError),
+    /// A ToolBroker did not take a message.
+    #[error("ToolBroker {0}")]
+    Broker(String),
     /// A kernel pod did not do as asked.
     #[error("kernel pod: {0}")]
     Pod(String),

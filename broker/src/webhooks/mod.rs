@@ -23,7 +23,7 @@ use dormouse_protocol::{
 use futures::{StreamExt as _, TryStreamExt as _};
 
 pub(crate) use queue::Queue;
-pub(crate) use serve::{notices, orders};
+pub(crate) use serve::{notices, orders, sessions};
 
 use self::message::{Message, Order};
 use crate::{
@@ -61,7 +61,7 @@ impl Hook {
 
     /// What a spec says, checked.
     pub(crate) fn compile(spec: &EventHook, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> Option<Self> {
-        let (service, _) = spec.target().service("events")?;
+        let service = spec.service()?;
         let service = Arc::new(service::compile(&service, path, from, problems));
         Some(Self { service, url: spec.url.clone(), events: spec.events.clone(), secret: spec.secret_ref.clone() })
     }

@@ -6,8 +6,10 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::post,
 };
+use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
-    broker::{DeliveriesCall, EventsCall, Notice, RedeliverCall},
+    ApiError, ErrorCode,
+    broker::{DeliveriesCall, EventsCall, Notice, RedeliverCall, SESSION_NOTICES, WANTED_EVENTS},
     webhook::{Delivery, DeliveryList},
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
@@ -17,6 +19,11 @@ use crate::serve::Served;
 /// Of kernel pods.
 pub(crate) fn notices() -> Router<Served> {
     Router::new().route("/v1/notices", post(notice)).route("/v1/events", post(events))
+}
+
+/// Of gateways and the operator, who tell what becomes of a session that no kernel pod has.
+pub(crate) fn sessions() -> Router<Served> {
+    Router::new().route(SESSION_NOTICES, post(session_notice)).route(WANTED_EVENTS, post(wanted))
 }
 
 /// Of gateways.
@@ -39,6 +46,21 @@ async fn events(State(served): State<Served>, peer: PeerIdentity, ApiJson(call):
     let mut response = Json(()).into_response();
     served.tell_events(&mut response);
     Ok(response)
+}
+
+async fn session_notice(State(served): State<Served>, ApiJson(notice): ApiJson<Notice>) -> ApiResult<Json<()>> {
+    served.admit_session(&notice.namespace)?;
+    if !notice.event.is_told_from_outside() || notice.key.is_none() || notice.webhook.is_some() {
+        let message = format!("{} is told by the session's kernel pod", notice.event.name());
+        return Err(ApiError::new(ErrorCode::Forbidden, message).into());
+    }
+    served.broker.take_notice(notice).await?;
+    Ok(Json(()))
+}
+
+async fn wanted(State(served): State<Served>, ApiJson(call): ApiJson<EventsCall>) -> ApiResult<Json<Vec<EventKind>>> {
+    served.admit_session(&call.namespace)?;
+    Ok(Json(served.wanted_events()))
 }
 
 async fn deliveries(State(served): State<Served>, ApiJson(call): ApiJson<DeliveriesCall>) -> ApiResult<Json<DeliveryList>> {

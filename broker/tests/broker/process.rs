@@ -8,9 +8,10 @@ use std::{
 use crate::world::{World, broker, call, secrets, spec};
 use clap::Parser as _;
 use dormouse_broker::{Args, Broker, ConfigError, LivingPools, ProblemKind};
+use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
     ErrorBody, ErrorCode,
-    broker::{FETCH, ToolAnswer, ToolCall, ToolDescription},
+    broker::{FETCH, SESSION_NOTICES, ToolAnswer, ToolCall, ToolDescription, WANTED_EVENTS},
 };
 use dormouse_service::{
     ca::{Ca, CertPem, LEAF_VALIDITY},
@@ -192,6 +193,31 @@ async fn only_gateways_give_orders_and_for_sessions_of_the_namespace_only() {
         assert_eq!(send(&gateway, path, &json!({})).await.unwrap().status(), 403, "{path}");
     }
     assert!(world.seen().is_empty());
+    // What becomes of a session that no pod has, the operator tells as well, and neither tells what a pod does.
+    let operator = client(&ca, Process::Operator, "dormouse-system");
+    let notice = |namespace: &str, event: &str, key: Option<&str>| {
+        json!({ "namespace": namespace, "session": "analyst", "sessionUid": "default_u-1", "number": 0, "key": key, "event": event,
+            "time": "2030-01-01T00:00:00Z", "data": {} })
+    };
+    let deleted = notice("team-a", "session_deleted", Some("session_deleted"));
+    for (process, namespace) in [(Process::Kernel, "team-a"), (Process::Broker, "team-a")] {
+        for path in [SESSION_NOTICES, WANTED_EVENTS] {
+            assert_eq!(send(&client(&ca, process, namespace), path, &deleted).await.unwrap().status(), 403, "{path} for {process}");
+        }
+    }
+    for teller in [&gateway, &operator] {
+        assert_eq!(send(teller, SESSION_NOTICES, &deleted).await.unwrap().status(), 200, "nobody is to be told");
+        let wanted = send(teller, WANTED_EVENTS, &json!({ "namespace": "team-a" })).await.unwrap();
+        assert_eq!(wanted.json::<Vec<EventKind>>().await.unwrap(), []);
+        for refused in [
+            notice("team-b", "session_deleted", Some("k")),
+            notice("team-a", "session_woken", Some("k")),
+            notice("team-a", "completed", Some("k")),
+            notice("team-a", "session_deleted", None),
+        ] {
+            assert_eq!(send(teller, SESSION_NOTICES, &refused).await.unwrap().status(), 403, "{refused}");
+        }
+    }
 }
 
 #[test]

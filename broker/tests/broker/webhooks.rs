@@ -25,6 +25,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
+/// What lets a message in where it arrives.
+const DOOR: &str = "Bearer let-me-in-4711";
 const URL: &str = "http://events.acme.example/hook";
 
 fn secret() -> String {
@@ -103,8 +105,14 @@ impl World {
 
     /// A broker over the store: a replica, or the next process.
     fn broker(&self) -> Broker {
-        let spec =
-            json!({ "webhooks": [{ "url": URL, "events": ["completed", "failed"], "secretRef": { "name": "events", "key": "secret" } }] });
+        self.with_headers(json!([])).unwrap()
+    }
+
+    /// The same, whose messages carry these headers; or what is wrong with them.
+    fn with_headers(&self, headers: Value) -> Result<Broker, String> {
+        let mut hook = json!({ "url": URL, "events": ["completed", "failed"], "secretRef": { "name": "events", "key": "secret" } });
+        hook["secretHeaders"] = headers;
+        let spec = json!({ "webhooks": [hook] });
         let place = JournalStore {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
@@ -112,11 +120,13 @@ impl World {
             broker: "tools".to_owned(),
             seal: Arc::new(Seal::none()),
         };
-        let values = [("secret".to_owned(), secret().into_bytes())].into_iter().collect();
+        let values = [("secret", secret()), ("door", DOOR.to_owned()), ("torn", "a\nb".to_owned())];
+        let values = values.map(|(key, value)| (key.to_owned(), value.into_bytes())).into_iter().collect();
         let secrets = Secrets::memory([("events".to_owned(), values)].into_iter().collect());
         let http = Http::over(reqwest::Client::builder().build().unwrap(), Arc::clone(&self.receiver) as Arc<dyn Wire>);
         let world = Surroundings { http, fetches: FetchClients::new().unwrap(), ids: Ids::random(), clock: self.clock };
-        Broker::over(&serde_json::from_value(spec).unwrap(), secrets, &Metrics::new(), Some(place), world).unwrap()
+        let broker = Broker::over(&serde_json::from_value(spec).unwrap(), secrets, &Metrics::new(), Some(place), world);
+        broker.map_err(|error| error.to_string())
     }
 
     fn got(&self) -> Vec<(Got, Option<u16>)> {
@@ -344,4 +354,36 @@ async fn ten_thousand_forged_messages_are_refused_by_the_published_library() {
         }
         assert!(!forged.verified(), "{n}: {forged:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_carries_headers_of_the_receivers_own_and_none_that_are_the_messages() {
+    let of = |name: &str, key: &str| json!({ "name": name, "secretRef": { "name": "events", "key": key } });
+    let world = World::new(|number| Some(if number == 0 { 503 } else { 204 }));
+    let broker = world.with_headers(json!([of("Authorization", "door"), of("X-Tenant", "door")])).unwrap();
+    let delivering = tokio::spawn(broker.clone().keep_delivering());
+    broker.take_notice(notice(1, EventKind::Completed)).await.unwrap();
+    let delivered = world.until(&broker, |one| one.state == DeliveryState::Delivered).await;
+    let got = world.got();
+    assert_eq!(got.len(), 2, "and once more after the first was refused");
+    for (got, _) in &got {
+        assert!(got.headers["authorization"] == DOOR && got.headers["x-tenant"] == DOOR);
+        assert!(got.verified() && got.headers.get_all("webhook-id").iter().count() == 1);
+        assert!(!String::from_utf8_lossy(&got.body).contains("let-me-in"));
+    }
+    assert!(!serde_json::to_string(&delivered).unwrap().contains("let-me-in"), "nobody is shown it: {delivered:?}");
+    for key in world.store.list("p/").await.unwrap() {
+        let stored = world.store.get(&key).await.unwrap().unwrap().bytes;
+        assert!(!String::from_utf8_lossy(&stored).contains("let-me-in"), "{key}");
+    }
+    delivering.abort();
+
+    for name in dormouse_crds::service::RESERVED_HEADERS.into_iter().chain(["Webhook-Signature", "not a name", ""]) {
+        let wrong = world.with_headers(json!([of(name, "door")])).unwrap_err();
+        assert!(wrong.contains("webhooks[0].secretHeaders[0].name"), "{name}: {wrong}");
+    }
+    let absent = world.with_headers(json!([of("X-Tenant", "absent")])).unwrap_err();
+    assert!(absent.contains("webhooks[0].secretHeaders[0].secretRef"), "{absent}");
+    let torn = world.with_headers(json!([of("X-Tenant", "torn")])).unwrap_err();
+    assert!(torn.contains("webhooks[0].secretHeaders[0].secretRef") && torn.contains("torn") && !torn.contains("a\nb"), "{torn}");
 }

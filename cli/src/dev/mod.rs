@@ -144,12 +144,12 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     });
 
     let kernels = Kernels::new(PeerClient::new(authority.issue(Process::Gateway, SYSTEM, "gateway")?)?)
-        .with_brokers(BrokerAddresses::Named(broker_addresses));
+        .with_brokers(BrokerAddresses::Named(broker_addresses.clone()));
     // Reports and forgetting are the operator's right; here the directory does that work.
     let reports = Kernels::new(PeerClient::new(authority.issue(Process::Operator, SYSTEM, "operator")?)?);
     let manifests: Vec<PathBuf> = args.sessions.iter().chain(&args.brokers).cloned().collect();
     let config_maps = sessions::config_maps(&manifests, &namespace)?;
-    let cleanup = Arc::new(StoreCleanup { store });
+    let cleanup = Arc::new(StoreCleanup { store, brokers: reports.clone().with_brokers(BrokerAddresses::Named(broker_addresses)) });
     let directory = FolderDirectory::open(System::shared(), sessions_dir, vec![static_pod], reports, Some(cleanup)).await?;
     directory.set_config_maps(config_maps);
     directory.set_limits(sessions::limits(&manifests, &namespace)?);

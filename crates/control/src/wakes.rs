@@ -8,7 +8,7 @@ use dormouse_protocol::session::State;
 use jiff::Timestamp;
 
 use crate::{
-    lifetime::by_status,
+    lifetime::{by_status, expired_at},
     session::{Record, is_live, state_of},
 };
 
@@ -34,6 +34,8 @@ pub enum Order {
     Hibernate,
     /// Be deleted, unless it was used after all.
     End,
+    /// Its ToolBroker is to be told that it has expired.
+    TellExpiry,
 }
 
 /// What a session needs now.
@@ -64,6 +66,15 @@ pub fn decide(record: &Record, in_force: Option<i64>, now: Timestamp) -> Need {
         Lifetime::Expired { until_ms } => at(until_ms).map_or(Need::Nothing, Need::At),
         Lifetime::Over => Need::Now(Order::End),
     }
+}
+
+/// When a session has expired of which its ToolBroker is to be told: one that sleeps. A live one goes to sleep by itself when it is so.
+#[must_use]
+pub fn expiry_to_tell(record: &Record, now: Timestamp) -> Option<Timestamp> {
+    if is_live(&record.status) || !record.finalizer {
+        return None;
+    }
+    expired_at(record, record.status.last_active_time.as_deref(), now)
 }
 
 /// The same of a session that has not expired.
@@ -224,6 +235,28 @@ mod tests {
         assert_eq!(decide(&record, None, at(40)), Need::At(at(50)), "what counts is its last use");
         record.spec.operating_mode = OperatingMode::Auto;
         assert_eq!(decide(&record, None, at(10)), Need::At(at(30)), "a timer, or its expiry");
+    }
+
+    #[test]
+    fn who_is_told_of_an_expiry_is_told_of_one_that_sleeps_and_for_a_week() {
+        let week = crate::lifetime::EXPIRY_TOLD_WITHIN.as_secs();
+        let mut record = ran(OperatingMode::Auto, State::Hibernated, None);
+        record.created_at = "1970-01-01T00:00:00Z".into();
+        record.spec.ttl = Ttl { active_seconds: 20, retained_seconds: 0 };
+        assert_eq!(expiry_to_tell(&record, at(30)), None, "it has no ToolBroker");
+        record.spec.tool_broker_ref = Some(dormouse_crds::NameRef { name: "tools".into() });
+        for (now, told) in [(19, None), (20, Some(at(20))), (19 + week, Some(at(20))), (20 + week, None)] {
+            assert_eq!(expiry_to_tell(&record, at(now)), told, "{now}");
+        }
+        record.status.last_active_time = Some("1970-01-01T00:00:10Z".into());
+        assert_eq!(expiry_to_tell(&record, at(29)), None, "what counts is its last use");
+        assert_eq!(expiry_to_tell(&record, at(30)), Some(at(30)));
+        record.deleting = true;
+        assert_eq!(expiry_to_tell(&record, at(30)), None);
+        let mut live = ran(OperatingMode::Auto, State::Idle, None);
+        live.created_at = "1970-01-01T00:00:00Z".into();
+        (live.spec.ttl, live.spec.tool_broker_ref) = (record.spec.ttl, record.spec.tool_broker_ref.clone());
+        assert_eq!(expiry_to_tell(&live, at(30)), None, "it goes to sleep first");
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! | `POST /v1/upload` | bytes of a [`ToolCall`] (u32 LE), it, its [`LargeBody`] | [`ToolAnswer`] |
 //! | `POST /v1/notices` | [`Notice`] | `null` once it is stored |
 //! | `POST /v1/events` | [`EventsCall`] | `null`, with [`EVENTS_HEADER`] |
+//! | `POST /v1/session-notices`, of gateways and the operator | [`Notice`] of a session that no pod has | `null` once it is stored |
+//! | `POST /v1/wanted`, of gateways and the operator | [`EventsCall`] | [`EventKind`]s of which anybody is told |
 //! | `POST /v1/decide`, of gateways only | [`DecideCall`] | `null` |
 //! | `POST /v1/jobs/claim`, of gateways only | [`ClaimJobCall`] | [`ClaimedJob`] |
 //! | `POST /v1/jobs/heartbeat`, of gateways only | [`HeartbeatJobCall`] | [`crate::job::JobLease`] |
@@ -46,6 +48,11 @@ pub const EVENTS_HEADER: &str = "dormouse-events";
 
 /// The tool of a call of a service itself.
 pub const CALL_SERVICE: &str = "callService";
+
+/// Where a gateway or the operator tells what becomes of a session that no kernel pod has.
+pub const SESSION_NOTICES: &str = "/v1/session-notices";
+/// Where they ask of which events anybody is told.
+pub const WANTED_EVENTS: &str = "/v1/wanted";
 
 /// The names of these events, with commas between them.
 #[must_use]
@@ -237,6 +244,26 @@ pub struct Notice {
     /// Who is told beside those that the ToolBroker names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<EvalWebhook>,
+}
+
+impl Notice {
+    /// A session is deleted, since `time` (RFC 3339). `session_uid` is the name that brokers know it by.
+    #[must_use]
+    pub fn of_deletion(namespace: &str, session: &str, session_uid: String, time: &str) -> Self {
+        let event = EventKind::SessionDeleted;
+        Self {
+            namespace: namespace.to_owned(),
+            session: session.to_owned(),
+            session_uid,
+            number: 0,
+            // It happens once.
+            key: Some(event.name().to_owned()),
+            event,
+            time: time.to_owned(),
+            data: serde_json::Map::new(),
+            webhook: None,
+        }
+    }
 }
 
 /// Asks of which events a ToolBroker tells anybody; that is said in the header [`EVENTS_HEADER`] of the answer.

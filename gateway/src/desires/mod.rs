@@ -10,8 +10,8 @@ use std::{
 };
 
 use dormouse_control::session::is_live;
-use dormouse_control::wakes::fruitless;
 pub use dormouse_control::wakes::{Need, Order, PAUSE_MAX, PAUSE_MIN, decide, pause};
+use dormouse_control::wakes::{expiry_to_tell, fruitless};
 use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
@@ -51,6 +51,10 @@ struct Memory {
     not_before: Option<Timestamp>,
     /// The last order failed because no pod had room.
     roomless: bool,
+    /// The expiry that its ToolBroker is being told of, or was.
+    expiry: Option<Timestamp>,
+    /// Whether it was.
+    expiry_told: bool,
 }
 
 struct Done {
@@ -114,6 +118,17 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
     }
 }
 
+impl Memory {
+    /// Whether the session has expired, and its ToolBroker was not told of it by this process.
+    fn owes(&mut self, record: &Record, now: Timestamp) -> bool {
+        let expiry = expiry_to_tell(record, now);
+        if expiry.is_some() && self.expiry != expiry {
+            (self.expiry, self.expiry_told) = (expiry, false);
+        }
+        expiry.is_some() && !self.expiry_told
+    }
+}
+
 impl Desires {
     fn look_at_all(&mut self) {
         for record in self.router.directory().list(None) {
@@ -172,7 +187,11 @@ impl Desires {
             return;
         }
         let now = self.router.clock().now();
-        match decide(&record, memory.in_force, now) {
+        let need = match (decide(&record, memory.in_force, now), memory.owes(&record, now)) {
+            (Need::Nothing | Need::At(_), true) => Need::Now(Order::TellExpiry),
+            (need, _) => need,
+        };
+        match need {
             Need::Nothing => {}
             Need::At(time) => drop(self.due.insert((time, key.clone()))),
             Need::Now(order) => match memory.not_before.filter(|not_before| now < *not_before) {
@@ -227,6 +246,7 @@ impl Desires {
                 Order::Wake(cause) => wake(&router, &key, cause.into()).await,
                 Order::Hibernate => hibernate_once(&router, &key).await.map(drop),
                 Order::End => lifetimes::end(&router, &key).await,
+                Order::TellExpiry => lifetimes::tell_expiry(&router, &key).await,
             };
             Done { key, uid, generation, order, outcome }
         });
@@ -236,7 +256,7 @@ impl Desires {
         let source = match done.order {
             Order::Wake(cause) => cause.into(),
             Order::Hibernate => Source::Mode,
-            Order::End => Source::Expiry,
+            Order::End | Order::TellExpiry => Source::Expiry,
         };
         self.metrics.desire(source, done.outcome.is_ok());
         let namespace = done.key.namespace.clone();
@@ -249,6 +269,10 @@ impl Desires {
         memory.busy = false;
         memory.roomless = matches!(&done.outcome, Err(error) if error.code == ErrorCode::CapacityExhausted);
         let pause = match done.outcome {
+            Ok(()) if done.order == Order::TellExpiry => {
+                (memory.failures, memory.expiry_told) = (0, true);
+                PAUSE_MIN
+            }
             Ok(()) => {
                 memory.failures = 0;
                 memory.in_force = Some(memory.in_force.unwrap_or(0).max(done.generation));
@@ -261,7 +285,9 @@ impl Desires {
                 if memory.failures == 1 {
                     tracing::warn!(session = %done.key, order = ?done.order, %error, "an order failed; it is tried again");
                 }
-                pause(memory.failures)
+                // Nobody waits for a message, and a broker that is not there would be looked for by every session that has expired.
+                let slower = if done.order == Order::TellExpiry { 10 } else { 1 };
+                pause(memory.failures).saturating_mul(slower)
             }
         };
         let not_before = self.router.clock().now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));

@@ -246,6 +246,10 @@ fn network_policy(broker: &ValidBroker, system_namespace: &str, network: &Networ
                 "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
                 "podSelector": { "matchLabels": { COMPONENT: "gateway" } },
             },
+            {
+                "namespaceSelector": { "matchLabels": { NAMESPACE_LABEL: system_namespace } },
+                "podSelector": { "matchLabels": { COMPONENT: "operator" } },
+            },
         ],
         "ports": [{ "protocol": "TCP", "port": BROKER_PORT }],
     })];

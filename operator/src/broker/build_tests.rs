@@ -151,6 +151,10 @@ fn only_kernel_pods_of_the_namespace_and_gateways_come_in() {
                     "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "dormouse-system" } },
                     "podSelector": { "matchLabels": { "dormouse.dev/component": "gateway" } },
                 },
+                {
+                    "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "dormouse-system" } },
+                    "podSelector": { "matchLabels": { "dormouse.dev/component": "operator" } },
+                },
             ],
             "ports": [{ "protocol": "TCP", "port": 7444 }],
         }])

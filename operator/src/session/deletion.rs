@@ -1,8 +1,8 @@
 //! The end of a session: no writer after the tombstone, no object left behind.
 //!
 //! The order matters. The tombstone first: a pod that still runs the session meets it in its next commit and stops. Then the pod is told to
-//! forget. Then everything under the prefix goes, the tombstone last, and only then the finalizer: a deletion that is cut short anywhere
-//! begins again from the start and ends the same.
+//! forget. Then everything under the prefix goes, the tombstone last, whoever is to be told is, and only then the finalizer goes: a deletion that is cut
+//! short anywhere begins again from the start and ends the same.
 
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ use crate::{
     error::ReconcileError,
     pool::validate::misplaced,
     reports::{self, address_of},
+    session::told,
     storage::{self, StorageError},
 };
 
@@ -74,11 +75,20 @@ pub async fn reconcile(session: &KernelSession, context: &Context) -> Outcome {
         blocked.tell(session, context).await?;
         return Ok(Action::requeue(BLOCKED_RETRY));
     }
+    tell_deleted(session, context).await?;
     let finalizers = session.finalizers().iter().filter(|name| *name != STORAGE_FINALIZER).cloned().collect();
     super::patch_finalizers(&context.client, session, finalizers).await?;
     context.writes.caught_up(&uid);
     tracing::info!(namespace, name = session.name_any(), uid, "session deleted, its storage swept");
     Ok(Action::await_change())
+}
+
+/// Tells the session's ToolBroker, if that tells anybody.
+async fn tell_deleted(session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
+    let Some(reference) = &session.spec.tool_broker_ref else { return Ok(()) };
+    let broker = context.caches.brokers.get(&ObjectRef::new(&reference.name).within(&session.namespace().unwrap_or_default()));
+    let address = &context.config.broker_address;
+    told::tell_deleted(session, broker.as_deref(), &context.peer_client(), address, Timestamp::now()).await
 }
 
 /// Why a session cannot be deleted yet.

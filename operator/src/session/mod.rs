@@ -4,6 +4,7 @@
 
 pub mod deletion;
 pub mod stored;
+mod told;
 pub mod unread;
 
 use std::{
