@@ -138,14 +138,17 @@ impl Honest {
 
 /// Until it is done, or refused for good. What is asked does no harm twice.
 pub async fn patient<T, F: Future<Output = Result<T, Error>>>(ask: impl Fn() -> F) -> T {
+    let last = Mutex::new(String::from("no answer at all"));
     let asked = async {
         loop {
             match ask().await {
                 Ok(done) => return done,
-                Err(error) if may_be_sent_again(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) if may_be_sent_again(&error) => *last.lock().unwrap() = error.to_string(),
                 Err(error) => panic!("{error}"),
             }
+            tokio::time::sleep(PAUSE).await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("who behaves is served")
+    let served = tokio::time::timeout(PATIENCE, asked).await;
+    served.unwrap_or_else(|_| panic!("who behaves is served within {PATIENCE:?}, and was told last: {}", last.lock().unwrap()))
 }
