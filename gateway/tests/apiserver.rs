@@ -15,14 +15,21 @@ use dormouse_crds::{
 };
 use dormouse_gateway::{
     Directory,
-    auth::{Access, AuthError, Authenticator as _, Caller, Part, Verb, kubernetes::KubernetesAuthenticator},
+    auth::{
+        Access, AuthError, Authenticator as _, Caller, Part, Verb,
+        keys::{self, KeyStore, Keys, REVOKED_WITHIN, objects::KeyObjects},
+        kubernetes::KubernetesAuthenticator,
+        loopback::Loopback,
+    },
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
     objects::{ApprovalObjects, Approvals},
 };
 use dormouse_protocol::{
     ApiError, ErrorCode,
     approval::{Approval, ApprovalList, Decide, Decided, Verdict},
+    key::CreateKey,
 };
+use dormouse_service::Clock;
 use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
 use dormouse_watch::WatchScope;
 use support::until;
@@ -70,6 +77,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     let authenticator = KubernetesAuthenticator::new(client, "dormouse".into());
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
+    a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
     kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
     shutdown.cancel();
 }
@@ -322,6 +330,47 @@ async fn what_kubectl_does_is_seen(server: &ApiServer, directory: &Arc<Kubernete
     let named = Placement { pod_uid: pod.uid.clone(), ..placement("k1", 1) };
     assert!(directory.pod("team", &named).is_some());
     assert!(directory.pod("team", &placement("k1", 1)).is_none(), "a later pod of the same name is another");
+}
+
+async fn a_key_of_one_gateway_is_the_others_and_its_end_too(
+    server: &ApiServer,
+    client: &kube::Client,
+    directory: &Arc<KubernetesDirectory>,
+) {
+    server.kubectl(&["create", "namespace", "gateways"]).unwrap();
+    let [one, two] = [(); 2].map(|()| Arc::new(KeyObjects::new(client.clone(), "gateways")));
+    let door = |store: &Arc<KeyObjects>| {
+        Keys::new(Arc::clone(store) as Arc<dyn KeyStore>, Arc::clone(directory) as Arc<dyn Directory>, Arc::new(Loopback::default()))
+    };
+    let (first, second) = (door(&one), door(&two));
+    let ann = Caller { user: "ann".into(), ..Caller::default() };
+    let asked = || -> CreateKey { serde_json::from_value(serde_json::json!({ "name": "app", "verbs": ["eval"] })).unwrap() };
+    let made = keys::create(&*one, "team", asked(), &ann, Clock::system()).await.unwrap();
+    let caller = second.authenticate(Some(&made.key)).await.unwrap();
+    assert_eq!(caller.user, "dormouse:key:team:app");
+    let access = |namespace: &str, verb, part| Access { namespace: namespace.into(), name: Some("a".into()), verb, part };
+    assert!(second.authorize(&caller, &access("team", Verb::Create, Part::Eval)).await.is_ok());
+    for denied in [access("team", Verb::Delete, Part::Session), access("other", Verb::Create, Part::Eval)] {
+        assert!(matches!(second.authorize(&caller, &denied).await, Err(AuthError::Forbidden { .. })), "{denied:?}");
+    }
+    let listed = keys::list(&*two, "team").await.unwrap();
+    assert_eq!(listed.items.iter().map(|key| (key.name.as_str(), key.created_by.as_str())).collect::<Vec<_>>(), [("app", "ann")]);
+    let taken = keys::create(&*two, "team", asked(), &ann, Clock::system()).await.unwrap_err();
+    assert_eq!(taken.code, ErrorCode::Conflict);
+
+    // All that the cluster keeps of it.
+    let stored = server.kubectl(&["get", "configmaps,secrets", "--all-namespaces", "-o", "yaml"]).unwrap();
+    assert!(stored.contains(&keys::digest(&made.key)) && !stored.contains(made.key.trim_start_matches("dmk_")), "only its digest");
+
+    let refuses = async |door: &Keys, key: &str| matches!(door.authenticate(Some(key)).await, Err(AuthError::Unauthenticated));
+    keys::revoke(&*one, "team", "app").await.unwrap();
+    assert!(refuses(&first, &made.key).await, "at once where it was revoked");
+    assert!(!refuses(&second, &made.key).await, "the other one still remembers it");
+    two.age(REVOKED_WITHIN);
+    assert!(refuses(&second, &made.key).await, "and no longer than that");
+    // The name is free again, and nothing of the earlier key is in the new one.
+    let again = keys::create(&*two, "team", asked(), &ann, Clock::system()).await.unwrap();
+    assert!(!refuses(&first, &again.key).await && refuses(&first, &made.key).await && refuses(&second, &made.key).await);
 }
 
 async fn rights_are_the_clusters(server: &ApiServer, authenticator: &KubernetesAuthenticator) {

@@ -27,6 +27,17 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
+    /// As if so much time had passed.
+    pub(super) fn age(&self, by: Duration) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, (until, _)| {
+            until.checked_sub(by).is_some_and(|sooner| {
+                *until = sooner;
+                true
+            })
+        });
+    }
+
     /// Makes room by dropping what has ended, then everything: a full cache of live entries is rare, and asking again is cheap.
     pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
         let now = Instant::now();
@@ -53,8 +64,12 @@ mod tests {
         cache.put("a", 1, Duration::from_secs(60));
         cache.put("b", 2, Duration::from_secs(60));
         assert_eq!((cache.get(&"a"), cache.get(&"b")), (Some(1), Some(2)));
+        cache.age(Duration::from_secs(1));
+        assert_eq!((cache.get(&"a"), cache.get(&"b")), (Some(1), Some(2)));
         cache.put("c", 3, Duration::from_secs(60));
         assert_eq!((cache.get(&"a"), cache.get(&"c")), (None, Some(3)));
         assert!(cache.entries.lock().unwrap().len() <= 2);
+        cache.age(Duration::from_secs(60));
+        assert_eq!(cache.get(&"c"), None);
     }
 }

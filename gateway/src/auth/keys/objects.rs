@@ -1,7 +1,11 @@
 //! Keys in a cluster: a ConfigMap each in the gateway's own namespace. It holds no secret, only its digest, so the gateway needs no right to read
 //! Secrets; whoever may write ConfigMaps there may make keys.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -52,6 +56,12 @@ impl KeyObjects {
         }
     }
 
+    /// As if so much time had passed since what is remembered was read. For tests, which wait for nothing.
+    pub fn age(&self, by: Duration) {
+        self.known.age(by);
+        self.unknown.age(by);
+    }
+
     async fn by_label(&self, label: &str, value: &str) -> Result<Vec<Arc<KeyRecord>>, KeyStoreError> {
         let listed = bounded(self.api.list(&ListParams::default().labels(&format!("{label}={value}")))).await?;
         Ok(listed.items.iter().filter_map(read).map(Arc::new).collect())
@@ -89,10 +99,11 @@ impl KeyStore for KeyObjects {
         if self.unknown.get(&asked).is_some() {
             return Ok(None);
         }
+        let began = Instant::now();
         let _lookup = self.lookups.try_acquire().map_err(|_| KeyStoreError::Busy)?;
         let found = self.by_label(DIGEST_LABEL, &short(digest)).await?.into_iter().find(|record| record.digest == digest);
         match &found {
-            Some(record) => self.known.put(asked, Arc::clone(record), REVOKED_WITHIN),
+            Some(record) => self.known.put(asked, Arc::clone(record), REVOKED_WITHIN.saturating_sub(began.elapsed())),
             None => self.unknown.put(asked, (), UNKNOWN_TTL),
         }
         Ok(found)
@@ -126,10 +137,11 @@ impl KeyStore for KeyObjects {
         let object = object_name(namespace, name);
         let deleted = match bounded(self.api.get_opt(&object)).await? {
             Some(found) => {
+                bounded(self.api.delete(&object, &DeleteParams::default())).await?;
+                // Behind it: whoever is looked up meanwhile is not remembered here.
                 if let Some(record) = read(&found) {
                     self.known.remove(&record.digest);
                 }
-                bounded(self.api.delete(&object, &DeleteParams::default())).await?;
                 true
             }
             None => false,
