@@ -12,7 +12,7 @@ use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::broker::ToolAnswer;
 use dormouse_protocol::kernel::{AnswerCall, Assignment, CancelRunCall, EvalCall, RunsCall, StoredCall};
-use dormouse_protocol::run::{Run, RunState};
+use dormouse_protocol::run::{Progress, Run, RunState};
 use serde_json::json;
 
 fn look(session: &Assignment, run: &str, wait_ms: u64) -> RunsCall {
@@ -49,6 +49,28 @@ async fn a_run_is_accepted_once_and_keeps_its_end() {
     // A pod that has never seen it reads the same from the store.
     assert_eq!(seen(&world.pod("b"), &session, &run.id).await, end);
     assert_eq!(pod.runs(&look(&session, "r_none", 0)).await.unwrap().items, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_shows_what_its_cell_said_last_of_its_progress_and_stores_nothing_for_it() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let silent = pod.accept_run(call(&session, "await callTool('echo', 1)", "silent")).await.unwrap();
+    let before = ended(&pod, &session, &silent.id).await.result.unwrap().sequence;
+    let silent = pod.accept_run(call(&session, "await callTool('echo', 1)", "silent-2")).await.unwrap();
+    let after = ended(&pod, &session, &silent.id).await.result.unwrap().sequence;
+    let code = "for (let n = 0; n <= 50; n++) host.progress(n / 100, `step ${n}`); await callTool('slow', 1)";
+    let run = pod.accept_run(call(&session, code, "telling")).await.unwrap();
+    world.tools.attempts(3).await;
+    let said = Progress { fraction: 0.5, note: "step 50".to_owned() };
+    assert_eq!(seen(&pod, &session, &run.id).await.progress, Some(said));
+    assert_eq!(seen(&pod, &session, &silent.id).await.progress, None, "it is that run's alone");
+    assert_eq!(seen(&world.pod("b"), &session, &run.id).await.progress, None, "what is stored has none");
+    world.tools.open();
+    let end = ended(&pod, &session, &run.id).await;
+    assert_eq!((end.state, end.progress), (RunState::Succeeded, None));
+    assert_eq!(end.result.unwrap().sequence - after, after - before, "as many commits as without a word");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,16 @@ pub struct DroppedResult {
     pub sha256: String,
 }
 
+/// How far a cell has come, by its own word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// From 0 to 1.
+    pub fraction: f64,
+    /// What it is doing; at most 1 KiB.
+    pub note: String,
+}
+
 /// A cell under its idempotency key, which runs whether or not somebody waits for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -63,6 +73,9 @@ pub struct Run {
     /// When the process that has it said last that it is there. Absent while no process has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_at: Option<String>,
+    /// What its cell said last with `host.progress`, to the process that has it: nothing of it is stored, and the end has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,

@@ -65,9 +65,10 @@ impl Pod {
     /// # Errors
     /// The store cannot be read.
     pub async fn runs(&self, call: &RunsCall) -> Result<RunList, ApiError> {
-        let mut own = None;
+        let (mut own, mut control) = (None, None);
         if let Some(handle) = self.shared.registry.get(&call.session.uid) {
             let mut seen = handle.control.runs.subscribe();
+            control = Some(Arc::clone(&handle.control));
             drop(handle);
             let wait = Duration::from_millis(call.wait_ms.min(WAIT_SECONDS_MAX * 1000));
             let ended = |views: &Option<Arc<RunViews>>| match (views, &call.run) {
@@ -83,7 +84,13 @@ impl Pod {
         let version = stored.as_ref().map_or((0, 0), |stored| stored.head.version());
         if let Some(views) = own.filter(|views| views.version >= version) {
             let now = self.host().environment.clock.now().to_string();
-            let alive = |run: &Run| Run { heartbeat_at: (!run.state.is_end()).then(|| now.clone()), ..run.clone() };
+            let alive = |run: &Run| match run.state.is_end() {
+                true => run.clone(),
+                false => {
+                    let progress = control.as_ref().and_then(|control| control.progress_of(&run.id));
+                    Run { heartbeat_at: Some(now.clone()), progress, ..run.clone() }
+                }
+            };
             return Ok(RunList { items: wanted(call, views.runs.iter()).map(alive).collect(), continue_token: None });
         }
         let Some(stored) = stored else { return Ok(RunList::default()) };

@@ -49,7 +49,7 @@ use dormouse_protocol::history::{Checkpoint, Migration};
 use dormouse_protocol::kernel::{
     AnswerCall, Assignment, CancelRunCall, CheckpointCall, DecidedCall, EvalCall, ResetCall, RestoreCall, SessionReport,
 };
-use dormouse_protocol::run::Run;
+use dormouse_protocol::run::{Progress, Run};
 use dormouse_protocol::{ApiError, ErrorCode};
 use dormouse_service::origin::Origin;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -206,6 +206,8 @@ pub(crate) struct Control {
     /// The claim under which the task was started, and its epoch.
     claim: Option<(Claim, u64)>,
     executing: Mutex<Executing>,
+    /// What the cell under way said last of how far it is, under the id of its run.
+    progress: Mutex<Option<(String, Progress)>>,
     /// Work of the session's task that can be cut off, other than a turn.
     abortable: Mutex<Option<CancellationToken>>,
 }
@@ -245,6 +247,17 @@ impl Control {
             handle.interrupt();
         }
         executing.code = handle.map(|handle| (handle, key));
+    }
+
+    /// Notes how far the run of this id says that it is; `None`: it has said nothing yet.
+    fn set_progress(&self, id: String, progress: Option<Progress>) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress.map(|progress| (id, progress));
+    }
+
+    /// What the run of this id said last.
+    pub(crate) fn progress_of(&self, id: &str) -> Option<Progress> {
+        let said = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        said.as_ref().filter(|(run, _)| run == id).map(|(_, progress)| progress.clone())
     }
 
     /// Ends the code of the run of this id, now or as soon as it begins, for as long as the answer lives.
@@ -311,6 +324,7 @@ impl Handle {
             claim: claimed,
             runs: watch::Sender::new(None),
             executing: Mutex::default(),
+            progress: Mutex::default(),
             abortable: Mutex::new(None),
         });
         let handle = Self { mailbox, control };

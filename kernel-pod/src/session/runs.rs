@@ -103,6 +103,8 @@ impl Actor {
     pub(super) async fn begin_run(&mut self, job: &EvalJob) -> Result<bool, Fault> {
         let Some(live) = self.phase.live_mut() else { return Ok(false) };
         let Some(key) = job.request.idempotency_key.clone() else { return Ok(true) };
+        // What an earlier try of it said is over.
+        self.handle.control.set_progress(run_id(&key), None);
         let now = live.clock.now().to_string();
         match live.state.runs.begin(&key, &now) {
             Begin::Over => return Ok(false),
@@ -328,6 +330,7 @@ fn view(state: &SessionState, run: &runs::Run, cell: Option<u64>, waits: bool, i
         created_at: run.created_at.clone(),
         started_at: run.started_at.clone(),
         heartbeat_at: None,
+        progress: None,
         ended_at: run.end.as_ref().map(|end| end.time.clone()),
         result: known.and_then(|known| ended::answer(&known, &run.key, is_durable).ok()),
         dropped,

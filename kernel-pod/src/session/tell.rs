@@ -1,9 +1,13 @@
 //! What others see of a session: reports and events.
 
+use std::sync::Arc;
+
 use dormouse_engine::{Outlet, Output};
+use dormouse_lifecycle::runs::run_id;
 use dormouse_protocol::broker::WaitsFor;
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::SessionReport;
+use dormouse_protocol::run::Progress;
 use dormouse_protocol::session::State;
 
 use super::actor::Actor;
@@ -79,11 +83,19 @@ impl Actor {
     /// run again.
     pub(super) fn outlet(&self) -> Outlet {
         let waiting = self.phase.live().map(|live| live.events.clone());
+        let cell = self.phase.live().and_then(|live| live.state.running.as_ref());
+        let key = cell.and_then(|cell| cell.request.idempotency_key.clone());
+        let control = Arc::clone(&self.handle.control);
         let streams: Vec<_> = self.current.iter().flat_map(|job| &job.waiters).filter_map(|waiter| waiter.stream.clone()).collect();
         Box::new(move |output| {
             let body = match output {
                 Output::Console(line) => EventBody::Log { level: line.level.clone(), text: line.text.clone() },
-                Output::Progress(it) => EventBody::Progress { fraction: it.fraction, note: it.note.clone() },
+                Output::Progress(it) => {
+                    if let Some(key) = &key {
+                        control.set_progress(run_id(key), Some(Progress { fraction: it.fraction, note: it.note.clone() }));
+                    }
+                    EventBody::Progress { fraction: it.fraction, note: it.note.clone() }
+                }
                 Output::Display(it) => EventBody::Display { mime_type: it.mime_type.clone(), data: it.data.clone() },
             };
             let Some(event) = waiting.as_ref().map(|waiting| waiting.push(body)) else { return };
