@@ -1,4 +1,4 @@
-"""Clients that others wrote, against a running gateway: `clients.py URL mcp|jupyter|kernel`. Run by `cli/tests/others.rs` where their packages are installed."""
+"""Clients that others wrote, against a running gateway: `clients.py URL mcp|socket|jupyter|kernel`. Run by `cli/tests/others.rs` where their packages are installed."""
 
 import asyncio
 import sys
@@ -178,9 +178,38 @@ def kernel(url):
     assert result.wasSuccessful() and skipped == ["test_clear_output", "test_pager"], skipped
 
 
+async def socket(url):
+    import json
+
+    from websockets.asyncio.client import connect
+
+    base = url.replace("http://", "ws://")
+
+    async def ask(door, **frame):
+        await door.send(json.dumps(frame))
+        return json.loads(await door.recv())
+
+    async with connect(base + "/ws?id=python") as door:
+        made = await ask(door, t="create", id=1)
+        assert made["ok"] and made["name"] == "python", made
+        cell = await ask(door, t="eval", id="a", src="let n = 41; console.log('hi'); n + 1")
+        assert (cell["id"], cell["value"], cell["console"][0]["text"]) == ("a", 42, "hi"), cell
+        assert (await ask(door, t="evict", id=2))["state"] == "Hibernated"
+        await (await door.ping())
+    # The heap is there for the next connection, and events come where they are asked for.
+    path = "/v1/namespaces/default/sessions/python/ws"
+    async with connect(base + path, subprotocols=["dormouse.v1"]) as door:
+        assert door.subprotocol == "dormouse.v1", door.subprotocol
+        heard = [await ask(door, t="eval", id=3, code="console.log('again'); n")]
+        while heard[-1]["t"] == "event":
+            heard.append(json.loads(await door.recv()))
+        assert any(it["event"]["payload"].get("text") == "again" for it in heard[:-1] if it["event"]["type"] == "log"), heard
+        assert heard[-1]["value"] == 41, heard[-1]
+
+
 url, name = sys.argv[1:]
-if name == "mcp":
-    asyncio.run(mcp(url))
+if name in ("mcp", "socket"):
+    asyncio.run({"mcp": mcp, "socket": socket}[name](url))
 else:
     {"jupyter": jupyter, "kernel": kernel}[name](url)
 print("ok")

@@ -324,6 +324,32 @@ async fn a_model_works_in_a_session_through_mcp() {
     let hint = resumed["structuredContent"]["hint"].as_str().unwrap().to_owned();
     assert!(hint.contains("step 2") && hint.contains("mail the report") && hint.contains("the mail server was down"), "{hint}");
     assert!(call("task_handoff", json!({ "session": "model" })).await["structuredContent"]["text"].as_str().unwrap().contains("- step 1"));
+    // A run that was cut off while the task was open is in it, with a checkpoint of what it left.
+    let endless = call("eval", json!({ "session": "model", "code": "kept.push('cut'); for (;;) {}", "background": true })).await;
+    let endless = endless["structuredContent"]["id"].as_str().unwrap().to_owned();
+    call("run_cancel", json!({ "session": "model", "run": endless })).await;
+    let more = json!({ "session": "model", "blocked": ["a review"], "mustPreserve": ["/notes"], "failures": ["the disk was full"] });
+    call("task_update", more).await;
+    let resumed = call("task_resume", json!({ "session": "model" })).await["structuredContent"].clone();
+    let hint = resumed["hint"].as_str().unwrap();
+    for part in ["a review", "/notes", "the mail server was down; the disk was full", &format!("run {endless} was cancelled")] {
+        assert!(hint.contains(part), "{part}: {hint}");
+    }
+    let interruptions = resumed["task"]["interruptions"].as_array().unwrap();
+    assert_eq!(interruptions.len(), 1, "once, however often somebody looks: {resumed}");
+    let checkpoint = interruptions[0]["checkpoint"].as_str().unwrap();
+    let listed: Value = http.get(url(&dev, &format!("{SESSIONS}/model/checkpoints"))).send().await.unwrap().json().await.unwrap();
+    let made = listed["items"].as_array().unwrap().iter().find(|it| it["label"] == "interrupted").unwrap();
+    assert_eq!(made["id"], checkpoint);
+    // Of many who write at once, none loses what another has written.
+    let steps: Vec<String> = (0..6).map(|step| format!("parallel {step}")).collect();
+    let writes = steps.iter().map(|step| call("task_update", json!({ "session": "model", "done": [step] })));
+    for written in futures::future::join_all(writes).await {
+        assert_eq!(written["isError"], false, "{written}");
+    }
+    let resumed = call("task_resume", json!({ "session": "model" })).await;
+    let done = &resumed["structuredContent"]["task"]["done"];
+    assert!(steps.iter().all(|step| done.as_array().unwrap().contains(&json!(step))), "{done}");
     call("task_complete", json!({ "session": "model", "outcome": "counted" })).await;
     let history = call("task_history", json!({ "session": "model" })).await;
     assert_eq!(history["structuredContent"]["tasks"][0]["outcome"], "counted");
@@ -446,6 +472,33 @@ async fn a_notebook_attaches_to_a_session() {
     let thrown = ask("shell", "execute_request", "e2", run("null.x")).await;
     assert_eq!(content(&thrown, "error").unwrap()["ename"], "TypeError");
     assert_eq!(content(&thrown, "execute_reply").unwrap()["status"], "error");
+    // There is nobody who could be asked, whatever a notebook allows.
+    let asking = json!({ "code": "prompt('Your name?')", "silent": false, "allow_stdin": true });
+    let refused = ask("shell", "execute_request", "e3", asking).await;
+    assert!(refused.iter().all(|message| message["msg_type"] != "input_request"), "{refused:?}");
+    for kind in ["error", "execute_reply"] {
+        let said = content(&refused, kind).unwrap();
+        assert_eq!(said["ename"], "NotSupported", "{said}");
+        assert!(said["evalue"].as_str().unwrap().contains("`prompt` asks for standard input"), "{said}");
+    }
+    let refused = ask("stdin", "input_reply", "e4", json!({ "value": "x" })).await;
+    assert_eq!(content(&refused, "input_reply").unwrap()["ename"], "NotSupported");
+    // An interrupt ends the cell, and the heap is what it was and what the cell made of it.
+    for (number, code) in
+        ["shared.mark = 1; for (;;) {}", "shared.mark = 2; await new Promise(() => { setTimeout(() => 0, 1e6) })"].iter().enumerate()
+    {
+        let interrupting = async {
+            while get(&format!("/api/kernels/{id}")).await["execution_state"] != "busy" {
+                tokio::task::yield_now().await;
+            }
+            http.post(url(&dev, &format!("/api/kernels/{id}/interrupt"))).send().await.unwrap().status()
+        };
+        let key = format!("i{number}");
+        let (heard, status) = tokio::join!(ask("shell", "execute_request", &key, run(code)), interrupting);
+        assert_eq!((status.as_u16(), &content(&heard, "execute_reply").unwrap()["ename"]), (204, &json!("Interrupted")), "{heard:?}");
+        let kept = ask("shell", "execute_request", &format!("k{number}"), run("shared.answer")).await;
+        assert_eq!(content(&kept, "execute_result").unwrap()["data"]["text/plain"], "42");
+    }
     let completed = ask("shell", "complete_request", "c", json!({ "code": "let y = shared.an", "cursor_pos": 17 })).await;
     let completed = content(&completed, "complete_reply").unwrap();
     assert_eq!((&completed["matches"], &completed["cursor_start"]), (&json!(["answer"]), &json!(15)), "{completed}");

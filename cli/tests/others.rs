@@ -40,6 +40,32 @@ fn the_python_sdks_of_both_eras_of_mcp_use_a_session() {
 }
 
 #[test]
+fn the_websockets_of_python_and_of_node_use_a_session() {
+    client("socket", &["websockets==17.4"]);
+    let Some(folder) = packages::npm("ws", &["ws@8.23.0"]) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ws_client.cjs");
+    let said = passes(Command::new("node").arg(script).arg(&dev.server).env("NODE_PATH", folder.join("node_modules")));
+    assert!(said.trim().ends_with("ok"), "{said}");
+}
+
+#[test]
+fn a_linter_of_openapi_finds_no_fault_in_the_description() {
+    let name = "openapi-spec-validator";
+    let Some(bin) = packages::python(name, &["openapi-spec-validator==0.9.0"]) else { return };
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
+    let said = passes(Command::new(bin.join(name)).arg(&document));
+    assert!(said.contains("OK"), "{said}");
+    // It finds what is one: an answer that says nothing of itself.
+    let broken = std::fs::read_to_string(&document).unwrap().replacen("\"description\": \"the answer\"", "\"x-nothing\": 1", 1);
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("broken.json");
+    std::fs::write(&path, broken).unwrap();
+    assert!(!Command::new(bin.join(name)).arg(&path).output().unwrap().status.success());
+}
+
+#[test]
 fn nbclient_runs_a_notebook_through_the_gateway() {
     client("jupyter", &["jupyter_server==2.21.1", "nbclient==0.11.0"]);
 }

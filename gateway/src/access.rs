@@ -7,7 +7,6 @@ use std::{
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::Method,
     middleware::Next,
     response::Response,
 };
@@ -21,22 +20,6 @@ pub const TARGET: &str = "dormouse::access";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Who(pub(crate) Arc<OnceLock<String>>);
 
-/// What has to be found again later: reads of what cells wrote, and what cannot be undone.
-fn audited(method: &Method, route: &str) -> Option<&'static str> {
-    let below = route.strip_prefix("/v1/namespaces/{namespace}/sessions/{name}");
-    match (method.as_str(), below) {
-        ("GET", Some(part)) if part.starts_with("/files") => Some("read"),
-        ("GET", Some("/events" | "/journal" | "/checkpoints/diff" | "/runs" | "/runs/{id}")) => Some("read"),
-        ("POST", Some("/fork")) => Some("fork"),
-        ("POST", Some("/restore")) => Some("restore"),
-        ("DELETE", Some(_)) => Some("delete"),
-        (_, None) if route.contains("/keys") && method != Method::GET => Some("keys"),
-        ("DELETE", None) if route == "/sessions/{id}" => Some("delete"),
-        ("GET", None) if route == "/sessions/{id}/stream" => Some("read"),
-        _ => None,
-    }
-}
-
 /// Middleware: writes the line when the answer's head leaves.
 pub(crate) async fn logged(mut request: Request, next: Next) -> Response {
     let who = Who::default();
@@ -48,27 +31,6 @@ pub(crate) async fn logged(mut request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_secs_f64() * 1000.0);
     let user = who.0.get().map_or("", String::as_str);
-    match audited(&method, &route) {
-        Some(audit) => tracing::info!(target: TARGET, user, %method, route, object, status, ms, request_id, audit, "request"),
-        None => tracing::info!(target: TARGET, user, %method, route, object, status, ms, request_id, "request"),
-    }
+    tracing::info!(target: TARGET, user, %method, route, object, status, ms, request_id, "request");
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_of_what_cells_wrote_and_what_cannot_be_undone_are_audited() {
-        let session = "/v1/namespaces/{namespace}/sessions/{name}";
-        let at = |method: Method, path: &str| audited(&method, &format!("{session}{path}"));
-        assert_eq!(at(Method::GET, "/files/{*path}"), Some("read"));
-        assert_eq!(at(Method::GET, "/events"), Some("read"));
-        assert_eq!(at(Method::POST, "/fork"), Some("fork"));
-        assert_eq!(at(Method::POST, "/restore"), Some("restore"));
-        assert_eq!(at(Method::DELETE, ""), Some("delete"));
-        assert_eq!((at(Method::GET, ""), at(Method::POST, "/eval")), (None, None));
-        assert_eq!(audited(&Method::POST, "/v1/namespaces/{namespace}/keys"), Some("keys"));
-    }
 }

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod access;
 pub mod approvals;
+pub mod audit;
 pub mod auth;
 mod bootstrap;
 mod claim;

@@ -15,7 +15,12 @@ use dormouse_protocol::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{approvals, directory::Key, router::Router};
+use crate::{
+    approvals,
+    audit::{Act, audited},
+    directory::Key,
+    router::Router,
+};
 
 /// Bytes of a key at least.
 pub const KEY_BYTES_MIN: usize = 32;
@@ -150,14 +155,18 @@ pub async fn show(links: &Links, router: &Router, token: &str) -> Result<Approva
 }
 
 /// Decides about it.
-pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide) -> Result<Decided, ApiError> {
+pub async fn decide(links: &Links, router: &Router, token: &str, decide: Decide, request_id: &str) -> Result<Decided, ApiError> {
     let claim = links.read(token, router.clock().now())?;
-    let (key, approval) = about(router, &claim).await?;
-    let id = router.ids().next().simple().to_string();
-    // The page sends what it showed where nobody has changed it.
-    let arguments = decide.arguments.filter(|arguments| *arguments != approval.args);
-    let decide = Decide { arguments, epoch: Some(claim.epoch), ..decide };
-    approvals::decide(router, &key, &approval.id, decide, &format!("a link of {}", claim.by), id).await
+    let (key, by) = (Key::new(&claim.namespace, claim.session.clone()), format!("a link of {}", claim.by));
+    audited(&by, request_id, (Act::Decide, &key, &claim.approval), async {
+        let (key, approval) = about(router, &claim).await?;
+        let id = router.ids().next().simple().to_string();
+        // The page sends what it showed where nobody has changed it.
+        let arguments = decide.arguments.filter(|arguments| *arguments != approval.args);
+        let decide = Decide { arguments, epoch: Some(claim.epoch), ..decide };
+        approvals::decide(router, &key, &approval.id, decide, &by, id).await
+    })
+    .await
 }
 
 async fn about(router: &Router, claim: &Claim) -> Result<(Key, Approval), ApiError> {

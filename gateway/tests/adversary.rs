@@ -5,7 +5,11 @@
 mod issuer;
 mod support;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use aws_lc_rs::hmac;
@@ -17,19 +21,30 @@ use dormouse_gateway::{
     },
 };
 use dormouse_protocol::key::{ApiKey, KeyVerb};
-use futures::StreamExt as _;
+use futures::{SinkExt as _, StreamExt as _};
 use issuer::{Issuer, SigningKey, forged, now};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 use support::{Client, FakePod, Trust, directory, serve, serve_routes};
+use tokio_tungstenite::{
+    connect_async,
+    tungstenite::{Message, client::IntoClientRequest as _},
+};
 
 /// Tries of each kind, at least.
 const TRIES_MIN: usize = 1_000;
 /// The namespace that is attacked, and a session in it.
 const VICTIM: &str = "victim";
 const SESSION: &str = "secret";
+/// The route of a namespace's sessions.
+const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
 /// Paths of the API's description, at least: one that lost them would show nothing here.
 const PATHS_MIN: usize = 30;
+/// Those that are anybody's: what there is, and what a link's own token opens.
+const PUBLIC: [&str; 4] =
+    ["/approve", "/openapi.json", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"];
+/// Those that tell everybody with a good credential the same.
+const SAME_FOR_ALL: [&str; 3] = ["/api", "/api/kernelspecs", "/api/kernelspecs/{name}"];
 /// Tries at once.
 const AT_ONCE: usize = 16;
 
@@ -56,7 +71,20 @@ impl Authenticator for Own {
 struct Route {
     method: String,
     path: String,
+    /// The path before it was filled in.
+    template: String,
     body: Option<Value>,
+    /// Whether it becomes a WebSocket, and where its credential is.
+    socket: Option<Credential>,
+}
+
+/// Where a WebSocket's client has its credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    /// In `Authorization`, as everywhere.
+    Header,
+    /// Among the subprotocols, as a page's.
+    Subprotocol,
 }
 
 /// Every route of the API's description, filled in with what is the victim's, and those that are other protocols'.
@@ -64,7 +92,7 @@ fn routes(id: &str) -> Vec<Route> {
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json")).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     let mut routes = Vec::new();
-    let mut add = |method: &str, path: &str| {
+    let mut add = |method: &str, path: &str, socket: Option<Credential>| {
         let item = match path {
             _ if path.contains("/runs/") => "r_0",
             _ if path.contains("/jobs/") => "tools.u.1",
@@ -73,14 +101,18 @@ fn routes(id: &str) -> Vec<Route> {
         };
         let filled = path.replace("{namespace}", VICTIM).replace("{name}", SESSION).replace("{id}", item).replace("{path}", "a");
         let query = if path.ends_with("/diff") { "?from=7" } else { "" };
-        routes.push(Route { method: method.to_uppercase(), path: filled + query, body: body(method, path) });
+        let template = path.split('?').next().unwrap().to_owned();
+        routes.push(Route { method: method.to_uppercase(), path: filled + query, template, body: body(method, path), socket });
     };
     for (path, methods) in document["paths"].as_object().unwrap() {
-        methods.as_object().unwrap().keys().filter(|method| *method != "parameters").for_each(|method| add(method, path));
+        methods.as_object().unwrap().keys().filter(|method| *method != "parameters").for_each(|method| add(method, path, None));
     }
     assert!(document["paths"].as_object().unwrap().len() >= PATHS_MIN);
     let below = "/v1/namespaces/{namespace}/sessions/{name}";
     for (method, path) in [
+        ("get", "/api"),
+        ("get", "/api/kernelspecs"),
+        ("get", "/api/kernelspecs/{name}"),
         ("get", "/api/kernels"),
         ("post", "/api/kernels"),
         ("get", "/api/kernels/{id}"),
@@ -89,11 +121,17 @@ fn routes(id: &str) -> Vec<Route> {
         ("post", "/api/kernels/{id}/interrupt"),
         ("post", "/api/kernels/{id}/restart"),
         ("post", "/mcp"),
+        ("get", "/mcp"),
         ("post", &format!("{below}/mcp")),
         ("get", &format!("{below}/mcp")),
         ("get", &format!("{below}/files/../../b")),
     ] {
-        add(method, path);
+        add(method, path, None);
+    }
+    for credential in [Credential::Header, Credential::Subprotocol] {
+        for path in [&format!("/ws?id={SESSION}"), &format!("{below}/ws"), "/api/kernels/{id}/channels"] {
+            add("get", path, Some(credential));
+        }
     }
     routes
 }
@@ -178,9 +216,21 @@ impl World {
 
     async fn ask(&self, route: &Route, authorization: Option<&str>, namespace: Option<&str>) -> (u16, Value) {
         let mut request = self.client.request(&route.method, &route.path);
-        if let Some(authorization) = authorization {
-            request = request.header("authorization", authorization);
+        if route.socket.is_some() {
+            let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
+            request = upgrade.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         }
+        request = match (authorization, route.socket) {
+            (Some(authorization), Some(Credential::Subprotocol)) => {
+                let token = authorization.strip_prefix("Bearer ").filter(|token| !token.contains(','));
+                token.iter().fold(request, |request, token| {
+                    request.header("sec-websocket-protocol", format!("dormouse.v1, dormouse.bearer.{token}"))
+                })
+            }
+            (Some(authorization), _) => request.header("authorization", authorization),
+            (None, _) => request,
+        };
         if let Some(namespace) = namespace {
             request = request.header("dormouse-namespace", namespace);
         }
@@ -265,8 +315,8 @@ async fn no_wrong_credential_opens_any_route() {
         .await;
     assert!(accepted.is_empty(), "{} accepted: {:?}", accepted.len(), accepted.first());
     world.is_untouched();
-    let list = Route { method: "GET".to_owned(), path: format!("/v1/namespaces/{VICTIM}/sessions"), body: None };
-    assert_eq!(world.ask(&list, Some(&format!("Bearer {good}")), None).await.0, 200, "and a right one does");
+    let list = world.routes.iter().find(|route| (route.method.as_str(), route.template.as_str()) == ("GET", SESSIONS)).unwrap();
+    assert_eq!(world.ask(list, Some(&format!("Bearer {good}")), None).await.0, 200, "and a right one does");
 }
 
 #[tokio::test]
@@ -292,7 +342,8 @@ async fn no_good_credential_opens_another_tenants_door() {
     }
     // A key of the namespace itself, for other sessions.
     let sessions = format!("/v1/namespaces/{VICTIM}/sessions/{SESSION}");
-    let others = world.routes.iter().filter(|route| route.path.starts_with(&sessions));
+    // A socket may be opened by who may make sessions; what goes through it is tried below.
+    let others = world.routes.iter().filter(|route| route.path.starts_with(&sessions) && route.socket.is_none());
     tries.extend(others.map(|route| (format!("Bearer {selective}"), None, route.clone())));
     assert!(tries.len() >= TRIES_MIN, "{}", tries.len());
     let world = &world;
@@ -306,6 +357,9 @@ async fn no_good_credential_opens_another_tenants_door() {
             let (own, tool) =
                 (!route.path.contains("/namespaces/") && namespace.is_none(), &body["result"]["structuredContent"]["error"]["code"]);
             let refused = match route.path.as_str() {
+                _ if SAME_FOR_ALL.contains(&route.template.as_str()) => !body.to_string().contains(VICTIM),
+                // Nothing is sent unasked.
+                "/mcp" if route.method == "GET" => *status == 405,
                 // A tool's refusal is for its model to read.
                 "/mcp" => *tool == "Forbidden" || *tool == "InvalidRequest" || own && *tool == "SessionNotFound",
                 // What a key's or a user's own namespace has is their matter; the victim's is not there.
@@ -321,6 +375,60 @@ async fn no_good_credential_opens_another_tenants_door() {
     assert_eq!(names, [SESSION]);
     assert!(world.directory.list(Some(VICTIM)).iter().all(|record| record.labels.is_empty() && record.status.placement.is_none()));
     assert!(world.pod.evals().iter().all(|call| call.assignment.namespace == "own"));
+}
+
+#[tokio::test]
+async fn no_frame_of_a_socket_reaches_a_session_that_its_key_does_not_fit() {
+    let world = World::new().await;
+    let selective = world.key_in(VICTIM, "selective", Some("app=a"), None).await;
+    let base = world.client.base.replace("http://", "ws://");
+    for path in [format!("/ws?id={SESSION}"), format!("/v1/namespaces/{VICTIM}/sessions/{SESSION}/ws")] {
+        let mut request = format!("{base}{path}").into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {selective}").parse().unwrap());
+        let mut socket = connect_async(request).await.unwrap().0;
+        for frame in [
+            json!({ "t": "create" }),
+            json!({ "t": "eval", "code": "1" }),
+            json!({ "t": "gen" }),
+            json!({ "t": "interrupt" }),
+            json!({ "t": "reset" }),
+            json!({ "t": "evict" }),
+            json!({ "t": "hostcall-result", "callId": "1", "ok": true }),
+        ] {
+            socket.send(Message::Text(frame.to_string().into())).await.unwrap();
+            let answer = tokio::time::timeout(Duration::from_secs(30), socket.next()).await.expect("it answers").unwrap().unwrap();
+            let answer: Value = serde_json::from_str(answer.to_text().unwrap()).unwrap();
+            assert_eq!(answer["error"]["code"], "Forbidden", "{frame}: {answer}");
+        }
+    }
+    world.is_untouched();
+}
+
+/// A route that is neither in the API's description nor in the list here would be attacked by nobody.
+#[tokio::test]
+async fn every_route_that_there_is_is_attacked() {
+    let world = World::new().await;
+    let attacked: BTreeSet<(&str, &str)> = world.routes.iter().map(|route| (route.method.as_str(), route.template.as_str())).collect();
+    let mut seen = 0;
+    for path in dormouse_gateway::routes::paths() {
+        let template = path.replace("{*", "{");
+        if PUBLIC.contains(&template.as_str()) {
+            continue;
+        }
+        // A method that no route has is answered with those that it has.
+        let filled = ["{namespace}", "{name}", "{id}", "{path}"].iter().fold(template.clone(), |path, name| path.replace(name, "a"));
+        let answer = world.client.request("TRACE", &filled).send().await.unwrap();
+        assert_eq!(answer.status(), 405, "{filled}");
+        let methods = answer.headers()["allow"].to_str().unwrap().to_owned();
+        for method in methods.split(',').map(str::trim).filter(|method| *method != "HEAD") {
+            assert!(
+                attacked.contains(&(method, template.as_str())),
+                "{method} {template} is not attacked: add it to `routes` of this file"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > PATHS_MIN, "{seen}");
 }
 
 /// Without a namespace in path and header, what is done is done in the caller's own: the key's, or `default`, where the user may nothing.

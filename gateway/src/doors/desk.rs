@@ -1,18 +1,16 @@
 //! What one caller may do to sessions, in the words of the API: each verb checks the right, then does it.
 
-use std::time::Duration;
-
 use axum::{extract::FromRequestParts, http::request::Parts};
 use bytes::{Bytes, BytesMut};
 use dormouse_protocol::{
     ApiError, ErrorCode,
-    approval::{ApprovalList, Decide},
+    approval::ApprovalList,
     broker::ToolAnswer,
     eval::{EvalRequest, EvalResult},
-    file::{FileEntry, FileList, Preconditions},
-    history::{Checkpoint, ForkSession, JournalPage},
+    file::{FileEntry, Preconditions},
+    history::Checkpoint,
     kernel::EvalCall,
-    run::{Run, RunList},
+    run::Run,
     session::{CreateSession, Session, SessionList},
 };
 use dormouse_service::room::json_weight;
@@ -20,6 +18,7 @@ use futures::StreamExt as _;
 
 use crate::{
     approvals,
+    audit::{self, Act},
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
@@ -30,7 +29,7 @@ use crate::{
     routes::{App, namespace_of},
     runs,
     service::{self, Created, Existing, check_name},
-    stream::{self, Frames, Framing, Wanted},
+    stream::{self, Frames},
 };
 
 /// Largest answer of a cell that a door reads as a whole, in bytes, with what its values take.
@@ -81,22 +80,66 @@ impl Desk {
         self.app.allow(&self.caller, verb, &key.namespace, Some(&key.name), part).await.map_err(|problem| problem.0)
     }
 
+    /// Whether the caller may do anything at all to this session, or make one: whoever may not holds no connection for it. What each frame wants is
+    /// looked at when it comes.
+    pub(crate) async fn may_something(&self, key: &Key) -> Result<(), ApiError> {
+        let Err(refused) = self.may(Verb::Create, key, Part::Eval).await else { return Ok(()) };
+        if self.may(Verb::Get, key, Part::Session).await.is_ok() {
+            return Ok(());
+        }
+        let makes = self.app.allow(&self.caller, Verb::Create, &key.namespace, None, Part::Session).await;
+        makes.map_err(|_| refused)
+    }
+
+    /// Does what has to be found again later, and leaves a line of it in the audit trail.
+    pub(crate) async fn audited<T>(
+        &self,
+        act: Act,
+        key: &Key,
+        part: &str,
+        work: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        audit::audited(&self.caller.user, &self.request_id, (act, key, part), work).await
+    }
+
     /// Makes a session, or answers with the one that has the name.
     pub(crate) async fn create(&self, body: CreateSession, existing: Existing) -> Result<Session, ApiError> {
+        match self.make(body, existing).await? {
+            Created::New(session) | Created::Old(session) => Ok(session),
+        }
+    }
+
+    /// The same, and says which of both. One that begins as another is a fork.
+    pub(crate) async fn make(&self, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
+        match body.spec.source.as_ref().map(|source| Key::new(&self.namespace, &source.session)) {
+            Some(source) => {
+                let child = body.name.clone().unwrap_or_default();
+                self.audited(Act::Fork, &source, &child, self.make_allowed(body, existing)).await
+            }
+            None => self.make_allowed(body, existing).await,
+        }
+    }
+
+    async fn make_allowed(&self, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
         self.app.allow_create(&self.caller, &self.namespace, &body.labels).await.map_err(|problem| problem.0)?;
         let broker = body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str());
         self.app.allow_broker(&self.caller, &self.namespace, broker).await.map_err(|problem| problem.0)?;
         if let Some(source) = &body.spec.source {
-            self.may(Verb::Create, &Key::new(&self.namespace, &source.session), Part::Eval).await?;
+            // A fork holds what its parent's cells made.
+            let source = Key::new(&self.namespace, &source.session);
+            self.may(Verb::Create, &source, Part::Eval).await?;
+            // One that is in the archive comes back for it; one that is not there is told of when the fork starts.
+            let _ = self.app.router.find(&source).await;
         }
+        // The answer may be an existing session: whoever may only create must not learn of it.
         let may_read = match &body.name {
-            Some(name) => self.may(Verb::Get, &Key::new(&self.namespace, name), Part::Session).await.is_ok(),
-            None => true,
+            Some(name) if existing == Existing::Return => {
+                self.may(Verb::Get, &Key::new(&self.namespace, name), Part::Session).await.is_ok()
+            }
+            _ => true,
         };
         let existing = if may_read { existing } else { Existing::Refuse };
-        match service::create(&self.app.router, &self.namespace, body, existing).await? {
-            Created::New(session) | Created::Old(session) => Ok(session),
-        }
+        service::create(&self.app.router, &self.namespace, body, existing).await
     }
 
     /// Reads a session.
@@ -117,18 +160,6 @@ impl Desk {
         self.app.allow(&self.caller, Verb::List, &self.namespace, None, Part::Session).await.map_err(|problem| problem.0)?;
         let own = self.caller.grant.as_ref().map(|grant| grant.selector.as_str()).unwrap_or_default();
         service::list(&self.app.router, &self.namespace, limit, after, &[own, selector].join(",")).await
-    }
-
-    /// Begins to delete a session.
-    pub(crate) async fn delete(&self, key: &Key) -> Result<(), ApiError> {
-        self.may(Verb::Delete, key, Part::Session).await?;
-        service::delete(&self.app.router, key).await
-    }
-
-    /// Puts a session to sleep.
-    pub(crate) async fn hibernate(&self, key: &Key) -> Result<Session, ApiError> {
-        self.may(Verb::Update, key, Part::Session).await?;
-        service::hibernate(&self.app.router, key).await
     }
 
     /// Ends the running cell.
@@ -184,37 +215,11 @@ impl Desk {
         stream::run(&self.app.router, key, self.with_key(eval), self.request_id.clone()).await
     }
 
-    /// Streams a session's events from behind `after`, a JSON object a line.
-    pub(crate) async fn events(&self, key: &Key, after: Option<u64>, follow: bool) -> Result<Frames, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        let wanted = Wanted { after, follow, fresh: false, framing: Framing::Ndjson };
-        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
-    }
-
-    /// Streams what happens in a session from now on.
-    pub(crate) async fn coming_events(&self, key: &Key) -> Result<Frames, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        let wanted = Wanted { after: None, follow: true, fresh: true, framing: Framing::Ndjson };
-        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
-    }
-
     /// Accepts a cell as a run.
     pub(crate) async fn accept_run(&self, key: &Key, eval: EvalRequest) -> Result<Run, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
         runs::accept(&self.app.router, key, &self.with_key(eval), &self.request_id).await
-    }
-
-    /// A run, when it has ended or `wait` is over.
-    pub(crate) async fn run(&self, key: &Key, id: &str, wait: Duration) -> Result<Run, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        runs::get(&self.app.router, key, id, wait).await
-    }
-
-    /// The runs of a session.
-    pub(crate) async fn runs(&self, key: &Key) -> Result<RunList, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        runs::list(&self.app.router, key, None, None).await
     }
 
     /// Ends a run.
@@ -226,77 +231,26 @@ impl Desk {
     /// Puts the present state aside under a label.
     pub(crate) async fn checkpoint(&self, key: &Key, label: &str) -> Result<Checkpoint, ApiError> {
         self.may(Verb::Update, key, Part::Session).await?;
-        history::checkpoint(&self.app.router, key, label, &self.app.router.ids().next().to_string()).await
+        history::checkpoint(&self.app.router, key, label, &self.operation()).await
     }
 
-    /// Goes back to a checkpoint.
-    pub(crate) async fn restore(&self, key: &Key, checkpoint: &str) -> Result<Session, ApiError> {
-        self.may(Verb::Update, key, Part::Session).await?;
-        history::restore(&self.app.router, key, checkpoint, &self.app.router.ids().next().to_string()).await
-    }
-
-    /// Empties a session.
-    pub(crate) async fn reset(&self, key: &Key) -> Result<Session, ApiError> {
-        self.may(Verb::Update, key, Part::Session).await?;
-        history::reset(&self.app.router, key, &self.app.router.ids().next().to_string()).await
-    }
-
-    /// Makes a session that begins as what this one is, or was.
-    pub(crate) async fn fork(&self, key: &Key, body: ForkSession) -> Result<Session, ApiError> {
-        let labels = std::collections::BTreeMap::new();
-        self.app.allow_create(&self.caller, &key.namespace, &labels).await.map_err(|problem| problem.0)?;
-        self.may(Verb::Create, key, Part::Eval).await?;
-        self.app.allow_broker_of(&self.caller, key).await.map_err(|problem| problem.0)?;
-        history::fork(&self.app.router, key, body).await
-    }
-
-    /// Entries of the journal behind one.
-    pub(crate) async fn journal(&self, key: &Key, after: u64, limit: usize) -> Result<JournalPage, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        history::journal(&self.app.router, key, after, Some(limit)).await
-    }
-
-    /// Lists files.
-    pub(crate) async fn files(&self, key: &Key, directory: &str, recursive: bool) -> Result<FileList, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        files::list(&self.app.router, key, directory, recursive).await
-    }
-
-    /// Reads a file of at most [`FILE_BYTES_MAX`].
-    pub(crate) async fn read_file(&self, key: &Key, path: &str) -> Result<Bytes, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        let mut found = files::read(&self.app.router, key, path, &Preconditions::default()).await?;
-        let (room, mut content) = (self.app.rooms.of_answer(), BytesMut::new());
-        let cut_off = |_| ApiError::new(ErrorCode::SessionGone, "the file was cut off: read it again");
-        while let Some(chunk) = found.chunk().await.map_err(cut_off)? {
-            if content.len() + chunk.len() > FILE_BYTES_MAX {
-                let message = format!("the file has more than {FILE_BYTES_MAX} bytes: read it over HTTP, or in parts by a cell");
-                return Err(ApiError::new(ErrorCode::SizeAdmissionError, message));
-            }
-            room.grow_to(content.len() + chunk.len()).await?;
-            content.extend_from_slice(&chunk);
-        }
-        Ok(content.freeze())
-    }
-
-    /// Writes a file.
-    pub(crate) async fn write_file(&self, key: &Key, path: &str, content: Bytes) -> Result<FileEntry, ApiError> {
+    /// Writes a file, if what is there is what these say.
+    pub(crate) async fn write_file(
+        &self,
+        key: &Key,
+        path: &str,
+        preconditions: Preconditions,
+        content: Bytes,
+    ) -> Result<FileEntry, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
         let content = futures::stream::iter([Ok(content)]).boxed();
-        Ok(files::write(&self.app.router, key, path, Preconditions::default(), content).await?.0)
+        Ok(files::write(&self.app.router, key, path, preconditions, content).await?.0)
     }
 
     /// The calls of a session that wait for a person.
     pub(crate) async fn approvals(&self, key: &Key) -> Result<ApprovalList, ApiError> {
         self.may(Verb::Get, key, Part::Approvals).await?;
         approvals::list(&self.app.router, key).await
-    }
-
-    /// Decides about one of them.
-    pub(crate) async fn decide(&self, key: &Key, id: &str, body: Decide) -> Result<(), ApiError> {
-        self.may(Verb::Update, key, Part::Approvals).await?;
-        let decision = self.app.router.ids().next().to_string();
-        approvals::decide(&self.app.router, key, id, body, &self.caller.user, decision).await.map(drop)
     }
 
     /// The calls of a session that wait for one of its clients.
@@ -311,10 +265,15 @@ impl Desk {
         approvals::answer(&self.app.router, key, call, &answer).await
     }
 
+    /// An idempotency key for what a client has sent without one.
+    pub(crate) fn operation(&self) -> String {
+        self.app.router.ids().next().to_string()
+    }
+
     /// The cell under a key: the gateway may have to send it again.
     fn with_key(&self, mut eval: EvalRequest) -> EvalRequest {
         self.caller.sign(&mut eval);
-        eval.idempotency_key.get_or_insert_with(|| self.app.router.ids().next().to_string());
+        eval.idempotency_key.get_or_insert_with(|| self.operation());
         eval
     }
 }

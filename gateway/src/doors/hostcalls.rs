@@ -60,7 +60,7 @@ pub(super) async fn answer(desk: &Desk, key: &Key, said: Said) -> Result<(), Api
 pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: Out) {
     let mut sent = BTreeSet::new();
     while !out.is_closed() {
-        let events = desk.events(&key, None, true).await;
+        let events = desk.events_to_look(&key, None, true).await;
         if !send_waiting(&desk, &key, &tools, &mut sent, &out).await {
             return;
         }

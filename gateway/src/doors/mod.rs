@@ -3,6 +3,7 @@
 //! Each door translates. What it does, it does at a [`desk`]: with its caller's rights, by the verbs that the HTTP routes call. A door never reaches
 //! past the desk, and keeps nothing that a crash would lose.
 
+mod audited;
 mod config;
 pub(crate) mod desk;
 pub(crate) mod hostcalls;

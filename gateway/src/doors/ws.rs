@@ -84,6 +84,7 @@ pub(crate) async fn named(desk: Desk, Query(Named { id }): Query<Named>, request
 
 async fn connect(desk: Desk, name: &str, request: Request) -> Result<Response, Problem> {
     let key = desk.key(name)?;
+    desk.may_something(&key).await?;
     let credential = Credential::of(request.headers());
     let upgrade = socket::upgrade(&desk, request).await?.protocols([SEALED_PROTOCOL, EVENTS_PROTOCOL]);
     let room = desk.app.sockets.enter()?;
@@ -254,7 +255,7 @@ impl Door {
             "interrupt" => self.desk.interrupt(&self.key).await.map(|()| json!({})),
             "evict" => self.desk.hibernate(&self.key).await.map(|session| json!({ "state": session.state })),
             "hostcall-result" => hostcalls::answer(&self.desk, &self.key, std::mem::take(&mut frame.said)).await.map(|()| json!({})),
-            "reset" => self.desk.reset(&self.key).await.map(|session| json!({ "state": session.state })),
+            "reset" => self.desk.reset(&self.key, &self.desk.operation()).await.map(|session| json!({ "state": session.state })),
             other => {
                 let message =
                     format!("there is no frame `{other}`: send create, eval, ping, gen, interrupt, reset, evict or hostcall-result");

@@ -15,6 +15,7 @@ use crate::{
     approvals,
     auth::{Caller, Part, Verb},
     directory::{Key, selects},
+    doors::desk::Desk,
     problem::Problem,
 };
 
@@ -47,14 +48,8 @@ pub(crate) async fn list_all(
 /// Decides about a call that waits. The first decision stands; the same one may be sent again with its key.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = Decide,
     responses((status = 200, body = Decided), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn decide(
-    State(app): State<App>,
-    caller: Caller,
-    ItemPath(key, id): ItemPath,
-    Body(body): Body<Decide>,
-) -> Result<Json<Decided>, Problem> {
-    app.allow(&caller, Verb::Update, &key.namespace, Some(&key.name), Part::Approvals).await?;
-    let keyed = Keyed::of(body.idempotency_key.clone(), app.router.ids())?;
-    let decided = approvals::decide(&app.router, &key, &id, body, &caller.user, keyed.key.clone()).await;
+pub(crate) async fn decide(desk: Desk, ItemPath(key, id): ItemPath, Body(body): Body<Decide>) -> Result<Json<Decided>, Problem> {
+    let keyed = Keyed::of(body.idempotency_key.clone(), desk.app.router.ids())?;
+    let decided = desk.decide(&key, &id, body, &keyed.key).await;
     Ok(Json(decided.map_err(|error| keyed.names(error))?))
 }

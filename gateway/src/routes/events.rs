@@ -1,16 +1,17 @@
 //! The session's event log: replay, then live.
 
-use axum::{extract::State, http::HeaderMap, response::Response};
+use axum::{http::HeaderMap, response::Response};
 use dormouse_protocol::{ErrorBody, event::Event};
 use serde::Deserialize;
 
 use super::{
-    App,
     body::{Params, SessionPath},
     eval::{accepts, streamed},
 };
 use crate::{
-    auth::{Caller, Verb},
+    audit::Act,
+    auth::{Part, Verb},
+    doors::desk::Desk,
     kernels::NDJSON,
     problem::Problem,
     stream::{self, Framing, Wanted},
@@ -40,17 +41,18 @@ impl Default for EventsParams {
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/events", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), EventsParams),
     responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"), (Event = "text/event-stream"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn events(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     SessionPath(key): SessionPath,
     headers: HeaderMap,
     Params(params): Params<EventsParams>,
 ) -> Result<Response, Problem> {
-    // Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
     let wanted = Wanted { after: params.after.or(last_id), follow: params.follow, fresh: false, framing };
-    let frames = stream::events(&app.router, &key, wanted, app.shutdown.clone()).await?;
-    Ok(streamed(frames, content_type))
+    let frames = desk.audited(Act::Read, &key, "events", async {
+        // Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        stream::events(&desk.app.router, &key, wanted, desk.app.shutdown.clone()).await
+    });
+    Ok(streamed(frames.await?, content_type))
 }

@@ -19,7 +19,9 @@ use super::{
     body::{ItemPath, Params, SessionPath},
 };
 use crate::{
-    auth::{Caller, Verb},
+    audit::{self, Act},
+    auth::{Caller, Part, Verb},
+    doors::desk::Desk,
     files,
     problem::Problem,
 };
@@ -61,27 +63,20 @@ fn preconditions(headers: &HeaderMap) -> Preconditions {
 /// Lists a session's files, at most 10000. Wakes it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/files", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ListParams),
     responses((status = 200, body = FileList), (status = 404, description = "no such directory", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    SessionPath(key): SessionPath,
-    Params(params): Params<ListParams>,
-) -> Result<Json<FileList>, Problem> {
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Json(files::list(&app.router, &key, &params.path, params.recursive).await?))
+pub(crate) async fn list(desk: Desk, SessionPath(key): SessionPath, Params(params): Params<ListParams>) -> Result<Json<FileList>, Problem> {
+    Ok(Json(desk.files(&key, &params.path, params.recursive).await?))
 }
 
 /// Reads a file. `Range`, `If-Range`, `If-Match` and `If-None-Match` are regarded. Wakes the session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/files/{path}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("path" = String, Path, description = "may have slashes")),
     responses((status = 200, description = "the content", content_type = "application/octet-stream"), (status = 206, description = "the range", content_type = "application/octet-stream"), (status = 304, description = "it is still the same"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody), (status = 416, description = "the range lies outside", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn read(
-    State(app): State<App>,
-    caller: Caller,
-    ItemPath(key, file): ItemPath,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    let found = files::read(&app.router, &key, &file, &preconditions(&headers)).await?;
+pub(crate) async fn read(desk: Desk, ItemPath(key, file): ItemPath, headers: HeaderMap) -> Result<Response, Problem> {
+    let part = audit::file(&file);
+    let found = desk.audited(Act::Read, &key, &part, async {
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        files::read(&desk.app.router, &key, &file, &preconditions(&headers)).await
+    });
+    let found = found.await?;
     let status = StatusCode::from_u16(found.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut passed = HeaderMap::new();
     for name in PASSED {
@@ -116,13 +111,16 @@ pub(crate) async fn write(
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/sessions/{name}/files/{path}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), ("path" = String, Path, description = "may have slashes"), RemoveParams),
     responses((status = 204, description = "gone"), (status = 404, description = "no such file", body = ErrorBody), (status = 412, description = "it is another one", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn remove(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     ItemPath(key, file): ItemPath,
     headers: HeaderMap,
     Params(params): Params<RemoveParams>,
 ) -> Result<StatusCode, Problem> {
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    files::remove(&app.router, &key, &file, params.recursive, &preconditions(&headers)).await?;
+    let part = audit::file(&file);
+    let removed = desk.audited(Act::Delete, &key, &part, async {
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        files::remove(&desk.app.router, &key, &file, params.recursive, &preconditions(&headers)).await
+    });
+    removed.await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,7 +1,5 @@
 //! Checkpoints, forks and the journal of a session.
 
-use std::collections::BTreeMap;
-
 use axum::{
     Json,
     extract::State,
@@ -25,7 +23,9 @@ use super::{
     reads::Committed,
 };
 use crate::{
-    auth::{Caller, Verb},
+    audit::Act,
+    auth::{Caller, Part, Verb},
+    doors::desk::Desk,
     history,
     problem::Problem,
 };
@@ -68,14 +68,16 @@ pub(crate) struct DifferenceParams {
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/checkpoints/diff", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), DifferenceParams),
     responses((status = 200, body = Difference, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = 409, description = "nothing is stored yet", body = ErrorBody), (status = 413, description = "too large to be compared", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn difference(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     SessionPath(key): SessionPath,
     Params(params): Params<DifferenceParams>,
 ) -> Result<Committed<Difference>, Problem> {
-    // It shows values, which are for those who may run cells.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Committed(history::difference(&app.router, &key, params.from, params.to).await?))
+    let compared = desk.audited(Act::Read, &key, "checkpoints/diff", async {
+        // It shows values, which are for those who may run cells.
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        history::difference(&desk.app.router, &key, params.from, params.to).await
+    });
+    Ok(Committed(compared.await?))
 }
 
 /// Puts a session's present state aside under a label; a label that is in use moves to it.
@@ -96,15 +98,9 @@ pub(crate) async fn make_checkpoint(
 /// Takes a session back to a checkpoint; answers when it is so. Cells that wait end with `Interrupted`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/restore", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = RestoreSession,
     responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn restore(
-    State(app): State<App>,
-    caller: Caller,
-    SessionPath(key): SessionPath,
-    Body(body): Body<RestoreSession>,
-) -> Result<Json<Session>, Problem> {
-    app.allow_session(&caller, Verb::Update, &key).await?;
-    let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
-    let restored = history::restore(&app.router, &key, &body.checkpoint, &operation.key).await;
+pub(crate) async fn restore(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<RestoreSession>) -> Result<Json<Session>, Problem> {
+    let operation = Keyed::of(body.idempotency_key, desk.app.router.ids())?;
+    let restored = desk.restore(&key, &body.checkpoint, &operation.key).await;
     Ok(Json(restored.map_err(|error| operation.names(error))?))
 }
 
@@ -112,15 +108,9 @@ pub(crate) async fn restore(
 /// with `Interrupted`.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/reset", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ResetSession,
     responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn reset(
-    State(app): State<App>,
-    caller: Caller,
-    SessionPath(key): SessionPath,
-    Body(body): Body<ResetSession>,
-) -> Result<Json<Session>, Problem> {
-    app.allow_session(&caller, Verb::Update, &key).await?;
-    let operation = Keyed::of(body.idempotency_key, app.router.ids())?;
-    let emptied = history::reset(&app.router, &key, &operation.key).await;
+pub(crate) async fn reset(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<ResetSession>) -> Result<Json<Session>, Problem> {
+    let operation = Keyed::of(body.idempotency_key, desk.app.router.ids())?;
+    let emptied = desk.reset(&key, &operation.key).await;
     Ok(Json(emptied.map_err(|error| operation.names(error))?))
 }
 
@@ -128,31 +118,25 @@ pub(crate) async fn reset(
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/migrate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = MigrateSession,
     responses((status = 200, body = Migration), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn migrate(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     SessionPath(key): SessionPath,
     Body(body): Body<MigrateSession>,
 ) -> Result<Json<Migration>, Problem> {
-    app.allow_session(&caller, Verb::Update, &key).await?;
-    // Its cells run again, and the report shows values.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Json(history::migrate(&app.router, &key, body.dry_run).await?))
+    let (act, part) = if body.dry_run { (Act::Read, "migrate") } else { (Act::Migrate, "") };
+    let migrated = desk.audited(act, &key, part, async {
+        desk.may(Verb::Update, &key, Part::Session).await?;
+        // Its cells run again, and the report shows values.
+        desk.may(Verb::Create, &key, Part::Eval).await?;
+        history::migrate(&desk.app.router, &key, body.dry_run).await
+    });
+    Ok(Json(migrated.await?))
 }
 
 /// Makes a session that begins as what this one is, or was at a checkpoint.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/fork", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)), request_body = ForkSession,
     responses((status = 201, body = Session), (status = 409, description = "the name is taken, or nothing is stored yet", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn fork(
-    State(app): State<App>,
-    caller: Caller,
-    SessionPath(key): SessionPath,
-    Body(body): Body<ForkSession>,
-) -> Result<Response, Problem> {
-    app.allow_create(&caller, &key.namespace, &BTreeMap::new()).await?;
-    // The child holds what the parent's cells made: for those who may run cells there.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    app.allow_broker_of(&caller, &key).await?;
-    let session = history::fork(&app.router, &key, body).await?;
+pub(crate) async fn fork(desk: Desk, SessionPath(key): SessionPath, Body(body): Body<ForkSession>) -> Result<Response, Problem> {
+    let session = desk.fork(&key, body).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response())
 }
 
@@ -160,12 +144,9 @@ pub(crate) async fn fork(
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/journal", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,), JournalParams),
     responses((status = 200, body = JournalPage, headers(("Dormouse-Read" = String, description = "`committed`: the last commit; older than the last answer only where `spec.durability` is not `PerEval`"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn journal(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     SessionPath(key): SessionPath,
     Params(params): Params<JournalParams>,
 ) -> Result<Committed<JournalPage>, Problem> {
-    // Sources of cells are for those who may run cells, not for all who may see that the session exists.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Committed(history::journal(&app.router, &key, params.after, params.limit).await?))
+    Ok(Committed(desk.journal(&key, params.after, params.limit).await?))
 }

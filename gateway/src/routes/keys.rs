@@ -15,11 +15,13 @@ use super::{
     body::{Body, Namespace},
 };
 use crate::{
+    audit::{Act, audited},
     auth::{
         Access, Caller, Part, Verb,
         keys::{self, KeyStore, access_of},
     },
-    problem::Problem,
+    directory::Key,
+    problem::{Problem, RequestId},
     service::check_name,
 };
 
@@ -50,15 +52,20 @@ async fn allowed<'a>(app: &'a App, caller: &Caller, verb: Verb, namespace: &str)
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
+    RequestId(request_id): RequestId,
     Namespace(namespace): Namespace,
     Body(body): Body<CreateKey>,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
-    let store = allowed(&app, &caller, Verb::Create, &namespace).await?;
-    for verb in &body.verbs {
-        app.authenticator.authorize(&caller, &access_of(*verb, &namespace)).await.map_err(|error| Problem(error.into()))?;
-    }
-    let made = keys::create(store, &namespace, body, &caller, app.router.clock()).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    let key = Key::new(&namespace, "");
+    let part = format!("keys/{}", body.name);
+    let made = audited(&caller.user, &request_id, (Act::CreateKey, &key, &part), async {
+        let store = allowed(&app, &caller, Verb::Create, &namespace).await.map_err(|problem| problem.0)?;
+        for verb in &body.verbs {
+            app.authenticator.authorize(&caller, &access_of(*verb, &namespace)).await.map_err(ApiError::from)?;
+        }
+        keys::create(store, &namespace, body, &caller, app.router.clock()).await
+    });
+    Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
 /// Lists the keys of a namespace, without their secrets.
@@ -72,8 +79,17 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller, Namespace(names
 /// Revokes a key. Within 30 seconds no gateway takes it any more.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/keys/{name}", tag = "keys", params(("namespace" = String, Path,), ("name" = String, Path,)),
     responses((status = 204, description = "it is revoked"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn revoke(State(app): State<App>, caller: Caller, KeyPath(namespace, name): KeyPath) -> Result<StatusCode, Problem> {
-    let store = allowed(&app, &caller, Verb::Delete, &namespace).await?;
-    keys::revoke(store, &namespace, &name).await?;
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    RequestId(request_id): RequestId,
+    KeyPath(namespace, name): KeyPath,
+) -> Result<StatusCode, Problem> {
+    let (key, part) = (Key::new(&namespace, ""), format!("keys/{name}"));
+    let revoked = audited(&caller.user, &request_id, (Act::RevokeKey, &key, &part), async {
+        let store = allowed(&app, &caller, Verb::Delete, &namespace).await.map_err(|problem| problem.0)?;
+        keys::revoke(store, &namespace, &name).await
+    });
+    revoked.await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -17,9 +17,11 @@ use super::{
     body::{Body, ItemPath},
 };
 use crate::{
-    auth::{Caller, Part, Verb},
+    audit::Act,
+    auth::{Part, Verb},
+    doors::desk::Desk,
     links,
-    problem::Problem,
+    problem::{Problem, RequestId},
 };
 
 /// What the page may do: show itself, and send its form.
@@ -31,14 +33,12 @@ const EDITED_BYTES_MAX: usize = 16 << 10;
 /// Makes a link with which its holder decides about this call, whoever that is. Whoever may decide may make one.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/approvals/{id}/link", tag = "approvals", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,)), request_body = MakeLink,
     responses((status = 200, body = ApprovalLink), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn make(
-    State(app): State<App>,
-    caller: Caller,
-    ItemPath(key, id): ItemPath,
-    Body(body): Body<MakeLink>,
-) -> Result<Json<ApprovalLink>, Problem> {
-    app.allow(&caller, Verb::Update, &key.namespace, Some(&key.name), Part::Approvals).await?;
-    Ok(Json(links::make(app.links.as_ref(), &app.router, &key, &id, body.expires_seconds, &caller.user).await?))
+pub(crate) async fn make(desk: Desk, ItemPath(key, id): ItemPath, Body(body): Body<MakeLink>) -> Result<Json<ApprovalLink>, Problem> {
+    let made = desk.audited(Act::Link, &key, &id, async {
+        desk.may(Verb::Update, &key, Part::Approvals).await?;
+        links::make(desk.app.links.as_ref(), &desk.app.router, &key, &id, body.expires_seconds, &desk.caller.user).await
+    });
+    Ok(Json(made.await?))
 }
 
 /// Query of the page.
@@ -72,7 +72,7 @@ pub(crate) async fn show(State(app): State<App>, Query(query): Query<Token>) -> 
 }
 
 /// Takes what the page's form sends.
-pub(crate) async fn decide(State(app): State<App>, form: String) -> Response {
+pub(crate) async fn decide(State(app): State<App>, RequestId(request_id): RequestId, form: String) -> Response {
     // A form is written as a query is.
     let query = format!("/?{form}").parse::<Uri>().ok();
     let Some(Query(answer)) = query.and_then(|uri| Query::<Answer>::try_from_uri(&uri).ok()) else {
@@ -86,7 +86,7 @@ pub(crate) async fn decide(State(app): State<App>, form: String) -> Response {
     };
     let body = Decide { decision: answer.decision, reason, epoch: None, arguments, idempotency_key: None };
     let decided = match &app.links {
-        Some(links) => links::decide(links, &app.router, &answer.token, body).await,
+        Some(links) => links::decide(links, &app.router, &answer.token, body, &request_id).await,
         None => Err(none()),
     };
     match decided {

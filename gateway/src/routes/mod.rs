@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{delete, get, post},
+    routing::{MethodRouter, delete, get, post},
 };
 use dormouse_protocol::{ApiError, ErrorCode};
 use tokio_util::sync::CancellationToken;
@@ -173,12 +173,35 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestId {
 }
 
 const SESSIONS: &str = "/v1/namespaces/{namespace}/sessions";
+/// The page behind a link.
+const APPROVE: &str = "/approve";
 const SESSION: &str = "/v1/namespaces/{namespace}/sessions/{name}";
 
-/// All routes.
-pub(crate) fn routes(app: App) -> AxumRouter {
+/// Routes, and what they are called.
+#[derive(Default)]
+struct Table {
+    routes: AxumRouter<App>,
+    paths: Vec<String>,
+}
+
+impl Table {
+    fn route(mut self, path: &str, methods: MethodRouter<App>) -> Self {
+        self.paths.push(path.to_owned());
+        Self { routes: self.routes.route(path, methods), ..self }
+    }
+}
+
+/// The paths of all routes, as templates: for whoever checks that none is forgotten.
+#[must_use]
+pub fn paths() -> Vec<String> {
+    let mut paths = table().paths;
+    paths.push(APPROVE.to_owned());
+    paths
+}
+
+fn table() -> Table {
     let below = |path: &str| format!("{SESSION}{path}");
-    let mut routes = AxumRouter::new()
+    Table::default()
         .route(SESSIONS, get(sessions::list).post(sessions::create))
         .route(SESSION, get(sessions::get).patch(sessions::patch).delete(sessions::delete))
         .route(&below("/eval"), post(eval::eval))
@@ -229,14 +252,19 @@ pub(crate) fn routes(app: App) -> AxumRouter {
         .route("/sessions/{id}/tool-results", post(streaming::tool_result))
         .route(resource::WELL_KNOWN, get(resource::metadata))
         .route(&format!("{}{}", resource::WELL_KNOWN, resource::MCP), get(resource::metadata))
-        .route("/openapi.json", get(openapi::serve));
+        .route("/openapi.json", get(openapi::serve))
+}
+
+/// All routes.
+pub(crate) fn routes(app: App) -> AxumRouter {
+    let mut routes = table().routes;
     routes = routes.layer(from_fn_with_state(app.resource.clone(), resource::challenged));
     routes = routes.layer(from_fn_with_state(app.origins.clone(), origins::allowed));
     if app.is_local {
         routes = routes.layer(from_fn(local::only));
     }
     // A page of our own, which its token protects: wherever somebody comes from.
-    routes = routes.route("/approve", get(links::show).post(links::decide));
+    routes = routes.route(APPROVE, get(links::show).post(links::decide));
     routes
         .layer(from_fn_with_state(app.rooms.clone(), rooms::held))
         .layer(from_fn(access::logged))

@@ -65,7 +65,7 @@ use crate::{doors::streaming, problem::PROBLEM};
         (name = "keys", description = "API keys."),
         (name = "streaming", description = "The streaming protocol's own paths.")
     ),
-    modifiers(&Bearer, &Problems)
+    modifiers(&Bearer, &Problems, &Names)
 )]
 struct Document;
 
@@ -99,6 +99,56 @@ impl utoipa::Modify for Problems {
             }
         }
     }
+}
+
+/// What each operation and each answer is called: a handler's name is another's, too, and every answer has to say something.
+struct Names;
+
+impl utoipa::Modify for Names {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::{RefOr, Schema};
+        let components = document.components.get_or_insert_default();
+        for schema in components.schemas.values_mut() {
+            let RefOr::T(Schema::Object(object)) = schema else { continue };
+            for property in object.properties.values_mut() {
+                let default = match property {
+                    RefOr::T(Schema::Object(property)) => &mut property.default,
+                    RefOr::T(Schema::OneOf(property)) => &mut property.default,
+                    _ => continue,
+                };
+                // A field that is absent by default has no default, and one that has to be there cannot be null.
+                if default.as_ref().is_some_and(serde_json::Value::is_null) {
+                    *default = None;
+                }
+            }
+        }
+        for (path, item) in &mut document.paths.paths {
+            let of_item = [
+                ("get", &mut item.get),
+                ("put", &mut item.put),
+                ("post", &mut item.post),
+                ("delete", &mut item.delete),
+                ("patch", &mut item.patch),
+            ];
+            for (method, operation) in of_item.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))) {
+                operation.operation_id = Some(operation_id(method, path));
+                for (status, response) in &mut operation.responses.responses {
+                    if let RefOr::T(response) = response
+                        && response.description.is_empty()
+                    {
+                        response.description = if status == "201" { "it is made" } else { "the answer" }.to_owned();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `get_sessions_name_files` of `GET /v1/namespaces/{namespace}/sessions/{name}/files`; those of the streaming protocol begin with its name.
+fn operation_id(method: &str, path: &str) -> String {
+    let (door, rest) = path.strip_prefix("/v1/namespaces/{namespace}").map_or(("streaming_", path), |rest| ("", rest));
+    let words: Vec<_> = rest.split('/').filter(|word| !word.is_empty()).map(|word| word.trim_matches(['{', '}'])).collect();
+    format!("{door}{method}_{}", words.join("_"))
 }
 
 /// The OpenAPI document of the HTTP API.

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     auth::{Caller, Verb},
     directory::Key,
+    doors::desk::Desk,
     problem::Problem,
     runs,
 };
@@ -73,32 +74,19 @@ pub(super) async fn accepted(app: &App, key: &Key, eval: &EvalRequest, keyed: &K
 /// Lists the runs of a session, newest first: those that have not ended, and the last 32 that have. Does not wake it.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ListParams),
     responses((status = 200, body = RunList), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    SessionPath(key): SessionPath,
-    Params(params): Params<ListParams>,
-) -> Result<Json<RunList>, Problem> {
-    // They tell what cells answered: for those who may run cells.
-    app.allow_eval(&caller, Verb::Create, &key).await?;
-    Ok(Json(runs::list(&app.router, &key, params.limit, params.continue_token.as_deref()).await?))
+pub(crate) async fn list(desk: Desk, SessionPath(key): SessionPath, Params(params): Params<ListParams>) -> Result<Json<RunList>, Problem> {
+    Ok(Json(desk.runs(&key, params.limit, params.continue_token.as_deref()).await?))
 }
 
 /// Reads a run, when it has ended or the wait is over. Does not wake its session.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/sessions/{name}/runs/{id}", tag = "runs", params(("namespace" = String, Path,), ("name" = String, Path,), ("id" = String, Path,), WaitParams),
     responses((status = 200, body = Run), (status = 404, description = "no such run", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    ItemPath(key, id): ItemPath,
-    Params(params): Params<WaitParams>,
-) -> Result<Json<Run>, Problem> {
-    app.allow_eval(&caller, Verb::Create, &key).await?;
+pub(crate) async fn get(desk: Desk, ItemPath(key, id): ItemPath, Params(params): Params<WaitParams>) -> Result<Json<Run>, Problem> {
     if params.wait_seconds > WAIT_SECONDS_MAX {
         let message = format!("waitSeconds: write 0 to {WAIT_SECONDS_MAX}, and ask again when that is over");
         return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", "waitSeconds").into());
     }
-    Ok(Json(runs::get(&app.router, &key, &id, Duration::from_secs(params.wait_seconds)).await?))
+    Ok(Json(desk.run(&key, &id, Duration::from_secs(params.wait_seconds)).await?))
 }
 
 /// Ends a run with `Interrupted`; answers when that is stored. One that has ended stays as it is.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Part, Verb},
-    directory::Key,
+    doors::desk::Desk,
     problem::Problem,
     service::{self, Created, Existing},
 };
@@ -56,35 +56,14 @@ pub(crate) struct PatchSession {
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions", tag = "sessions", params(("namespace" = String, Path,), ("If-None-Match" = Option<String>, Header, description = "`*` refuses an existing name")), request_body = CreateSession,
     responses((status = 201, description = "it is new", body = Session), (status = 200, description = "it was there", body = Session), (status = 409, description = "it was there, and `If-None-Match: *` was sent", body = ErrorBody), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn create(
-    State(app): State<App>,
-    caller: Caller,
+    desk: Desk,
     Namespace(namespace): Namespace,
     headers: HeaderMap,
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Problem> {
-    app.allow_create(&caller, &namespace, &body.labels).await?;
-    app.allow_broker(&caller, &namespace, body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str())).await?;
-    if let Some(source) = &body.spec.source {
-        // A fork holds what its parent's cells made.
-        let source = Key::new(&namespace, &source.session);
-        app.allow_eval(&caller, Verb::Create, &source).await?;
-        // One that is in the archive comes back for it; one that is not there is told of when the fork starts.
-        let _ = app.router.find(&source).await;
-    }
+    let desk = Desk { namespace, ..desk };
     let refuse = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
-    let existing = if refuse { Existing::Refuse } else { Existing::Return };
-    if let (Existing::Return, Some(name)) = (existing, &body.name) {
-        // The answer may be an existing session: whoever may only create must not learn of it.
-        let may_read = app.allow(&caller, Verb::Get, &namespace, Some(name), Part::Session).await.is_ok();
-        if !may_read {
-            return create_new(&app, &namespace, body, Existing::Refuse).await;
-        }
-    }
-    create_new(&app, &namespace, body, existing).await
-}
-
-async fn create_new(app: &App, namespace: &str, body: CreateSession, existing: Existing) -> Result<Response, Problem> {
-    Ok(match service::create(&app.router, namespace, body, existing).await? {
+    Ok(match desk.make(body, if refuse { Existing::Refuse } else { Existing::Return }).await? {
         Created::New(session) => (StatusCode::CREATED, [(header::LOCATION, session.url.clone())], Json(session)).into_response(),
         Created::Old(session) => Json(session).into_response(),
     })
@@ -133,9 +112,8 @@ pub(crate) async fn patch(
 /// Deletes a session and everything that is stored of it.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/sessions/{name}", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
     responses((status = 202, description = "it is on its way out"), (status = "4XX", description = "refused", body = ErrorBody)))]
-pub(crate) async fn delete(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
-    app.allow_session(&caller, Verb::Delete, &key).await?;
-    service::delete(&app.router, &key).await?;
+pub(crate) async fn delete(desk: Desk, SessionPath(key): SessionPath) -> Result<StatusCode, Problem> {
+    desk.delete(&key).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -151,9 +129,8 @@ pub(crate) async fn interrupt(State(app): State<App>, caller: Caller, SessionPat
 /// Puts a session to sleep; answers when it is so.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/sessions/{name}/hibernate", tag = "sessions", params(("namespace" = String, Path,), ("name" = String, Path,)),
     responses((status = 200, body = Session), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
-pub(crate) async fn hibernate(State(app): State<App>, caller: Caller, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
-    app.allow_session(&caller, Verb::Update, &key).await?;
-    Ok(Json(service::hibernate(&app.router, &key).await?))
+pub(crate) async fn hibernate(desk: Desk, SessionPath(key): SessionPath) -> Result<Json<Session>, Problem> {
+    Ok(Json(desk.hibernate(&key).await?))
 }
 
 /// Wakes a session; answers when it is so.

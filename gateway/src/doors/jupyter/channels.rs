@@ -120,12 +120,16 @@ impl Kernel {
             "complete_request" => self.complete(request).await,
             "inspect_request" => self.inspect(request).await,
             "is_complete_request" => is_complete(request.text("code").to_owned()).await,
+            "input_request" | "input_reply" => failed(&no_input("a message")),
             "comm_info_request" => json!({ "status": "ok", "comms": {} }),
             "history_request" => history::reply(&self.desk, &self.key, &request.content).await.unwrap_or_else(|error| failed(&error)),
             "interrupt_request" => done(self.desk.interrupt(&self.key).await),
             "shutdown_request" => {
                 let restart = request.flag("restart");
-                let done_with = if restart { self.desk.reset(&self.key).await } else { self.desk.hibernate(&self.key).await };
+                let done_with = match restart {
+                    true => self.desk.reset(&self.key, &self.desk.operation()).await,
+                    false => self.desk.hibernate(&self.key).await,
+                };
                 let mut reply = done(done_with.map(drop));
                 reply["restart"] = json!(restart);
                 reply
@@ -196,6 +200,16 @@ impl Kernel {
         *count = end.get("cell").and_then(Value::as_u64).unwrap_or(*count);
         let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(error) = end.get("error").filter(|error| !error.is_null()) {
+            let unasked = asks_for_input(&text(error, "name"), &text(error, "message"));
+            if let Some(refused) = unasked.map(|asked| no_input(&format!("`{asked}`"))) {
+                let mut reply = failed(&refused);
+                let traceback: Vec<String> =
+                    [refused.to_string()].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
+                reply["traceback"] = json!(traceback);
+                let content = json!({ "ename": reply["ename"], "evalue": reply["evalue"], "traceback": reply["traceback"] });
+                send_large(out, request.publish("error", content), room).await?;
+                return Some(reply);
+            }
             let headline = format!("{}: {}", text(error, "name"), text(error, "message"));
             let traceback: Vec<String> = [headline].into_iter().chain(text(error, "stack").lines().map(str::to_owned)).collect();
             let content = json!({ "ename": text(error, "name"), "evalue": text(error, "message"), "traceback": traceback });
@@ -259,6 +273,21 @@ async fn is_complete(code: String) -> Value {
     }
 }
 
+/// The function that a cell has called to ask its person something, if it failed for that there is none.
+fn asks_for_input(name: &str, message: &str) -> Option<&'static str> {
+    let is_missing = |asked: &str| name == "ReferenceError" && message.replace('\'', "") == format!("{asked} is not defined");
+    ["prompt", "confirm", "input"].into_iter().find(|asked| is_missing(asked))
+}
+
+/// This kernel never sends an `input_request`, whether or not a notebook allows it: a cell outlives whoever could answer.
+fn no_input(who: &str) -> ApiError {
+    let message = format!(
+        "{who} asks for standard input, which this kernel does not have: a cell goes on when its notebook has gone. Put the value into a \
+         variable or a file, or ask a person with a tool that needs approval"
+    );
+    ApiError::new(ErrorCode::NotSupported, message)
+}
+
 fn cursor(request: &Request) -> usize {
     let given = request.content.get("cursor_pos").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
     given.unwrap_or_else(|| request.text("code").chars().count())
@@ -282,4 +311,20 @@ fn payload_error(payload: &Value) -> Value {
 
 fn cut_off() -> ApiError {
     ApiError::new(ErrorCode::SessionGone, "the events ended early: run the cell again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_function_of_input_that_is_missing_is_a_question_to_a_person() {
+        assert_eq!(asks_for_input("ReferenceError", "prompt is not defined"), Some("prompt"));
+        assert_eq!(asks_for_input("ReferenceError", "'input' is not defined"), Some("input"));
+        for (name, message) in
+            [("TypeError", "prompt is not defined"), ("ReferenceError", "prompts is not defined"), ("ReferenceError", "x")]
+        {
+            assert_eq!(asks_for_input(name, message), None, "{name}: {message}");
+        }
+    }
 }

@@ -71,13 +71,13 @@ impl Wanted {
 pub(super) async fn reply(desk: &Desk, key: &Key, content: &Value) -> Result<Value, ApiError> {
     let wanted = Wanted::read(content);
     let mut found = VecDeque::new();
-    let mut end = desk.journal(key, u64::MAX, 1).await?.last;
+    let mut end = desk.journal(key, u64::MAX, Some(1)).await?.last;
     for _ in 0..WINDOWS_MAX {
         if end == 0 || found.len() >= wanted.count() {
             break;
         }
         let begin = end.saturating_sub(WINDOW);
-        let page = desk.journal(key, begin, (end - begin) as usize).await?;
+        let page = desk.journal(key, begin, Some((end - begin) as usize)).await?;
         collect(&page.entries, &wanted, &mut found);
         end = begin;
     }

@@ -151,6 +151,6 @@ pub(crate) async fn interrupt(desk: Desk, Path(id): Path<String>) -> Result<Stat
 
 /// `POST /api/kernels/{id}/restart`: empties the session.
 pub(crate) async fn restart(desk: Desk, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let session = desk.reset(&find(&desk, &id)?).await?;
+    let session = desk.reset(&find(&desk, &id)?, &desk.operation()).await?;
     Ok(Json(kernel(&desk, &session)))
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{SCHEME, registered, told::Told};
 use crate::{
+    audit::Act,
     directory::Key,
     doors::{
         desk::Desk,
@@ -96,7 +97,8 @@ impl Listener {
     /// # Errors
     /// The session cannot be read, or is no more.
     pub(super) async fn begin(desk: Desk, key: Key, wanted: Wanted) -> Result<Self, ApiError> {
-        let events = Events::looking(&desk.app.rooms, desk.coming_events(&key).await?);
+        let frames = desk.audited(Act::Read, &key, "events", desk.coming_events(&key)).await?;
+        let events = Events::looking(&desk.app.rooms, frames);
         let seen = look(&desk, &key, &wanted, None).await?;
         Ok(Self { desk, key, wanted, events, seen })
     }
@@ -185,7 +187,7 @@ async fn look(desk: &Desk, key: &Key, wanted: &Wanted, before: Option<FileList>)
         return Ok(Seen { catalog, files });
     }
     let of_files = wanted.uris(&catalog).iter().any(|uri| uri.starts_with(SCHEME));
-    let files = if of_files { desk.files(key, "/", true).await? } else { FileList::default() };
+    let files = if of_files { desk.files_to_look(key, "/", true).await? } else { FileList::default() };
     Ok(Seen { catalog, files })
 }
 

@@ -136,8 +136,8 @@ async fn update(desk: &Desk, key: &Key, run: &str, said: BTreeMap<String, Input>
             .transpose()
             .map_err(|error| ApiError::new(ErrorCode::InvalidRequest, format!("the arguments of `{asked}` are not JSON: {error}")))?;
         let decide = Decide { decision, reason: content.reason, epoch: Some(epoch), arguments, idempotency_key: None };
-        match desk.decide(key, id, decide).await {
-            Ok(()) => {}
+        match desk.decide(key, id, decide, &desk.operation()).await {
+            Ok(_) => {}
             Err(error) if matches!(error.code, ErrorCode::ApprovalNotFound | ErrorCode::ApprovalUsed | ErrorCode::ApprovalExpired) => {}
             Err(error) => return Err(error),
         }

@@ -8,6 +8,7 @@ use dormouse_crds::session::KernelSessionSpec;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     eval::{EvalRequest, EvalResult},
+    file::Preconditions,
     history::ForkSession,
     run::WAIT_SECONDS_MAX,
     session::{CreateSession, Session},
@@ -232,7 +233,9 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool,
                 let run = desk.accept_run(&key, eval).await?;
                 return if tasks { Ok(runs::created(&key, &run)) } else { structured(&run) };
             }
-            Ok(evaluated(&told::eval(desk, &key, eval, told).await?.0))
+            let ended = told::eval(desk, &key, eval, told).await;
+            task::look_at_end(desk, &key, &ended).await;
+            Ok(evaluated(&ended?.0))
         }
         "run_get" => {
             let asked: OfRun = read(arguments)?;
@@ -241,7 +244,10 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool,
         }
         "run_cancel" => {
             let asked: OfRun = read(arguments)?;
-            structured(&desk.cancel_run(&desk.key(&asked.session)?, &asked.run).await?)
+            let key = desk.key(&asked.session)?;
+            let run = desk.cancel_run(&key, &asked.run).await?;
+            task::look_at_runs(desk, &key, std::slice::from_ref(&run)).await;
+            structured(&run)
         }
         "file_list" => {
             let asked: OfFile = read(arguments)?;
@@ -267,7 +273,7 @@ pub(super) async fn call(desk: &Desk, name: &str, arguments: Value, tasks: bool,
                 }
                 _ => return Err(ApiError::new(ErrorCode::InvalidRequest, "send `text` or `base64`, and one of them")),
             };
-            structured(&desk.write_file(&desk.key(&asked.session)?, &asked.path, content).await?)
+            structured(&desk.write_file(&desk.key(&asked.session)?, &asked.path, Preconditions::default(), content).await?)
         }
         other => Err(ApiError::new(ErrorCode::ToolNotFound, format!("there is no tool `{other}`: list the tools"))),
     }
@@ -306,7 +312,7 @@ async fn of_session(desk: &Desk, name: &str, arguments: Value) -> Result<Value, 
         "session_restore" => {
             let asked: Past = read(arguments)?;
             let checkpoint = asked.checkpoint.unwrap_or_default();
-            structured(&shown(desk.restore(&desk.key(&asked.session)?, &checkpoint).await?))
+            structured(&shown(desk.restore(&desk.key(&asked.session)?, &checkpoint, &desk.operation()).await?))
         }
         "session_fork" => {
             let asked: Past = read(arguments)?;

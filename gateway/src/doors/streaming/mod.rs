@@ -225,8 +225,8 @@ pub(crate) async fn delete(desk: Desk, Path(id): Path<String>) -> Result<StatusC
     responses((status = 204, description = "nothing of it runs any more"), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn cancel(desk: Desk, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let key = find(&desk, &id)?;
-    for run in desk.runs(&key).await?.items.iter().filter(|run| !run.state.is_end()) {
-        desk.cancel_run(&key, &run.id).await?;
+    for run in desk.open_runs(&key).await? {
+        desk.cancel_run(&key, &run).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -253,7 +253,7 @@ pub(crate) async fn stream(
     let after = place.after()?;
     let hello = encryption::hello_of(&headers)?;
     let key = find(&desk, &id)?;
-    let runs = desk.runs(&key).await?.items.iter().any(|run| !run.state.is_end());
+    let runs = !desk.open_runs(&key).await?.is_empty();
     let session = desk.get_to_run(&key).await?;
     let frames = desk.events(&key, after, runs || !is_at_rest(session.state)).await?;
     let keys = hello.map(|hello| hello.accept(Some(&session.id))).transpose()?;
