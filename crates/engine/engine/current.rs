@@ -1,1 +1,1 @@
-include_bytes!("952c433c2804f403.wasm")
+include_bytes!("7f6a2b5c3a146dcc.wasm")

@@ -268,6 +268,25 @@ async fn timers_run_repeat_and_are_cleared() {
     assert!(session.deliver(again.ops[0].id, OpResult::Fired).await.ops.is_empty());
 }
 
+/// As browsers do it, but never in silence; `sleep` is for what lasts longer.
+#[tokio::test]
+async fn a_timers_delay_wraps_at_32_bits_and_says_so() {
+    let mut session = Session::new(real());
+    let longest = 4_294_967_295.0;
+    let kept = session.turn("setTimeout(() => {}, 2 ** 32 - 1); setInterval(() => {}, 2.9); void sleep(2 ** 32 + 50); 0", false).await;
+    assert_eq!(kept.ops.iter().map(timer).collect::<Vec<_>>(), [longest, 2.0, longest + 51.0]);
+    assert!(kept.console.is_empty(), "{:?}", kept.console);
+    let wrapped = session
+        .turn("for (const ms of [2 ** 32, 2 ** 32 + 50, Infinity]) setTimeout(() => {}, ms); setInterval(() => {}, 2 ** 32); 0", false)
+        .await;
+    assert_eq!(wrapped.ops.iter().map(timer).collect::<Vec<_>>(), [0.0, 50.0, 0.0, 1.0]);
+    assert_eq!(wrapped.console.len(), 4);
+    assert_eq!(
+        wrapped.console[1].text,
+        "TimeoutOverflowWarning: 4294967346 does not fit into 32 bits; the timer is set to 50 ms. sleep(ms) waits longer."
+    );
+}
+
 #[tokio::test]
 async fn displays_have_a_media_type() {
     let mut session = Session::new(real());

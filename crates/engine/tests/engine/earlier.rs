@@ -23,6 +23,16 @@ async fn a_session_of_an_earlier_engine_goes_on_in_it() {
     assert_eq!(again.instance.engine().digest(), earlier.digest());
 }
 
+/// What every node downloads and every process compiles.
+#[test]
+fn the_engine_is_no_larger_than_it_may_be() {
+    const ENGINE_BYTES_MAX: u64 = 8_000_000;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/engine");
+    let current = std::fs::read_to_string(format!("{folder}/current.rs")).unwrap();
+    let bytes = std::fs::metadata(format!("{folder}/{}", current.split('"').nth(1).unwrap())).unwrap().len();
+    assert!(bytes <= ENGINE_BYTES_MAX, "{bytes} bytes");
+}
+
 #[test]
 fn an_unknown_engine_is_a_typed_error() {
     let engines = engines();

@@ -170,6 +170,20 @@ async fn operations_have_a_limit_that_a_script_can_catch() {
     assert!(turn.cell.is_some());
 }
 
+#[tokio::test]
+async fn a_thousand_timers_may_wait_for_one_promise() {
+    let mut session = Session::new(real());
+    let turn = session
+        .turn("await Promise.all(Array.from({ length: 1000 }, (_, n) => sleep(n).then(() => n))).then((all) => all.at(-1))", true)
+        .await;
+    assert_eq!(turn.ops.len(), 1000);
+    let mut end = None;
+    for op in &turn.ops {
+        end = session.deliver(op.id, dormouse_engine::OpResult::Fired).await.cell;
+    }
+    assert_eq!(end.unwrap().value, Some(json!(999)));
+}
+
 /// Builtins that take long and in which no script runs.
 const LONG_BUILTINS: &[&str] = &[
     "'a'.repeat(1e7).split('').sort().join('').length",

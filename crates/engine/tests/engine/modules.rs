@@ -262,7 +262,72 @@ async fn a_json_file_of_the_session_is_a_module() {
     let imported = session.turn("(await import('/d/some.json')).default.n", true).await.cell.unwrap();
     assert_eq!(imported.value, Some(json!([1])), "{:?}", imported.error);
     let missing = "try { require('./none.json') } catch (error) { error.code }";
-    assert_eq!(session.value(missing).await, json!("ENOENT"));
+    assert_eq!(session.value(missing).await, json!("MODULE_NOT_FOUND"));
+}
+
+/// What the body of an asynchronous function comes to.
+async fn awaited(session: &mut Session, body: &str) -> serde_json::Value {
+    let cell = session.turn(&format!("await (async () => {{ {body} }})()"), true).await.cell.unwrap();
+    assert!(cell.ok, "{:?}", cell.error);
+    cell.value.unwrap()
+}
+
+#[tokio::test]
+async fn files_of_the_session_are_modules_of_both_kinds() {
+    let mut session = Session::new(real());
+    let write = "const fs = require('fs'); fs.mkdirSync('/lib/deep', { recursive: true }); \
+        fs.writeFileSync('/lib/index.js', 'exports.deep = require(\"./deep/one\"); exports.here = [__filename, __dirname, module.id]'); \
+        fs.writeFileSync('/lib/deep/one.js', 'module.exports = { n: 1, path: require(\"path\").basename(__filename), up: () => require(\"..\").here }'); \
+        fs.writeFileSync('/sum.mjs', 'import { n } from \"./lib/deep/one.js\"; import rates from \"./rates.json\" with { type: \"json\" }; \
+            export let calls = 0; export const sum = (by) => { calls++; return n + rates[0] + by }; export default import.meta.url'); \
+        fs.writeFileSync('/typed.js', 'export const kind = \"module\"'); \
+        fs.writeFileSync('/rates.json', '[10]'); 0";
+    session.cell(write).await;
+    assert_eq!(
+        session.value("const lib = require('./lib'); [lib.deep.n, lib.deep.path, lib.deep.up(), require('/lib/index.js') === lib]").await,
+        json!([1, "one.js", ["/lib/index.js", "/lib", "/lib/index.js"], true])
+    );
+    let imported = "const it = await import('./sum.mjs'); return [it.sum(100), it.calls, it.default, Object.keys(it)]";
+    assert_eq!(awaited(&mut session, imported).await, json!([111, 1, "file:///sum.mjs", ["calls", "default", "sum"]]));
+    assert_eq!(awaited(&mut session, "return (await import('/sum.mjs')).calls").await, json!(1), "the same module in every cell");
+    assert_eq!(awaited(&mut session, "return (await import('./typed.js')).kind + require('/typed').kind").await, json!("modulemodule"));
+    assert_eq!(session.value("[require.resolve('./lib'), require.resolve('./rates')]").await, json!(["/lib/index.js", "/rates.json"]));
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_is_another_module_once_it_is_asked_for_as_one() {
+    let mut session = Session::new(real());
+    let code = "const fs = require('fs'); fs.writeFileSync('/a.js', 'module.exports = 1'); const first = require('./a'); \
+        fs.writeFileSync('/a.js', 'module.exports = 2'); const kept = require('./a'); delete require.cache[require.resolve('./a')]; [first, kept, require('./a')]";
+    assert_eq!(session.value(code).await, json!([1, 1, 2]));
+    let code = "fs.writeFileSync('/b.mjs', 'export default 1'); const one = await import('./b.mjs'); fs.writeFileSync('/b.mjs', 'export default 2'); \
+        return [one.default, (await import('./b.mjs')).default, (await import('./b.mjs?v=2')).default, (await import('file:///b.mjs?v=2')).default]";
+    assert_eq!(awaited(&mut session, code).await, json!([1, 1, 2, 2]));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_module_says_why() {
+    let mut session = Session::new(real());
+    session.cell("const fs = require('fs'); fs.writeFileSync('/t.ts', 'export let n: number = 1'); fs.writeFileSync('/bad.js', 'let ='); fs.writeFileSync('/asks.js', 'require(\"./gone\")'); 0").await;
+    let told = |name: &str| format!("try {{ require('{name}') }} catch (error) {{ [error.name, error.code, error.message] }}");
+    for (name, error, code, message) in [
+        ("./none", "Error", Some("MODULE_NOT_FOUND"), "Cannot find module './none': the session has no such file"),
+        ("../up", "Error", Some("MODULE_NOT_FOUND"), "Cannot find module '../up': the session has no such file"),
+        ("./asks", "Error", Some("MODULE_NOT_FOUND"), "Cannot find module './gone', which file:///asks.js asks for"),
+        (
+            "./t.ts",
+            "Error",
+            Some("ERR_UNKNOWN_FILE_EXTENSION"),
+            "file:///t.ts is no JavaScript: only cells are compiled; write it as .js, or run its text as a cell",
+        ),
+        ("./bad.js", "SyntaxError", None, "variable name expected"),
+    ] {
+        let told = session.value(&told(name)).await;
+        assert_eq!((&told[0], &told[1]), (&json!(error), &json!(code)), "{name}: {told}");
+        assert!(told[2].as_str().unwrap().contains(message), "{name}: {told}");
+    }
+    let missing = session.turn("await import('./none.mjs')", true).await.cell.unwrap().error.unwrap();
+    assert!(missing.message.contains("the session has no such file"), "{}", missing.message);
 }
 
 #[tokio::test]

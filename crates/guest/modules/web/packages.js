@@ -1,5 +1,6 @@
-// Packages of npm that the session has. Their sources lie outside the heap, one content for each package; what a cell or another package asks for is
-// found by Node's rules, read, and evaluated once. ES modules are linked by the engine, which asks here for names and texts.
+// Modules from outside the engine: packages of npm, whose sources lie outside the heap, one content for each package, and the session's own files. What
+// a cell or another module asks for is found by Node's rules, read, and evaluated once. ES modules are linked by the engine, which asks here for names
+// and texts. A file of a package is `npm:NAME@VERSION/PATH`, one of the session `file:///PATH`.
 const { blobRead, utf8Decode, script, linkModule, isResolving, loadModule, isKnown, exported } = natives;
 const process = require('web/process');
 
@@ -31,18 +32,29 @@ const open = (id) => {
   opened.set(id, found);
   return found;
 };
-const has = (pack, path) => pack.index.includes(`\n${path}\t`);
+// The session's own files, as a package that may change.
+const volume = { id: 'file:', dependencies: {} };
+const fs = () => loadModule('node/fs');
+const withoutMark = (source) => (source.charCodeAt(0) === 0xfeff ? source.slice(1) : source);
+const has = (pack, path) => {
+  if (pack === volume) return fs().statSync(`/${path}`, { throwIfNoEntry: false })?.isFile() ?? false;
+  return pack.index.includes(`\n${path}\t`);
+};
 const read = (pack, path) => {
+  if (pack === volume) return withoutMark(fs().readFileSync(`/${path}`, 'utf8'));
   const at = pack.index.indexOf(`\n${path}\t`) + path.length + 2;
   const [from, bytes] = pack.index.slice(at, pack.index.indexOf('\n', at)).split('\t').map(Number);
-  const source = text(pack.key, pack.sources + from, bytes);
-  return source.charCodeAt(0) === 0xfeff ? source.slice(1) : source;
+  return withoutMark(text(pack.key, pack.sources + from, bytes));
 };
+const OWN_FILE = 'file:///';
+const isOwn = (file) => file.startsWith(OWN_FILE);
 const FILE = /^npm:((?:@[^/]+\/)?[^/]+)\/(.*)$/s;
 const parsed = (file) => {
+  if (isOwn(file)) return { pack: volume, path: decodeURIComponent(file.slice(OWN_FILE.length).replace(/[?#].*$/s, '')) };
   const [, id, path] = FILE.exec(file);
   return { pack: open(id), path };
 };
+const named = (pack, path) => (pack === volume ? `${OWN_FILE}${path.replace(/[%?#]/g, encodeURIComponent)}` : `npm:${pack.id}/${path}`);
 const folderOf = (path) => path.slice(0, Math.max(path.lastIndexOf('/'), 0));
 // Undefined for what leads out of the package.
 const join = (folder, path) => {
@@ -57,6 +69,10 @@ const join = (folder, path) => {
 
 // What the package.json of a folder says, if there is one.
 const manifestOf = (pack, folder) => {
+  if (pack === volume) {
+    const path = folder === '' ? 'package.json' : `${folder}/package.json`;
+    return has(volume, path) ? JSON.parse(read(volume, path)) : folder === '' ? {} : undefined;
+  }
   if (folder === '') return pack.manifest;
   if (!pack.folders.has(folder)) pack.folders.set(folder, has(pack, `${folder}/package.json`) ? JSON.parse(read(pack, `${folder}/package.json`)) : undefined);
   return pack.folders.get(folder);
@@ -120,7 +136,7 @@ const entry = (id, sub, how) => {
   };
   const path = pack.manifest.exports != null ? exportOf(pack, sub, how) : sub === '' ? asFolder(pack, '') : inner();
   if (path === undefined) throw coded(NOT_FOUND[how], `Cannot find module '${sub === '' ? id : `${id}/${sub}`}': the package has no such source`);
-  return `npm:${id}/${path}`;
+  return named(pack, path);
 };
 
 const known = (name) => {
@@ -137,13 +153,16 @@ const inPackage = (pack, path, name) => {
 // What a file means by a name: a file of a package, or a module that the engine has.
 const resolve = (name, base, how) => {
   const { pack, path } = parsed(base);
-  if (/^\.{1,2}(\/|$)/.test(name)) {
-    const found = inPackage(pack, path, name);
-    if (found !== undefined) return `npm:${pack.id}/${found}`;
+  // An import of the session's files is a URL, whose query makes another module of the same file.
+  const [, place, query = ''] = pack === volume && how === 'import' ? /^(?:file:\/\/)?(.*?)([?#].*)?$/s.exec(name) : [name, name];
+  const file = pack === volume && how === 'import' ? decodeURIComponent(place) : place;
+  if (/^\.{1,2}(\/|$)/.test(file) || (pack === volume && file.startsWith('/'))) {
+    const found = inPackage(pack, file.startsWith('/') ? '' : path, file);
+    if (found !== undefined) return `${named(pack, found)}${query}`;
   } else if (name.startsWith('#')) {
-    const found = matchOf(pack.manifest.imports ?? {}, name, CONDITIONS[how], true);
+    const found = matchOf(manifestOf(pack, '').imports ?? {}, name, CONDITIONS[how], true);
     if (found?.bare !== undefined) return resolve(found.bare, base, how);
-    if (found?.path !== undefined && has(pack, found.path)) return `npm:${pack.id}/${found.path}`;
+    if (found?.path !== undefined && has(pack, found.path)) return named(pack, found.path);
   } else if (name !== '' && !name.startsWith('/')) {
     const own = known(name);
     if (own !== undefined) return own;
@@ -153,15 +172,22 @@ const resolve = (name, base, how) => {
     if (typeof needed === 'string') return entry(needed, sub, how);
     if (isKnown(`npm/${name}`)) return `npm/${name}`;
   }
-  throw coded(NOT_FOUND[how], `Cannot find module '${name}', which ${base} asks for`);
+  throw coded(NOT_FOUND[how], `Cannot find module '${name}'${base === CELL ? ': the session has no such file' : `, which ${base} asks for`}`);
 };
+// A cell stands at the root of the session's files.
+const CELL = `${OWN_FILE}cell`;
+const ownFile = (name, how) => resolve(name, CELL, how);
 
 const kinds = new Map();
+const COMPILED = ['.ts', '.tsx', '.mts', '.cts', '.jsx'];
 const kindOf = (file) => {
   const known = kinds.get(file);
   if (known !== undefined) return known;
   const { pack, path } = parsed(file);
   const extension = path.slice(path.lastIndexOf('.'));
+  if (COMPILED.includes(extension)) {
+    throw coded('ERR_UNKNOWN_FILE_EXTENSION', `${file} is no JavaScript: only cells are compiled; write it as .js, or run its text as a cell`);
+  }
   if (extension === '.mjs') return 'module';
   if (extension === '.json') return 'json';
   if (extension === '.cjs') return 'commonjs';
@@ -170,17 +196,32 @@ const kindOf = (file) => {
   return manifestOf(pack, folder).type ?? 'unknown';
 };
 
-const loaded = new Map();
+// What was evaluated: of packages by file, of the session's files by path, for scripts to delete as in Node.
+const packageModules = new Map();
+const cache = Object.create(null);
+const loaded = {
+  get: (file) => (isOwn(file) ? cache[pathOf(file)] : packageModules.get(file)),
+  set(file, module) {
+    if (isOwn(file)) cache[pathOf(file)] = module;
+    else packageModules.set(file, module);
+  },
+  delete(file) {
+    if (isOwn(file)) delete cache[pathOf(file)];
+    else packageModules.delete(file);
+  },
+};
 const requireOf = (file) => {
   const require = (name) => {
     if (typeof name !== 'string') throw new TypeError('the name of a module must be a string');
     return requireFile(resolve(name, file, 'require'));
   };
-  require.resolve = (name) => resolve(name, file, 'require');
-  require.cache = {};
+  require.resolve = (name) => shown(resolve(name, file, 'require'));
+  require.cache = isOwn(file) ? cache : {};
   return require;
 };
-const pathOf = (file) => `/npm/${file.slice('npm:'.length)}`;
+const pathOf = (file) => (isOwn(file) ? `/${parsed(file).path}` : `/npm/${file.slice('npm:'.length)}`);
+// As `require.resolve` shows it.
+const shown = (file) => (isOwn(file) ? pathOf(file) : file);
 const compiled = (file) => {
   const { pack, path } = parsed(file);
   const source = read(pack, path).replace(/^#!/, '//');
@@ -194,13 +235,14 @@ const commonOf = (file) => {
     return compiled(file);
   } catch (error) {
     if (kind !== 'unknown' || !(error instanceof SyntaxError)) throw error;
-    kinds.set(file, 'module');
+    // Of the session's own the text may be another by the next time.
+    if (!isOwn(file)) kinds.set(file, 'module');
     return undefined;
   }
 };
 const run = (file, common) => {
   const path = pathOf(file);
-  const module = { exports: {}, id: file, filename: path, path: folderOf(path), loaded: false, children: [], paths: [] };
+  const module = { exports: {}, id: shown(file), filename: path, path: folderOf(path), loaded: false, children: [], paths: [] };
   loaded.set(file, module);
   let done = false;
   try {
@@ -223,7 +265,7 @@ const namespaceOf = (file) => {
   return 'module.exports' in namespace ? namespace['module.exports'] : namespace;
 };
 const requireFile = (file) => {
-  if (!file.startsWith('npm:')) return loadModule(file);
+  if (!file.startsWith('npm:') && !isOwn(file)) return loadModule(file);
   const known = loaded.get(file);
   if (known !== undefined) return known.exports;
   if (kindOf(file) === 'json') {
@@ -268,6 +310,7 @@ const esModule = (file) => {
   const meta = (meta) => {
     const filename = pathOf(file);
     Object.assign(meta, { url: `file://${filename}`, filename, dirname: folderOf(filename), resolve: (name) => resolve(name, file, 'import') });
+    if (isOwn(file)) meta.url = file;
     Object.defineProperty(meta, 'process', { value: process });
   };
   const plain = { name: file, source, meta, otherwise: (error) => failing(file, error) };
@@ -287,10 +330,11 @@ const load = (file) => {
     const common = known === undefined && kindOf(file) !== 'json' ? commonOf(file) : undefined;
     if (known === undefined && common === undefined && kindOf(file) !== 'json') return esModule(file);
     const exports = common === undefined ? requireFile(file) : run(file, common);
+    if (kindOf(file) === 'json') return [['default'], [exports]];
     return exported(exports, exports);
   } catch (error) {
     return failing(file, error);
   }
 };
 
-module.exports = { entry, requireFile, resolveImport, load };
+module.exports = { cache, ownFile, shown, entry, requireFile, resolveImport, load };

@@ -109,19 +109,19 @@ const packageFile = (name, how) => {
   if (typeof found !== 'string') return undefined;
   return packages().entry(found, end < 0 ? '' : slice(bare, end + 1), how);
 };
-// A file of the session that is JSON, as a cell at the root of its files names it.
-const jsonFile = (name) => (slice(name, -5) !== '.json' ? undefined : name[0] === '/' ? name : slice(name, 0, 2) === './' ? slice(name, 1) : undefined);
-const readJson = (path) => parse(loadModule('node/fs').readFileSync(path, 'utf8'));
+// The session's own files: by a path, or by the URL that such a module has.
+const OWN_FILE = 'file:///';
+const isOwnFile = (id) => slice(id, 0, OWN_FILE.length) === OWN_FILE;
+const isPath = (name) => name[0] === '/' || name === '.' || name === '..' || slice(name, 0, 2) === './' || slice(name, 0, 3) === '../' || isOwnFile(name);
 expose('require', function require(name) {
   if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
-  const json = jsonFile(name);
-  if (json !== undefined) return readJson(json);
-  const file = packageFile(name, 'require');
+  const file = isPath(name) ? packages().ownFile(name, 'require') : packageFile(name, 'require');
   return file === undefined ? requireKnown(name, 'MODULE_NOT_FOUND') : packages().requireFile(file);
 });
 // What a name means: a module of the engine by its own name, a file of a package by its.
 method(global.require, 'resolve', function resolve(name) {
   if (typeof name !== 'string') throw new TypeErrorCtor('the name of a module must be a string');
+  if (isPath(name)) return packages().shown(packages().ownFile(name, 'require'));
   const file = packageFile(name, 'require');
   if (file !== undefined) return file;
   requireKnown(name, 'MODULE_NOT_FOUND');
@@ -132,17 +132,16 @@ method(global.require, 'resolve', function resolve(name) {
 const EXACTLY = 'require:';
 const OWN = 'dormouse:';
 const resolveModule = (base, name) => {
-  if (isPackageFile(base)) return packages().resolveImport(name, base);
+  if (isPackageFile(base) || isOwnFile(base)) return packages().resolveImport(name, base);
   if (slice(base, 0, EXACTLY.length) === EXACTLY) return name;
+  if (isPath(name)) return packages().ownFile(name, 'import');
   const file = packageFile(name, 'import');
   if (file === undefined && (isPackageFile(name) || slice(name, 0, OWN.length) === OWN)) throw notThere(name, 'ERR_MODULE_NOT_FOUND');
   return file ?? name;
 };
 // What an `import` of the module sees: names and their values, or the text of an ES module.
 const moduleExports = (name) => {
-  if (isPackageFile(name) || slice(name, 0, OWN.length) === OWN) return packages().load(name);
-  const json = jsonFile(name);
-  if (json !== undefined) return [['default'], [readJson(json)]];
+  if (isPackageFile(name) || isOwnFile(name) || slice(name, 0, OWN.length) === OWN) return packages().load(name);
   const exports = requireKnown(name, 'ERR_MODULE_NOT_FOUND');
   const fromModule = hasOwn(exports, '__esModule') && hasOwn(exports, 'default');
   return exported(exports, fromModule ? exports.default : exports);
@@ -206,6 +205,7 @@ const GLOBALS = {
 };
 for (const id in GLOBALS) for (let i = 0; i < GLOBALS[id].length; i++) later(global, GLOBALS[id][i], id);
 later(consoleObject, 'Console', 'node/console');
+later(global.require, 'cache', 'web/packages');
 expose('global', global);
 // What the language says in a locale comes with the module that knows locales: a function each that has no more than its name.
 const inLocale = (prototype, names) => {

@@ -16,6 +16,15 @@ const delayOf = (value) => {
   // Whole milliseconds, so that fractions keep their order.
   return delay > 0 ? trunc(min(delay, DELAY_MS_MAX)) : 0;
 };
+// Delays of a timer's are taken modulo 2^32, as browsers do, and said to be; `sleep` keeps longer ones.
+const TIMER_DELAYS = 2 ** 32;
+const timerDelayOf = (value) => {
+  const delay = typeof value === 'number' ? value : +value;
+  if (!(delay >= TIMER_DELAYS)) return delayOf(delay);
+  const wrapped = delay === Infinity ? 0 : trunc(delay) % TIMER_DELAYS;
+  writeLine('warn', `TimeoutOverflowWarning: ${numberText(delay)} does not fit into 32 bits; the timer is set to ${numberText(wrapped)} ms. sleep(ms) waits longer.`);
+  return wrapped;
+};
 const issue = (kindOfOperation, waiting) => {
   const isTimer = kindOfOperation.type === 'timer';
   if (waiting !== undefined) {
@@ -105,7 +114,7 @@ class Timeout {
   set _repeat(value) {
     this.#repeats = !!value;
     if (this.#repeats) {
-      this.#delay = max(delayOf(value), 1);
+      this.#delay = max(timerDelayOf(value), 1);
       // Set in the callback of its last round: there is another.
       if (this.#operation === 0 && this.#callback !== undefined) this.#begin();
     }
@@ -143,7 +152,7 @@ const stopTimer = (handle) => {
   const timer = typeof handle === 'number' || typeof handle === 'string' ? mapGet(timersByNumber, +handle) : handle;
   if (Timeout.is(timer)) Timeout.stop(timer);
 };
-const setTimeout = (callback, delay, ...args) => new Timeout(callback, delayOf(delay), args, false);
+const setTimeout = (callback, delay, ...args) => new Timeout(callback, timerDelayOf(delay), args, false);
 // A delay that no timer has says that it is none.
 const IMMEDIATE = -1;
 class Immediate extends Timeout {}
@@ -154,7 +163,7 @@ const activeTimers = () => {
   if (firing !== undefined && Timeout.isFiring(firing)) kinds[kinds.length] = 'Timeout';
   return kinds;
 };
-const setInterval = (callback, delay, ...args) => new Timeout(callback, max(delayOf(delay), 1), args, true);
+const setInterval = (callback, delay, ...args) => new Timeout(callback, max(timerDelayOf(delay), 1), args, true);
 const clearTimeout = (handle) => stopTimer(handle);
 
 const sleep = (delay) => new PromiseCtor((resolve, reject) => {
