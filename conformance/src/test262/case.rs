@@ -54,9 +54,6 @@ impl Case {
 
     /// Why it is not run at all.
     pub(super) fn skip(&self, absent: &[&str]) -> Option<&'static str> {
-        if self.has("module") {
-            return Some("a module: the runner runs scripts");
-        }
         if self.has("CanBlockIsTrue") {
             return Some("blocks its agent");
         }
@@ -67,7 +64,20 @@ impl Case {
         self.meta.flags.iter().any(|it| it == flag)
     }
 
+    /// Whether it is a module, and no script.
+    pub(super) fn is_module(&self) -> bool {
+        self.has("module")
+    }
+
+    /// Its own name in its folder.
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
     pub(super) fn modes(&self) -> Vec<Mode> {
+        if self.is_module() {
+            return vec![Mode::Strict];
+        }
         if self.has("raw") || self.has("noStrict") {
             vec![Mode::Sloppy]
         } else if self.has("onlyStrict") {
@@ -92,6 +102,7 @@ impl Case {
 
     pub(super) fn source(&self, mode: Mode) -> String {
         match mode {
+            _ if self.is_module() => self.text.clone(),
             Mode::Sloppy => self.text.clone(),
             Mode::Strict => format!("\"use strict\";\n{}", self.text),
         }
@@ -123,6 +134,8 @@ mod tests {
     #[test]
     fn flags_choose_modes_and_harness() {
         assert_eq!(case("flags: [onlyStrict]").modes(), [Mode::Strict]);
+        assert_eq!(case("flags: [module]").modes(), [Mode::Strict]);
+        assert!(!case("flags: [module]").source(Mode::Strict).contains("use strict"));
         assert_eq!(case("description: x").modes(), [Mode::Sloppy, Mode::Strict]);
         assert!(case("flags: [raw]").harness().is_empty());
         assert_eq!(case("flags: [async]\nincludes: [a.js]").harness(), ["assert.js", "sta.js", "doneprintHandle.js", "a.js"]);

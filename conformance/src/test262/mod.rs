@@ -4,6 +4,7 @@
 
 mod case;
 mod host;
+mod modules;
 mod native;
 mod ours;
 mod table;
@@ -20,6 +21,8 @@ use anyhow::Context as _;
 
 pub use case::{Case, Mode};
 pub use table::markdown;
+
+use modules::Program;
 
 use crate::watchdog::Watchdog;
 
@@ -125,11 +128,12 @@ impl Suite {
             let mut results = Vec::new();
             while let Some(case) = take() {
                 let _step = watchdog.step(&case.path);
+                let folder = self.root.join("test").join(&case.path);
                 for mode in case.modes() {
                     let harness = self.harness.of(case)?;
-                    let source = case.source(mode);
-                    let ours = runtime.block_on(ours::run(case, &harness, &source))?;
-                    let native = native::run(case, &harness, &source)?;
+                    let program = Program::of(case, mode, &folder)?;
+                    let ours = runtime.block_on(ours::run(case, &harness, &program))?;
+                    let native = native::run(case, &harness, &program)?;
                     results.push(Ran { path: case.path.clone(), mode, ours, native });
                 }
             }
