@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use dormouse_control::pool::{demand::SessionIndex, scale::Size};
+use dormouse_control::{
+    pool::{demand::SessionIndex, scale::Size},
+    writes::Writes,
+};
 use dormouse_crds::{broker::ToolBroker, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 use dormouse_service::{
     Metrics,
@@ -23,10 +26,7 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::{mpsc, watch};
 
-use crate::{
-    ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::unread::Unread, storage::Stores,
-    writes::Writes,
-};
+use crate::{ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::unread::Unread, storage::Stores};
 
 /// What every reconciler has at hand.
 pub struct Context {

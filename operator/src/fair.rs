@@ -4,13 +4,10 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-/// What waits is tried again after so long, for each full round of those that wait with it.
-const AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// The longest such wait.
-const AGAIN_AFTER_MAX: Duration = Duration::from_secs(10);
+use dormouse_control::writes::{AGAIN_AFTER, AGAIN_AFTER_MAX};
 
 /// Who has a turn.
 #[derive(Debug, Clone)]
@@ -75,48 +72,6 @@ impl Drop for Turn {
     }
 }
 
-/// So many writes a second for each namespace, and a burst of more: what waits is written later, and then as it is by that time.
-#[derive(Debug)]
-pub struct Rate {
-    every: Duration,
-    burst: u32,
-    namespaces: Mutex<HashMap<String, Bucket>>,
-}
-
-#[derive(Debug)]
-struct Bucket {
-    /// The time at which all that was taken is paid for.
-    paid_at: Instant,
-    refused: u32,
-}
-
-impl Rate {
-    /// One in `every`, `burst` at once.
-    #[must_use]
-    pub fn new(every: Duration, burst: u32) -> Self {
-        Self { every, burst, namespaces: Mutex::default() }
-    }
-
-    /// Takes one for the namespace.
-    ///
-    /// # Errors
-    /// It has had as many as it may: how long to wait before the next try.
-    pub fn take(&self, namespace: &str, now: Instant) -> Result<(), Duration> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        namespaces.retain(|_, bucket| bucket.paid_at > now);
-        let bucket = namespaces.entry(namespace.to_owned()).or_insert(Bucket { paid_at: now, refused: 0 });
-        let paid_at = bucket.paid_at + self.every;
-        let ahead = paid_at.saturating_duration_since(now);
-        if ahead > self.every * self.burst {
-            bucket.refused += 1;
-            return Err((self.every * bucket.refused).max(AGAIN_AFTER).min(AGAIN_AFTER_MAX));
-        }
-        bucket.paid_at = paid_at;
-        bucket.refused = bucket.refused.saturating_sub(1);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,18 +85,6 @@ mod tests {
         drop(hanging);
         assert!(fair.take("slow").is_ok());
         assert!(fair.with(|namespaces| namespaces.is_empty()), "nothing is kept of who is at rest");
-    }
-
-    #[test]
-    fn a_namespace_that_writes_much_writes_at_its_rate() {
-        let (rate, start) = (Rate::new(Duration::from_millis(20), 10), Instant::now());
-        let burst = (0..100).filter(|_| rate.take("busy", start).is_ok()).count();
-        assert_eq!(burst, 10);
-        assert!(rate.take("other", start).is_ok());
-        let later = start + Duration::from_secs(1);
-        assert_eq!((0..100).filter(|_| rate.take("busy", later).is_ok()).count(), 10);
-        let steady = (1..=100).filter(|step| rate.take("steady", start + Duration::from_millis(2) * *step).is_ok()).count();
-        assert!((18..=21).contains(&steady), "{steady} in 200 ms");
     }
 
     #[test]

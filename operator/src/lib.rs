@@ -33,7 +33,6 @@ mod run;
 pub mod session;
 pub mod storage;
 pub mod trim;
-pub mod writes;
 
 pub use config::Config;
 pub use run::run;

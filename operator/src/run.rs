@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use dormouse_control::writes::Writes;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, quota::KernelQuota, session::KernelSession};
 use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, tls::PeerClient};
 use dormouse_watch::WatchScope;
@@ -39,7 +40,6 @@ use crate::{
     session,
     storage::Stores,
     trim,
-    writes::Writes,
 };
 
 /// How long reconciliations that run may take to end.

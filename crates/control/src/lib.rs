@@ -18,3 +18,4 @@ pub mod reason;
 pub mod rotation;
 pub mod session;
 pub mod wakes;
+pub mod writes;

@@ -129,23 +129,10 @@ mod tests {
     use dormouse_protocol::kernel::SessionReport;
 
     use super::*;
-    use crate::session::Key;
+    use crate::session::fixtures::record;
 
     fn fresh(mode: OperatingMode) -> Record {
-        Record {
-            key: Key::new("default", "a"),
-            object_uid: "u".into(),
-            uid: "u".into(),
-            resource_version: "1".into(),
-            generation: 1,
-            labels: Default::default(),
-            created_at: String::new(),
-            spec: KernelSessionSpec { operating_mode: mode, ..Default::default() },
-            status: KernelSessionStatus::default(),
-            finalizer: true,
-            deleting: false,
-            left_out: false,
-        }
+        Record { spec: KernelSessionSpec { operating_mode: mode, ..Default::default() }, ..record() }
     }
 
     fn ran(mode: OperatingMode, state: State, next_wake_time: Option<&str>) -> Record {

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use clap::Parser as _;
+use dormouse_control::writes::Writes;
 use dormouse_service::{Metrics, tls::PeerClient};
 use kube::{
     Client,
@@ -22,7 +23,6 @@ use crate::{
     owned::Owned,
     reports::Hub,
     storage::Stores,
-    writes::Writes,
 };
 
 /// Where nobody listens: to ask this store for anything is an error.

@@ -1,7 +1,27 @@
 //! A report as tests of sessions begin with it.
 
-use dormouse_crds::session::SnapshotStatus;
+use dormouse_crds::session::{KernelSessionSpec, SnapshotStatus};
 use dormouse_protocol::{kernel::SessionReport, session::State};
+
+use super::{Key, Record};
+
+/// A session that has just been made.
+pub(crate) fn record() -> Record {
+    Record {
+        key: Key::new("team", "a"),
+        object_uid: "u".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "1".to_owned(),
+        generation: 1,
+        labels: Default::default(),
+        created_at: String::new(),
+        spec: KernelSessionSpec::default(),
+        status: Default::default(),
+        finalizer: true,
+        deleting: false,
+        left_out: false,
+    }
+}
 
 /// A stored state of this sequence.
 pub(crate) fn snapshot(sequence: u64) -> SnapshotStatus {

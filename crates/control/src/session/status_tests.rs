@@ -3,8 +3,8 @@ use dormouse_protocol::ApiError;
 
 use super::*;
 use crate::session::{
-    Key, Record,
-    fixtures::{report, snapshot},
+    Record,
+    fixtures::{self, report, snapshot},
 };
 
 fn at(second: i64) -> Timestamp {
@@ -193,20 +193,8 @@ fn a_live_session_shows_the_spec_that_its_process_has_and_a_sleeping_one_the_obj
 
 fn record() -> Record {
     let placement = Placement { pod: "p".to_owned(), pod_uid: "pu".to_owned(), boot: "b".to_owned(), epoch: 1 };
-    Record {
-        key: Key::new("team", "a"),
-        object_uid: "u".to_owned(),
-        uid: "u".to_owned(),
-        resource_version: "1".to_owned(),
-        generation: 4,
-        labels: Default::default(),
-        created_at: String::new(),
-        spec: Default::default(),
-        status: KernelSessionStatus { placement: Some(placement), last_epoch: Some(1), ..KernelSessionStatus::default() },
-        finalizer: true,
-        deleting: false,
-        left_out: false,
-    }
+    let status = KernelSessionStatus { placement: Some(placement), last_epoch: Some(1), ..KernelSessionStatus::default() };
+    Record { generation: 4, status, ..fixtures::record() }
 }
 
 #[test]

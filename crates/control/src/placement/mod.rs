@@ -1,35 +1,45 @@
 //! Which pod runs a session.
 
-use std::ops::Range;
+mod loads;
+
+use std::{cmp::Reverse, ops::Range};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use loads::{FULL_AGE_MAX, LOAD_AGE_MAX, Loads, PodNames, Search, Step};
+
 /// Pods that are asked first for one placement. While none of them has room, twice as many are asked: so a pool of a thousand pods with room places as
 /// fast as one of ten, and one that is nearly full finds the last slot.
-pub const ASKED_FIRST: usize = 8;
+const ASKED_FIRST: usize = 8;
 
 /// A pod that could.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// Pod name.
-    pub pod: String,
+struct Candidate {
+    pod: String,
     /// Live sessions that still fit.
-    pub free_slots: u32,
+    free_slots: u32,
     /// It is stopping and takes nothing.
-    pub draining: bool,
+    draining: bool,
     /// It still holds a copy of the session.
-    pub has_copy: bool,
+    has_copy: bool,
 }
 
 /// How well a session fits a pod, where nothing else decides. The same in every process, so that concurrent gateways agree on a session; another for each
 /// session, so that they do not send all to one pod.
-#[must_use]
-pub fn rank(session: &str, pod: &str) -> u64 {
+fn rank(session: &str, pod: &str) -> u64 {
     xxh3_64(&[session.as_bytes(), b"/", pod.as_bytes()].concat())
 }
 
+/// Puts pods into the order in which they are asked for a session: the one of uid `last`, which had it, then by [`rank`].
+pub fn order<P>(session: &str, last: Option<&str>, pods: &mut [P], names: impl Fn(&P) -> PodNames<'_>) {
+    pods.sort_by_cached_key(|pod| {
+        let (uid, name) = names(pod);
+        (last != Some(uid), Reverse(rank(session, name)))
+    });
+}
+
 /// The rounds in which `pods` pods, best first, are asked.
-pub fn rounds(pods: usize) -> impl Iterator<Item = Range<usize>> {
+fn rounds(pods: usize) -> impl Iterator<Item = Range<usize>> {
     let mut next = 0..ASKED_FIRST.min(pods);
     std::iter::from_fn(move || {
         let round = next.clone();
@@ -39,15 +49,13 @@ pub fn rounds(pods: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// The best pod for the session of this uid: one that holds a copy, then the one with the most free slots, then by [`rank`].
-#[must_use]
-pub fn choose<'a>(session: &str, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
+fn choose<'a>(session: &str, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
     let able = candidates.iter().filter(|c| !c.draining && c.free_slots > 0);
     able.max_by_key(|c| (c.has_copy, c.free_slots, rank(session, &c.pod)))
 }
 
 /// The epoch of the next placement: above the last that was given out, above that of the placement, and above `floor`, which a process has named.
-#[must_use]
-pub fn next_epoch(last: Option<u64>, placed: Option<u64>, floor: u64) -> u64 {
+fn next_epoch(last: Option<u64>, placed: Option<u64>, floor: u64) -> u64 {
     last.unwrap_or(0).max(placed.unwrap_or(0)).max(floor).saturating_add(1)
 }
 

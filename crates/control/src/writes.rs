@@ -1,0 +1,222 @@
+//! How often status is written: what somebody waits for first, and of what is merely busy no more than an API server should be bothered with.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// What waits is tried again after so long, for each full round of those that wait with it.
+pub const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// The longest such wait.
+pub const AGAIN_AFTER_MAX: Duration = Duration::from_secs(10);
+/// Between two writes of the status of one namespace's sessions, in the long run, and how many may come at once: chains of short timers in many sessions
+/// are told of more rarely, not more often.
+const STATUS_WRITE_EVERY: Duration = Duration::from_millis(20);
+const STATUS_WRITES_BURST: u32 = 200;
+/// The same of the whole cluster: what somebody may wait for,
+const SETTLED_WRITE_EVERY: Duration = Duration::from_millis(10);
+const SETTLED_WRITES_BURST: u32 = 400;
+/// and that sessions are merely busy. So those cost an API server less than five writes a second, however many they are.
+const BUSY_WRITE_EVERY: Duration = Duration::from_millis(250);
+const BUSY_WRITES_BURST: u32 = 20;
+/// Between two sessions that leave etcd, in the long run: each is three writes there, and some in the object store.
+const ARCHIVE_EVERY: Duration = Duration::from_millis(50);
+const ARCHIVE_BURST: u32 = 20;
+
+/// Limits of what is written of sessions' status.
+#[derive(Debug)]
+pub struct Writes {
+    /// What somebody may wait for, by namespace.
+    of_namespace: Rate,
+    /// The same of the whole cluster.
+    settled: Rate,
+    /// Sessions that leave etcd, in the whole cluster.
+    archive: Rate,
+    /// Sessions that are merely busy, in the whole cluster.
+    busy: Mutex<Busy>,
+}
+
+/// Who waits to be written, each with a turn of its own: so nobody looks at a session before it can be written, however many wait.
+#[derive(Debug, Default)]
+struct Busy {
+    /// By uid.
+    behind: HashMap<String, Behind>,
+    /// The first turn that nobody has.
+    next_turn: Option<Instant>,
+}
+
+/// A session of which status says too little.
+#[derive(Debug)]
+struct Behind {
+    since: Instant,
+    turn: Option<Instant>,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self {
+            of_namespace: Rate::new(STATUS_WRITE_EVERY, STATUS_WRITES_BURST),
+            settled: Rate::new(SETTLED_WRITE_EVERY, SETTLED_WRITES_BURST),
+            archive: Rate::new(ARCHIVE_EVERY, ARCHIVE_BURST),
+            busy: Mutex::default(),
+        }
+    }
+}
+
+impl Writes {
+    /// Whether what somebody may wait for may be written now.
+    ///
+    /// # Errors
+    /// How long to wait before the next try.
+    pub fn settled(&self, namespace: &str, now: Instant) -> Result<(), Duration> {
+        self.of_namespace.take(namespace, now)?;
+        self.settled.take("", now)
+    }
+
+    /// Whether what can wait may be written now: it has waited for `interval`, and then for its turn in the cluster.
+    ///
+    /// # Errors
+    /// How long to wait before the next try.
+    pub fn busy(&self, uid: &str, interval: Duration, now: Instant) -> Result<(), Duration> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let Busy { behind, next_turn } = &mut *busy;
+        let behind = behind.entry(uid.to_owned()).or_insert(Behind { since: now, turn: None });
+        let waited = now.saturating_duration_since(behind.since);
+        if waited < interval {
+            return Err(interval - waited);
+        }
+        let turn = *behind.turn.get_or_insert_with(|| {
+            let unused = now.checked_sub(BUSY_WRITE_EVERY * BUSY_WRITES_BURST).unwrap_or(now);
+            let turn = next_turn.map_or(unused, |next| next.max(unused));
+            *next_turn = Some(turn + BUSY_WRITE_EVERY);
+            turn
+        });
+        let wait = turn.saturating_duration_since(now);
+        if wait.is_zero() { Ok(()) } else { Err(wait) }
+    }
+
+    /// Whether a session may leave etcd now.
+    ///
+    /// # Errors
+    /// How long to wait before the next try.
+    pub fn archive(&self, now: Instant) -> Result<(), Duration> {
+        self.archive.take("", now)
+    }
+
+    /// Status says all that there is to say.
+    pub fn caught_up(&self, uid: &str) {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).behind.remove(uid);
+    }
+}
+
+/// So many writes a second for each namespace, and a burst of more: what waits is written later, and then as it is by that time.
+#[derive(Debug)]
+struct Rate {
+    every: Duration,
+    burst: u32,
+    namespaces: Mutex<HashMap<String, Bucket>>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// The time at which all that was taken is paid for.
+    paid_at: Instant,
+    refused: u32,
+}
+
+impl Rate {
+    /// One in `every`, `burst` at once.
+    fn new(every: Duration, burst: u32) -> Self {
+        Self { every, burst, namespaces: Mutex::default() }
+    }
+
+    /// Takes one for the namespace.
+    /// The error is how long to wait before the next try.
+    fn take(&self, namespace: &str, now: Instant) -> Result<(), Duration> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        namespaces.retain(|_, bucket| bucket.paid_at > now);
+        let bucket = namespaces.entry(namespace.to_owned()).or_insert(Bucket { paid_at: now, refused: 0 });
+        let paid_at = bucket.paid_at + self.every;
+        let ahead = paid_at.saturating_duration_since(now);
+        if ahead > self.every * self.burst {
+            bucket.refused += 1;
+            return Err((self.every * bucket.refused).max(AGAIN_AFTER).min(AGAIN_AFTER_MAX));
+        }
+        bucket.paid_at = paid_at;
+        bucket.refused = bucket.refused.saturating_sub(1);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_busy_waits_for_its_interval_and_starts_anew_once_it_is_told() {
+        let (writes, start, interval) = (Writes::default(), Instant::now(), Duration::from_secs(60));
+        assert_eq!(writes.busy("a", interval, start), Err(interval));
+        assert_eq!(writes.busy("a", interval, start + Duration::from_secs(20)), Err(Duration::from_secs(40)));
+        assert_eq!(writes.busy("a", interval, start + interval), Ok(()));
+        writes.caught_up("a");
+        assert_eq!(writes.busy("a", interval, start + interval), Err(interval));
+    }
+
+    #[test]
+    fn ten_thousand_busy_sessions_cost_less_than_five_writes_a_second() {
+        let (writes, start, interval) = (Writes::default(), Instant::now(), Duration::from_secs(60));
+        let uids: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
+        let mut written = 0;
+        for minute in 0..=10 {
+            written += uids.iter().filter(|uid| writes.busy(uid, interval, start + interval * minute).is_ok()).count();
+        }
+        assert!(written > 0 && written < 5 * 600, "{written} in ten minutes");
+    }
+
+    #[test]
+    fn nobody_is_looked_at_before_its_turn_and_everybody_has_one() {
+        let (writes, start) = (Writes::default(), Instant::now());
+        let mut due: Vec<(Instant, String)> = (0..1_000).map(|number| (start, number.to_string())).collect();
+        let (mut looks, mut written) = (0, 0);
+        while let Some((at, uid)) = due.pop() {
+            looks += 1;
+            match writes.busy(&uid, Duration::ZERO, at) {
+                Ok(()) => {
+                    written += 1;
+                    writes.caught_up(&uid);
+                    assert!(at <= start + BUSY_WRITE_EVERY * 1_000);
+                }
+                Err(wait) => due.push((at + wait, uid)),
+            }
+        }
+        assert_eq!((looks, written), (2_000 - BUSY_WRITES_BURST as usize - 1, 1_000), "once to wait, and once to write");
+    }
+
+    #[test]
+    fn twenty_sessions_a_second_leave_etcd() {
+        let (writes, start) = (Writes::default(), Instant::now());
+        while writes.archive(start).is_ok() {}
+        let left = (1..=1_000).filter(|ms| writes.archive(start + Duration::from_millis(*ms)).is_ok()).count();
+        assert_eq!(left, 20);
+    }
+
+    #[test]
+    fn who_settles_does_not_wait_for_who_is_busy() {
+        let (writes, start) = (Writes::default(), Instant::now());
+        while writes.busy("busy", Duration::ZERO, start).is_ok() {}
+        assert_eq!(writes.settled("team", start), Ok(()));
+    }
+
+    #[test]
+    fn a_namespace_that_writes_much_writes_at_its_rate() {
+        let (rate, start) = (Rate::new(Duration::from_millis(20), 10), Instant::now());
+        let burst = (0..100).filter(|_| rate.take("busy", start).is_ok()).count();
+        assert_eq!(burst, 10);
+        assert!(rate.take("other", start).is_ok());
+        let later = start + Duration::from_secs(1);
+        assert_eq!((0..100).filter(|_| rate.take("busy", later).is_ok()).count(), 10);
+        let steady = (1..=100).filter(|step| rate.take("steady", start + Duration::from_millis(2) * *step).is_ok()).count();
+        assert!((18..=21).contains(&steady), "{steady} in 200 ms");
+    }
+}
