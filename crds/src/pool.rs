@@ -57,6 +57,9 @@ pub struct KernelPoolSpec {
     /// RuntimeClass of the pods, such as gVisor or Kata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
+    /// `false`: users of the pods are other users on the node, where it has user namespaces. What the cluster does when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_users: Option<bool>,
     /// Resources of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -80,6 +83,7 @@ impl Default for KernelPoolSpec {
             #[cfg(feature = "kubernetes")]
             scheduling: Scheduling::default(),
             runtime_class_name: None,
+            host_users: None,
             resources: None,
             storage: None,
             encryption: None,

@@ -99,7 +99,7 @@ fn load_cached(engine: &Engine, vault: &Vault, file: &Path) -> Option<Module> {
 pub(crate) fn owned_by_us(path: &Path) -> Result<(), EngineError> {
     let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
     let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
-    let us = std::fs::metadata("/proc/self").map_err(|error| refuse(error.to_string()))?.uid();
+    let us = rustix::process::geteuid().as_raw();
     if found.file_type().is_symlink() {
         return Err(refuse("it is a symbolic link".to_owned()));
     }

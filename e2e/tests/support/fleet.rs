@@ -208,7 +208,11 @@ fn chart(server: &ApiServer, folder: &Path) {
     for namespace in [SYSTEM, TENANT] {
         server.kubectl(&["create", "namespace", namespace]).unwrap();
     }
-    let manifest = std::fs::read_to_string(root().join("deploy/dormouse.yaml")).unwrap();
+    let mut helm = Command::new(dormouse_testkit::tools::path("helm").unwrap());
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM, "--set", "operator.archive=true"]);
+    let output = helm.current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let manifest = String::from_utf8(output.stdout).unwrap();
     let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
     apply(server, folder, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
 }

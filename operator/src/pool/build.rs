@@ -82,6 +82,7 @@ fn deployment(pool: &ValidPool, replicas: u32, network: &NetworkArgs) -> Result<
                     "enableServiceLinks": false,
                     "terminationGracePeriodSeconds": r::TERMINATION_GRACE_SECONDS,
                     "runtimeClassName": pool.runtime_class,
+                    "hostUsers": pool.host_users,
                     "nodeSelector": pool.scheduling.node_selector,
                     "tolerations": pool.scheduling.tolerations,
                     "topologySpreadConstraints": spread(pool),

@@ -268,11 +268,13 @@ fn the_pools_own_wishes_reach_the_pod() {
     let spec = KernelPoolSpec {
         image: Some("mine:2".to_owned()),
         runtime_class_name: Some("gvisor".to_owned()),
+        host_users: Some(false),
         resources: Some(resources),
         ..KernelPoolSpec::default()
     };
     let pod = pod(&built(spec));
     assert_eq!((pod.runtime_class_name.as_deref(), pod.containers[0].image.as_deref()), (Some("gvisor"), Some("mine:2")));
+    assert_eq!(pod.host_users, Some(false));
     let resources = pod.containers[0].resources.clone().unwrap();
     assert_eq!((resources.requests.unwrap()["cpu"].0.as_str(), resources.limits.unwrap()["memory"].0.as_str()), ("500m", "4Gi"));
 }

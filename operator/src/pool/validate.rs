@@ -46,6 +46,8 @@ pub struct ValidPool {
     pub max: u32,
     /// RuntimeClass.
     pub runtime_class: Option<String>,
+    /// Whether the pods' users are the node's.
+    pub host_users: Option<bool>,
     /// Where the pods run.
     pub scheduling: Scheduling,
     /// Resources of the container.
@@ -136,6 +138,7 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         warm: spec.warm_pods.max(spec.min_pods),
         max: spec.max_pods,
         runtime_class: spec.runtime_class_name.clone(),
+        host_users: spec.host_users,
         scheduling: spec.scheduling.clone(),
         resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
         storage,

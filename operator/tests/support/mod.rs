@@ -59,12 +59,12 @@ pub fn apply(server: &ApiServer, yaml: &str) {
     server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
 }
 
-/// What the chart renders to for an installation of these namespaces, whose name in stores is given.
-fn rendered(namespaces: &[&str]) -> String {
-    let watched = format!("watchNamespaces={{{}}}", namespaces.join(","));
+/// What the chart renders to with these values.
+fn rendered(values: &[&str]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut helm = Command::new(dormouse_testkit::tools::path("helm").unwrap());
-    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM, "--set", &watched, "--set", "storage.cluster=here"]);
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM]);
+    helm.args(values.iter().flat_map(|value| ["--set", value]));
     let output = helm.current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -72,11 +72,18 @@ fn rendered(namespaces: &[&str]) -> String {
 
 /// The kubeconfig of the operator's ServiceAccount, with what the chart lets it do.
 pub fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
-    account_in(server, folder, &[])
+    let manifest = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/dormouse.yaml")).unwrap();
+    account_of(server, folder, &[], &manifest)
 }
 
-/// The same of an installation of `namespaces`, which are made; of the whole cluster when there are none.
+/// The same of an installation of `namespaces`, which are made.
 fn account_in(server: &ApiServer, folder: &Path, namespaces: &[&str]) -> std::path::PathBuf {
+    let watched = format!("watchNamespaces={{{}}}", namespaces.join(","));
+    account_of(server, folder, namespaces, &rendered(&[&watched, "storage.cluster=here"]))
+}
+
+/// The account after `manifest` was applied, as far as it says who may do what.
+fn account_of(server: &ApiServer, folder: &Path, namespaces: &[&str], manifest: &str) -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     server.kubectl(&["apply", "-f", root.join("crds/yaml").to_str().unwrap()]).unwrap();
     server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
@@ -84,10 +91,6 @@ fn account_in(server: &ApiServer, folder: &Path, namespaces: &[&str]) -> std::pa
     for namespace in namespaces {
         server.kubectl(&["create", "namespace", namespace]).unwrap();
     }
-    let manifest = match namespaces {
-        [] => std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap(),
-        some => rendered(some),
-    };
     let is_right = |document: &&str| RIGHTS.iter().any(|kind| document.lines().any(|line| line == format!("kind: {kind}")));
     apply(server, &manifest.split("\n---\n").filter(is_right).collect::<Vec<_>>().join("\n---\n"));
     let token = server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM]).unwrap();
@@ -138,7 +141,12 @@ impl Cluster {
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
         let bucket = minio.create_bucket("sessions").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = account_in(&server, folder.path(), namespaces);
+        let archives = flags.iter().any(|flag| flag.starts_with("--archive-listen"));
+        let kubeconfig = match namespaces {
+            [] if archives => account_of(&server, folder.path(), &[], &rendered(&["operator.archive=true"])),
+            [] => account(&server, folder.path()),
+            some => account_in(&server, folder.path(), some),
+        };
         if namespaces.is_empty() {
             server.kubectl(&["create", "namespace", "team"]).unwrap();
         }
