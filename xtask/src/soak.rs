@@ -33,7 +33,7 @@ struct Part {
     env: (&'static str, &'static str),
 }
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 18] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -48,13 +48,16 @@ const PARTS: [Part; 15] = [
     Part { name: "parked", package: RUNS_BINARIES, test: "parked", env: (SOAK_ENV, "1") },
     Part { name: "canaries", package: "dormouse", test: "canaries", env: (SOAK_ENV, "1") },
     Part { name: "kernel-memory", package: RUNS_BINARIES, test: "canaries", env: (SOAK_ENV, "1") },
+    Part { name: "region", package: "dormouse-control", test: "region", env: (SOAK_ENV, "1") },
+    Part { name: "scale", package: RUNS_BINARIES, test: "scale", env: (SOAK_ENV, "1") },
+    Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", env: (SOAK_ENV, "1") },
     Part { name: "broker", package: "dormouse-broker", test: "broker", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, canaries, kernel-memory, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, canaries, kernel-memory, region, scale, archive-pages, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
