@@ -170,7 +170,7 @@ fn refused_by(limit: &str, code: &str, in_one: bool) {
 fn each_limit_of_a_quota_lets_through_what_fits_and_refuses_what_does_not() {
     let far_side = far_side();
     refused_by("evalsPerSecond: 1", "1", true);
-    refused_by("storedBytes: 1000", "1", true);
+    refused_by("storedBytes: 100", "1", true);
     refused_by("cpuSecondsPerHour: 1", "for (let i = 0; i < 1e7; i++);", true);
     refused_by("egressBytesPerDay: 250", &format!("await (await fetch('http://{far_side}/')).text()"), true);
     refused_by("liveHeapBytes: 1000", "globalThis.much = 'x'.repeat(100_000)", false);
