@@ -179,7 +179,7 @@ pub(crate) fn assignment(pod: &Pod, uid: &str) -> Assignment {
 
 pub(crate) async fn eval(pod: &Pod, session: &Assignment, code: &str, woke: Woke) -> anyhow::Result<Duration> {
     let request = EvalRequest { code: code.to_owned(), ..EvalRequest::default() };
-    let call = EvalCall { assignment: session.clone(), eval: request, request_id: String::new(), run: false };
+    let call = EvalCall { assignment: session.clone(), eval: request, request_id: String::new(), run: false, lost: false };
     let start = Instant::now();
     let result = pod.eval(call).await?;
     let took = start.elapsed();

@@ -74,7 +74,7 @@ impl Router {
         &self,
         in_flight: &mut InFlight,
         key: &Key,
-        call: impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
+        call: impl Fn(KernelPod, Assignment, Option<Unwritten>, bool) -> F,
     ) -> Result<(T, Route), ApiError>
     where
         F: Future<Output = Result<T, KernelError>>,
@@ -84,7 +84,7 @@ impl Router {
         loop {
             let (route, called) = match self.find_place(key, in_flight).await? {
                 Place::Found(route) => {
-                    let called = call(route.pod.clone(), route.assignment(), None).await;
+                    let called = call(route.pod.clone(), route.assignment(), None, in_flight.attempts.is_to_end()).await;
                     (route, called)
                 }
                 Place::Free(route, flight) => match self.send_beside(in_flight, route, flight, &call).await? {
@@ -108,13 +108,13 @@ impl Router {
         in_flight: &InFlight,
         mut route: Route,
         flight: Flight<String>,
-        call: &impl Fn(KernelPod, Assignment, Option<Unwritten>) -> F,
+        call: &impl Fn(KernelPod, Assignment, Option<Unwritten>, bool) -> F,
     ) -> Result<Option<(Route, Result<T, KernelError>)>, ApiError>
     where
         F: Future<Output = Result<T, KernelError>>,
     {
         let (writing, unwritten) = writing();
-        let calling = Box::pin(call(route.pod.clone(), route.assignment(), Some(unwritten)));
+        let calling = Box::pin(call(route.pod.clone(), route.assignment(), Some(unwritten), in_flight.attempts.is_to_end()));
         let write = Box::pin(self.write(&route, in_flight));
         // The call first: it has the longer way.
         let (written, called) = match select(calling, write).await {
@@ -137,7 +137,7 @@ impl Router {
     /// Makes a session live.
     pub async fn wake(&self, key: &Key, source: Source) -> Result<(SessionReport, Route), ApiError> {
         let mut in_flight = InFlight::new(Asleep::Refuse, source);
-        let woken = self.send_claiming(&mut in_flight, key, |pod, assignment, unwritten| async move {
+        let woken = self.send_claiming(&mut in_flight, key, |pod, assignment, unwritten, _| async move {
             self.kernels().wake(&pod, &assignment, unwritten).await
         });
         woken.await

@@ -41,6 +41,12 @@ impl InFlight {
         Self::repeating(asleep, source, Repeat::Freely)
     }
 
+    /// A client's cell under a key.
+    #[must_use]
+    pub fn of_cell() -> Self {
+        Self::repeating(Asleep::Refuse, Source::Request, Repeat::Endable)
+    }
+
     /// The same of one that may arrive as often as `repeat` says.
     #[must_use]
     pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
@@ -101,7 +107,7 @@ pub(crate) fn unknown(error: &KernelError) -> ApiError {
 pub(crate) fn deadly(error: &KernelError) -> ApiError {
     tracing::warn!(%error, "a request is not sent to one more process");
     let message = format!(
-        "{PROCESSES_LOST_MAX} kernel pods ended while they carried out this request, so it is not sent to another: it may have been carried out or not. \
+        "{PROCESSES_LOST_MAX} kernel pods or more ended while they carried out this request, so it is not sent to another: it may have been carried out or not. \
          Under the same idempotencyKey a cell is never done twice; before you send its code anew, find out what ends the pods"
     );
     ApiError::new(ErrorCode::OutcomeUnknown, message)

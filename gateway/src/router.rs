@@ -199,6 +199,11 @@ impl Router {
             (Next::Answer | Next::Exhausted, error) => return Err(exhausted(&error)),
             (Next::Deadly, error) => return Err(deadly(&error)),
             (Next::Unknown, error) => return Err(unknown(&error)),
+            (Next::End(pause), error) => {
+                let (session, pod) = (&route.record.key, &route.pod.pod);
+                tracing::warn!(%session, pod, epoch, %error, "a cell ends its kernel pods: it is sent to one more, to be ended");
+                pause
+            }
             (Next::Again(pause), error) => {
                 let (session, pod, attempt) = (&route.record.key, &route.pod.pod, in_flight.attempts.failed());
                 tracing::info!(%session, pod, epoch, attempt, lost_epoch = in_flight.attempts.lost_epoch(), %error, "a kernel pod did not answer");

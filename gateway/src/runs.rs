@@ -21,7 +21,7 @@ const STORED_POLL: Duration = Duration::from_secs(1);
 pub async fn accept(router: &Router, key: &Key, eval: &EvalRequest, request_id: &str) -> Result<Run, ApiError> {
     refuse_expired(router, key).await?;
     let sent = router.send(key, Asleep::Refuse, Source::Request, |pod, assignment| async move {
-        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.to_owned(), run: true };
+        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.to_owned(), run: true, lost: false };
         router.kernels().accept_run(&pod, &call).await
     });
     Ok(named(key, sent.await?.0))

@@ -87,6 +87,51 @@ async fn an_end_that_another_process_has_recorded_meanwhile_is_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_ended_its_processes_has_an_end_and_is_never_begun_again() {
+    for durability in [Durability::PerEval, Durability::Batched, Durability::OnIdle] {
+        let world = World::default();
+        let pod = world.pod("a");
+        let durable = KernelSessionSpec { durability, ..hasty() };
+        let session = assign_spec(&pod, "u1", 1, durable.clone());
+        value(&pod, &session, "let n = 1; n").await;
+        let cell = call(&session, "n = 2; await callTool('echo', 1)", "deadly");
+        let first = answered(&pod, &EvalCall { lost: true, ..cell.clone() }).await;
+        let error = first.error.as_ref().unwrap();
+        assert_eq!((error.code, first.cell, first.durable), (ErrorCode::Internal, 0, true), "{error:?}");
+        assert_eq!(answered(&pod, &cell).await, repeated(&first), "also for a retry that knows of no lost process");
+        let other = world.pod("b");
+        let moved = assign_spec(&other, "u1", 2, durable);
+        assert_eq!(answered(&other, &EvalCall { assignment: moved.clone(), ..cell }).await, repeated(&first));
+        assert_eq!(value(&other, &moved, "n").await, json!(1));
+        assert_eq!(world.tools.effects.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Processes may end by chance: what is stored of the cell counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_of_which_something_is_stored_goes_on_whatever_became_of_its_processes() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let session = assign(&a, "u1", 1);
+    let over = call(&session, "let n = 5; n", "over");
+    let first = answered(&a, &over).await;
+    let awaits = call(&session, "await callTool('slow', 7)", "awaits");
+    let (owner, cell) = (a.clone(), awaits.clone());
+    let waiting = tokio::spawn(async move { owner.eval(cell).await });
+    world.tools.attempts(1).await;
+    let moved = assign(&b, "u1", 2);
+    let lost = |call: EvalCall| EvalCall { assignment: moved.clone(), lost: true, ..call };
+    let (other, cell) = (b.clone(), lost(awaits));
+    let goes_on = tokio::spawn(async move { other.eval(cell).await });
+    world.tools.attempts(2).await;
+    world.tools.open();
+    assert_eq!(goes_on.await.unwrap().unwrap().value, Some(json!(7)));
+    assert_eq!(answered(&b, &lost(over)).await, repeated(&first));
+    assert_eq!(world.tools.effects.load(Ordering::SeqCst), 1);
+    waiting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_state_that_is_too_large_to_be_stored_ends_its_cell_and_not_its_session() {
     let world = World::default();
     let pod = world.pod("a");

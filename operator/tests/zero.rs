@@ -115,4 +115,13 @@ async fn who_waits_for_a_session_of_a_pool_without_pods_gets_one_and_an_old_word
     assert_eq!(replicas(&cluster), "1");
     let written = cluster.written(since);
     assert!(written.iter().all(|write| write.resource != "deployments"), "{written:#?}");
+    // Who was served has slept again before its pod told anything: a gateway that places a session takes the request back.
+    let pod = cluster.pod(2, 10).await;
+    let uid = cluster.get(&["kernelsession", "new"], "{.metadata.uid}");
+    cluster.place("new", &pod, 1);
+    let patch = json!({ "status": { "wakeRequestedTime": null } }).to_string();
+    let args = ["patch", "kernelsession", "new", "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
+    cluster.server.kubectl(&args).unwrap();
+    pod.report("new", &uid, |report| report.state = State::Hibernated);
+    cluster.until("nobody waits any more", async || replicas(&cluster) == "0").await;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// Processes that may end with one request under way. What ends one may be chance, and is the request's own doing before long: it is not taken to
-/// another and another.
+/// another and another to be carried out.
 pub const PROCESSES_LOST_MAX: u32 = 2;
 
 /// Pause before the second attempt, in milliseconds; each next one is twice as long.
@@ -33,6 +33,8 @@ pub fn may_follow(highest: u64, epoch: u64) -> bool {
 pub enum Repeat {
     /// Yes: it changes nothing, or changes the same thing again, or a key by which its first arrival is known travels with it.
     Freely,
+    /// Yes, by such a key, and a process can record an end under it without carrying it out.
+    Endable,
     /// No: once it may have arrived, nobody knows what came of it.
     IfUnseen,
 }
@@ -66,7 +68,9 @@ pub enum Next {
     Again(Duration),
     /// Nobody knows what came of it: say so.
     Unknown,
-    /// As many processes as may have ended while they had it: nobody knows what came of it, and it is not sent to another.
+    /// As many processes as may have ended while they had it: after this pause, another is to find out what came of it, and to end it unless that is known.
+    End(Duration),
+    /// The same, and none can end it, or that one ended, too: nobody knows what came of it, and it is not sent to another.
     Deadly,
     /// It was sent often enough.
     Exhausted,
@@ -105,6 +109,12 @@ impl Attempts {
     #[must_use]
     pub fn failed(&self) -> u32 {
         self.failed
+    }
+
+    /// Whether as many processes have ended as may: from then on it is not carried out.
+    #[must_use]
+    pub fn is_to_end(&self) -> bool {
+        self.processes_lost >= PROCESSES_LOST_MAX
     }
 
     /// Placements up to this epoch are of no use, and the next one must be above it.
@@ -169,8 +179,10 @@ impl Attempts {
         self.failed += 1;
         if failure == Failure::Lost && !lives {
             self.processes_lost += 1;
-            if self.processes_lost >= PROCESSES_LOST_MAX {
-                return Next::Deadly;
+            if self.is_to_end() {
+                self.lost_epoch = self.lost_epoch.max(epoch);
+                let last = self.repeat == Repeat::Endable && self.processes_lost == PROCESSES_LOST_MAX;
+                return if last { Next::End(pause(self.failed)) } else { Next::Deadly };
             }
         }
         if self.failed >= ATTEMPTS_MAX {
@@ -280,6 +292,18 @@ mod tests {
             assert!(again(attempts.after(Failure::Lost, u64::from(epoch), false)));
         }
         assert_eq!(attempts.after(Failure::Lost, 9, false), Next::Deadly);
+    }
+
+    #[test]
+    fn a_cell_that_ends_its_processes_is_ended_by_one_more() {
+        let mut attempts = Attempts::new(Repeat::Endable);
+        for epoch in 1..PROCESSES_LOST_MAX {
+            assert!(again(attempts.after(Failure::Lost, u64::from(epoch), false)) && !attempts.is_to_end());
+        }
+        assert!(matches!(attempts.after(Failure::Lost, 9, false), Next::End(_)));
+        assert!(attempts.is_to_end() && attempts.lost_epoch() == 9);
+        assert!(again(attempts.after(Failure::NoRoom, 10, true)), "it looks for one that can");
+        assert_eq!(attempts.after(Failure::Lost, 11, false), Next::Deadly);
     }
 
     #[test]

@@ -254,6 +254,10 @@ pub struct EvalCall {
     /// Whether the cell is a run from its beginning: then nothing of its events comes before it is stored that it will run to its end.
     #[serde(default)]
     pub run: bool,
+    /// Whether as many processes as may have ended while they had the cell: one of which nothing is stored is not begun. It ends with an error that is
+    /// recorded under its key.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// Body of `POST /v1/runs/cancel`.

@@ -29,6 +29,9 @@ use crate::{
 pub const ORDERS_MAX: usize = 1_024;
 /// Those of one namespace: pods that hang hold up their own namespace only.
 pub const ORDERS_OF_NAMESPACE_MAX: usize = 32;
+/// A message that nobody took waits for so many pauses of a wake: nobody waits for it, and every session that has expired would look for a broker that is
+/// not there.
+const PAUSES_OF_A_MESSAGE: u32 = 10;
 /// How often a directory that is not complete yet is looked at.
 const SYNC_POLL: Duration = Duration::from_millis(200);
 /// Longest time that the loop sleeps, so that a clock that was set does not strand a timer.
@@ -285,9 +288,8 @@ impl Desires {
                 if memory.failures == 1 {
                     tracing::warn!(session = %done.key, order = ?done.order, %error, "an order failed; it is tried again");
                 }
-                // Nobody waits for a message, and a broker that is not there would be looked for by every session that has expired.
-                let slower = if done.order == Order::TellExpiry { 10 } else { 1 };
-                pause(memory.failures).saturating_mul(slower)
+                let pauses = if done.order == Order::TellExpiry { PAUSES_OF_A_MESSAGE } else { 1 };
+                pause(memory.failures).saturating_mul(pauses)
             }
         };
         let not_before = self.router.clock().now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));

@@ -76,20 +76,27 @@ impl Desk {
 
     /// Streams a session's events from behind `after`, a JSON object a line, to its caller.
     pub(crate) async fn events(&self, key: &Key, after: Option<u64>, follow: bool) -> Result<Frames, ApiError> {
-        self.audited(Act::Read, key, "events", self.events_to_look(key, after, follow)).await
+        self.events_as(key, Wanted { after, follow, fresh: false, framing: Framing::Ndjson }).await
+    }
+
+    /// The same, as its caller wants them.
+    pub(crate) async fn events_as(&self, key: &Key, wanted: Wanted) -> Result<Frames, ApiError> {
+        self.audited(Act::Read, key, "events", self.frames(key, wanted)).await
     }
 
     /// The same for a door that looks when something has come, and passes none of it on.
     pub(crate) async fn events_to_look(&self, key: &Key, after: Option<u64>, follow: bool) -> Result<Frames, ApiError> {
-        self.may(Verb::Create, key, Part::Eval).await?;
-        let wanted = Wanted { after, follow, fresh: false, framing: Framing::Ndjson };
-        stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
+        self.frames(key, Wanted { after, follow, fresh: false, framing: Framing::Ndjson }).await
     }
 
     /// Streams what happens in a session from now on, for a door that looks.
     pub(crate) async fn coming_events(&self, key: &Key) -> Result<Frames, ApiError> {
+        self.frames(key, Wanted { after: None, follow: true, fresh: true, framing: Framing::Ndjson }).await
+    }
+
+    /// Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
+    async fn frames(&self, key: &Key, wanted: Wanted) -> Result<Frames, ApiError> {
         self.may(Verb::Create, key, Part::Eval).await?;
-        let wanted = Wanted { after: None, follow: true, fresh: true, framing: Framing::Ndjson };
         stream::events(&self.app.router, key, wanted, self.app.shutdown.clone()).await
     }
 

@@ -22,8 +22,7 @@ use crate::{
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
-    in_flight::{Asleep, InFlight},
-    metrics::Source,
+    in_flight::InFlight,
     problem::{Problem, RequestId},
     quota,
     routes::{App, namespace_of},
@@ -173,9 +172,9 @@ impl Desk {
         self.may(Verb::Create, key, Part::Eval).await?;
         quota::admit_cell(&self.app.router, &key.namespace).await?;
         let (router, eval) = (&self.app.router, &self.with_key(eval));
-        let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
-        let sent = router.send_claiming(&mut in_flight, key, |pod, assignment, unwritten| async move {
-            let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false };
+        let mut in_flight = InFlight::of_cell();
+        let sent = router.send_claiming(&mut in_flight, key, |pod, assignment, unwritten, lost| async move {
+            let call = EvalCall { assignment, eval: eval.clone(), request_id: self.request_id.clone(), run: false, lost };
             router.kernels().eval(&pod, &call, unwritten).await
         });
         let (answer, _) = sent.await?;

@@ -25,9 +25,8 @@ use super::{
 use crate::{
     auth::{Caller, Verb},
     directory::Record,
-    in_flight::{Asleep, InFlight},
+    in_flight::InFlight,
     kernels::NDJSON,
-    metrics::Source,
     problem::{Problem, RequestId},
     quota,
     stream::{self, Frames},
@@ -67,9 +66,9 @@ pub(crate) async fn eval(
         return Ok(keyed.tells(streamed(frames, NDJSON)));
     }
     let (router, eval, request_id) = (&app.router, &eval, &request_id);
-    let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
-    let sent = router.send_claiming(&mut in_flight, &key, |pod, assignment, unwritten| async move {
-        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false };
+    let mut in_flight = InFlight::of_cell();
+    let sent = router.send_claiming(&mut in_flight, &key, |pod, assignment, unwritten, lost| async move {
+        let call = EvalCall { assignment, eval: eval.clone(), request_id: request_id.clone(), run: false, lost };
         router.kernels().eval(&pod, &call, unwritten).await
     });
     let (result, _) = sent.await.map_err(|error| keyed.names(error))?;

@@ -9,12 +9,10 @@ use super::{
     eval::{accepts, streamed},
 };
 use crate::{
-    audit::Act,
-    auth::{Part, Verb},
     doors::desk::Desk,
     kernels::NDJSON,
     problem::Problem,
-    stream::{self, Framing, Wanted},
+    stream::{Framing, Wanted},
 };
 
 const SSE: &str = "text/event-stream";
@@ -49,10 +47,5 @@ pub(crate) async fn events(
     let last_id = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let (framing, content_type) = if accepts(&headers, SSE) { (Framing::Sse, SSE) } else { (Framing::Ndjson, NDJSON) };
     let wanted = Wanted { after: params.after.or(last_id), follow: params.follow, fresh: false, framing };
-    let frames = desk.audited(Act::Read, &key, "events", async {
-        // Events are what cells wrote: for those who may run cells, not for all who may see that the session exists.
-        desk.may(Verb::Create, &key, Part::Eval).await?;
-        stream::events(&desk.app.router, &key, wanted, desk.app.shutdown.clone()).await
-    });
-    Ok(streamed(frames.await?, content_type))
+    Ok(streamed(desk.events_as(&key, wanted).await?, content_type))
 }

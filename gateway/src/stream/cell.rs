@@ -6,9 +6,8 @@ use futures::StreamExt as _;
 use super::{Broke, Client, Closed, Frames, Framing, Head, Queue, skip};
 use crate::{
     directory::Key,
-    in_flight::{Asleep, InFlight, means_elsewhere},
+    in_flight::{InFlight, means_elsewhere},
     kernels::{KernelError, Lines, Piece},
-    metrics::Source,
     router::{Route, Router},
 };
 
@@ -33,7 +32,7 @@ struct Cell {
 
 impl Cell {
     async fn begin(self) -> Result<Frames, ApiError> {
-        let mut in_flight = InFlight::new(Asleep::Refuse, Source::Request);
+        let mut in_flight = InFlight::of_cell();
         let (lines, route) = self.open(&mut in_flight).await?;
         let (queue, receiver) = Queue::new();
         let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&route.record.uid) };
@@ -42,8 +41,8 @@ impl Cell {
     }
 
     async fn open(&self, in_flight: &mut InFlight) -> Result<(Lines, Route), ApiError> {
-        let opened = self.router.send_claiming(in_flight, &self.key, |pod, assignment, unwritten| async move {
-            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone(), run: self.run };
+        let opened = self.router.send_claiming(in_flight, &self.key, |pod, assignment, unwritten, lost| async move {
+            let call = EvalCall { assignment, eval: self.eval.clone(), request_id: self.request_id.clone(), run: self.run, lost };
             self.router.kernels().eval_events(&pod, &call, unwritten).await
         });
         opened.await

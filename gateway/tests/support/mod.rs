@@ -56,6 +56,8 @@ pub enum Answer {
     CutOff,
     /// The process has ended: this connection breaks, and nothing is answered from here on.
     Dies,
+    /// The same if fewer than so many have by now.
+    DiesAmong(Arc<AtomicUsize>, usize),
     /// A cell's answer, or its last event, of so many MiB.
     Large(usize),
 }
@@ -306,16 +308,20 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
                 if streamed { event(&call, 1, EventBody::Final { result: Box::new(end) }) } else { serde_json::to_string(&end).unwrap() };
             large(mebibytes, &whole)
         }
+        Answer::DiesAmong(deaths, dying) if deaths.fetch_add(1, Ordering::SeqCst) < dying => {
+            pod.dead.store(true, Ordering::SeqCst);
+            broken()
+        }
         Answer::Dies => {
             pod.dead.store(true, Ordering::SeqCst);
             broken()
         }
         Answer::CutOff => Body::from(event(&call, 1, log)).into_response(),
-        Answer::Ok if streamed => {
+        Answer::Ok | Answer::DiesAmong(..) if streamed => {
             let end = EventBody::Final { result: Box::new(result(pod.name)) };
             Body::from(event(&call, 1, log) + &event(&call, 2, end)).into_response()
         }
-        Answer::Ok => Json(result(pod.name)).into_response(),
+        Answer::Ok | Answer::DiesAmong(..) => Json(result(pod.name)).into_response(),
     }
 }
 

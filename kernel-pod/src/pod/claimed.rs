@@ -67,6 +67,7 @@ impl Pod {
             arrived: Instant::now(),
             kept: false,
             run: call.run,
+            lost: call.lost,
             origin: Origin::current().or_id(&call.request_id),
         };
         self.send_claimed(&assignment, Message::Eval(Box::new(job)), claim).await

@@ -171,7 +171,6 @@ pub(crate) struct ParkedCall {
     #[serde(default, skip_serializing_if = "WaitsFor::is_person")]
     pub waits_for: WaitsFor,
     /// The epoch in which it was made, which a decision about it names.
-    #[serde(default)]
     pub epoch: u64,
     /// Whether whoever agrees may change them.
     pub editable: bool,

@@ -154,6 +154,7 @@ impl Actor {
         let same = |other: &&mut EvalJob| other.request.idempotency_key.as_ref() == Some(&key);
         if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
             known.run |= job.run;
+            known.lost |= job.lost;
             return known.waiters.extend(job.waiters);
         }
         self.queue.retain(|job| !job.is_left());
@@ -186,7 +187,7 @@ impl Actor {
             }
             let Some(mut job) = self.queue.pop_front() else { return };
             // Nobody would hear of it, and nothing of it has begun.
-            if job.is_left() {
+            if job.is_left() && !job.lost {
                 continue;
             }
             if let Some(error) = self.expired().filter(|_| !job.kept) {
@@ -204,7 +205,7 @@ impl Actor {
                 job.woke = woke;
                 job.served = Served { from: self.woke_from, ms: began.elapsed().as_secs_f64() * 1000.0 };
             }
-            if job.kept {
+            if job.kept || job.lost {
                 match self.begin_run(&job).await {
                     Ok(true) => {}
                     Ok(false) => {

@@ -166,6 +166,8 @@ pub(crate) struct EvalJob {
     pub kept: bool,
     /// Whether it is to be a run, and is not accepted as one yet.
     pub run: bool,
+    /// Whether processes have ended while they had it: it is not begun again.
+    pub lost: bool,
     /// Whose request it is, as long as this process has it.
     pub origin: Origin,
 }
@@ -249,9 +251,9 @@ impl Control {
         executing.code = handle.map(|handle| (handle, key));
     }
 
-    /// Notes how far the run of this id says that it is; `None`: it has said nothing yet.
-    fn set_progress(&self, id: String, progress: Option<Progress>) {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress.map(|progress| (id, progress));
+    /// Notes how far the run of an id says that it is; `None`: it has said nothing yet.
+    fn set_progress(&self, said: Option<(String, Progress)>) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 
     /// What the run of this id said last.

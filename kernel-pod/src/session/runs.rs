@@ -27,6 +27,9 @@ const CANCELLED: &str = "the run was cancelled before its cell began";
 const EXHAUSTED: &str = "the cell was begun three times, and each time its process or its storage was lost before anything of it was stored; it is \
                          not begun again. If it was the cell that ended them, mend it; else send it again under another idempotency key";
 
+const LOST: &str = "kernel pods ended while they ran the cell, one after the other, before anything of it was stored: no call of it was made, and it is not \
+                    begun again. If it was the cell that ended them, mend it; else send it again under another idempotency key";
+
 /// The runs of a session as its process sees them.
 #[derive(Debug)]
 pub(crate) struct RunViews {
@@ -99,12 +102,17 @@ impl Actor {
         Ok(())
     }
 
-    /// Notes that the cell of a run begins, before anything of it runs. False: it does not.
+    /// Notes that the cell of a run begins, before anything of it runs. False: it does not, and neither does any cell that has ended its processes.
     pub(super) async fn begin_run(&mut self, job: &EvalJob) -> Result<bool, Fault> {
         let Some(live) = self.phase.live_mut() else { return Ok(false) };
         let Some(key) = job.request.idempotency_key.clone() else { return Ok(true) };
+        if job.lost {
+            self.end_unbegun(&key, ErrorCode::Internal, LOST);
+            self.commit_runs().await?;
+            return Ok(false);
+        }
         // What an earlier try of it said is over.
-        self.handle.control.set_progress(run_id(&key), None);
+        self.handle.control.set_progress(None);
         let now = live.clock.now().to_string();
         match live.state.runs.begin(&key, &now) {
             Begin::Over => return Ok(false),
@@ -257,6 +265,7 @@ impl EvalJob {
             arrived: Instant::now(),
             kept: true,
             run: false,
+            lost: false,
             origin: Origin::default(),
         }
     }

@@ -92,7 +92,7 @@ impl Actor {
                 Output::Console(line) => EventBody::Log { level: line.level.clone(), text: line.text.clone() },
                 Output::Progress(it) => {
                     if let Some(key) = &key {
-                        control.set_progress(run_id(key), Some(Progress { fraction: it.fraction, note: it.note.clone() }));
+                        control.set_progress(Some((run_id(key), Progress { fraction: it.fraction, note: it.note.clone() })));
                     }
                     EventBody::Progress { fraction: it.fraction, note: it.note.clone() }
                 }

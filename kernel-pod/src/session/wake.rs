@@ -240,6 +240,7 @@ impl Actor {
                 arrived: Instant::now(),
                 kept: false,
                 run: false,
+                lost: false,
                 origin,
             }));
         }

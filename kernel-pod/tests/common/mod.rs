@@ -229,6 +229,7 @@ pub fn call(assignment: &Assignment, code: &str, key: &str) -> EvalCall {
         eval: EvalRequest { code: code.to_owned(), idempotency_key: Some(key.to_owned()), ..EvalRequest::default() },
         request_id: String::new(),
         run: false,
+        lost: false,
     }
 }
 

@@ -152,7 +152,7 @@ async fn eval(
     key: &str,
 ) -> Result<Result<EvalResult, ErrorCode>, reqwest::Error> {
     let eval = EvalRequest { code: code.to_owned(), idempotency_key: Some(key.to_owned()), ..EvalRequest::default() };
-    let call = EvalCall { assignment: target.assignment(uid), eval, request_id: String::new(), run: false };
+    let call = EvalCall { assignment: target.assignment(uid), eval, request_id: String::new(), run: false, lost: false };
     let request = cluster.client.request(Method::POST, &target.peer, &target.address, "/v1/eval").json(&call);
     let answer = request.timeout(PATIENCE).send().await?;
     if answer.status().is_success() {

@@ -53,8 +53,10 @@ struct PoolLoad {
     live: HashMap<String, u32>,
     /// Sessions that cannot run.
     failed: HashMap<String, u32>,
-    /// Sessions that wait for a slot, and until when that is believed.
+    /// Sessions that wait for a slot as pods tell it, and until when that is believed.
     waiting: HashMap<String, Instant>,
+    /// The same as their status says it.
+    requested: HashMap<String, Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -165,7 +167,7 @@ impl Views {
 
     /// Forgets a pool that has no pod and that nobody waits for.
     fn tidy(&mut self, pool: &(String, String)) {
-        let waits = self.pools.get(pool).is_some_and(|load| !load.waiting.is_empty());
+        let waits = self.pools.get(pool).is_some_and(PoolLoad::anybody_waits);
         if !waits && !self.pods.values().any(|view| (&view.namespace, &view.pool) == (&pool.0, &pool.1)) {
             self.pools.remove(pool);
         }
@@ -195,19 +197,17 @@ impl PoolLoad {
         }
         if holds_slot(report) {
             self.waiting.remove(&report.uid);
+            self.requested.remove(&report.uid);
         }
     }
 
-    /// Notes that a session waits. The answer is whether that is new.
+    fn anybody_waits(&self) -> bool {
+        !self.waiting.is_empty() || !self.requested.is_empty()
+    }
+
+    /// Notes that a pod told of a session that waits. The answer is whether that is new.
     fn wait(&mut self, uid: String, until: Instant) -> bool {
-        if self.waiting.len() >= WAITING_KEPT_MAX && !self.waiting.contains_key(&uid) {
-            return false;
-        }
-        let known = self.waiting.entry(uid);
-        let new = matches!(known, std::collections::hash_map::Entry::Vacant(_));
-        let believed = known.or_insert(until);
-        *believed = until.max(*believed);
-        new
+        note(&mut self.waiting, uid, until)
     }
 
     fn leave(&mut self, report: &SessionReport) {
@@ -227,6 +227,18 @@ impl PoolLoad {
             _ => None,
         }
     }
+}
+
+/// Notes until when it is believed that a session waits. The answer is whether that is new.
+fn note(waiting: &mut HashMap<String, Instant>, uid: String, until: Instant) -> bool {
+    if waiting.len() >= WAITING_KEPT_MAX && !waiting.contains_key(&uid) {
+        return false;
+    }
+    let known = waiting.entry(uid);
+    let new = matches!(known, std::collections::hash_map::Entry::Vacant(_));
+    let believed = known.or_insert(until);
+    *believed = until.max(*believed);
+    new
 }
 
 /// About how many bytes a report holds; the same whenever it is asked.
@@ -298,7 +310,8 @@ impl Hub {
             Some(load) => {
                 let now = Instant::now();
                 load.waiting.retain(|_, until| *until > now);
-                let waiting = load.waiting.keys().cloned().collect();
+                load.requested.retain(|_, until| *until > now);
+                let waiting = load.waiting.keys().chain(load.requested.keys()).collect::<HashSet<_>>().into_iter().cloned().collect();
                 let counted = count(waiting, &|uid| load.live.contains_key(uid) || load.failed.contains_key(uid));
                 views.tidy(&key);
                 counted
@@ -310,13 +323,22 @@ impl Hub {
     #[must_use]
     pub fn anybody_waits(&self, namespace: &str, pool: &str) -> bool {
         let key = (namespace.to_owned(), pool.to_owned());
-        self.with(|views| views.pools.get(&key).is_some_and(|load| !load.waiting.is_empty()))
+        self.with(|views| views.pools.get(&key).is_some_and(PoolLoad::anybody_waits))
     }
 
-    /// Somebody waits for a session, which may have no pod to say so.
-    pub fn waits(&self, namespace: &str, pool: &str, uid: &str, believed: Duration) {
+    /// A session's status says that somebody waits for it, which may have no pod to say so. `None`: it says so no more, since there is a place. Its pod tells
+    /// that it is live before long, or it has slept again before anybody followed what that tells.
+    pub fn requested(&self, namespace: &str, pool: &str, uid: &str, believed: Option<Duration>) {
         let key = (namespace.to_owned(), pool.to_owned());
-        self.with(|views| views.pools.entry(key).or_default().wait(uid.to_owned(), Instant::now() + believed));
+        self.with(|views| match believed {
+            Some(believed) => {
+                note(&mut views.pools.entry(key).or_default().requested, uid.to_owned(), Instant::now() + believed);
+            }
+            None => {
+                let request = views.pools.get_mut(&key).and_then(|load| load.requested.get_mut(uid));
+                request.into_iter().for_each(|until| *until = (Instant::now() + WAITING_BELIEVED).min(*until));
+            }
+        });
     }
 
     /// What the process of `placement`, which is gone, told last of a session, if it has told everything: then silence means that there was nothing.

@@ -168,3 +168,26 @@ async fn who_waits_is_counted_until_it_has_a_slot_or_is_not_told_of_any_more() {
     hub.with(|views| views.remove("pod-uid"));
     assert_eq!(hub.live("team", "default"), 0);
 }
+
+/// It may have slept again before its pod's stream was open, which then tells of nobody who has a slot.
+#[tokio::test(start_paused = true)]
+async fn who_has_a_place_is_not_believed_to_wait_for_one_much_longer() {
+    let (hub, _told) = hub();
+    let waits = || hub.anybody_waits("team", "default") && hub.waiting("team", "default", |uids, _| uids.len() as u32) == 1;
+    let says = |believed| hub.requested("team", "default", "uid-a", believed);
+    says(None);
+    assert!(!waits());
+    says(Some(WAITING_BELIEVED * 36));
+    tokio::time::advance(WAITING_BELIEVED * 2).await;
+    assert!(waits(), "a pod may take long to start");
+    says(None);
+    assert!(waits(), "its pod has yet to tell that it is live");
+    tokio::time::advance(WAITING_BELIEVED / 2).await;
+    says(None);
+    tokio::time::advance(WAITING_BELIEVED / 2).await;
+    assert!(!waits(), "however often its status says so");
+    says(Some(WAITING_BELIEVED * 36));
+    hub.take("pod-uid", "team", pod("one")).await;
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Waking)).await;
+    assert!(!waits(), "it is live");
+}

@@ -360,9 +360,8 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
             let gone = session.metadata.deletion_timestamp.is_some() || session.returning().is_some();
             let to_start = has_to_start(&session.spec, session.status.as_ref(), gone);
             let (namespace, uid) = (session.namespace().unwrap_or_default(), session.stored_uid());
-            if let Some(left) = session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())) {
-                context.hub.waits(&namespace, &session.spec.pool, &uid, left.unsigned_abs());
-            }
+            let left = session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now()));
+            context.hub.requested(&namespace, &session.spec.pool, &uid, left.map(|left| left.unsigned_abs()));
             if session.uid().is_some_and(|of_object| of_object != uid) {
                 // By which it was known until the archive said which session it is.
                 index.forget(&session.uid().unwrap_or_default());

@@ -63,12 +63,12 @@ impl Loads {
     /// Takes a slot of the best of these pods: the placement that comes next for `record`, under an epoch above `floor`.
     fn take<'a>(&mut self, record: &Record, pods: impl Iterator<Item = PodNames<'a>>, floor: u64) -> Option<Placement> {
         let last = record.status.placement.as_ref();
-        let (uids, candidates): (Vec<&str>, Vec<Candidate>) = pods
+        let (uids, candidates): (Vec<&str>, Vec<Candidate<'a>>) = pods
             .filter_map(|(uid, pod)| {
                 let load = self.seen.get(uid)?;
                 let info = load.info.as_ref()?;
                 let candidate = Candidate {
-                    pod: pod.to_owned(),
+                    pod,
                     free_slots: info.slots.saturating_sub(info.used.saturating_add(load.given)),
                     draining: info.draining,
                     has_copy: last.is_some_and(|last| last.boot == info.boot),
@@ -82,7 +82,7 @@ impl Loads {
         load.given += 1;
         let boot = load.info.as_ref()?.boot.clone();
         let epoch = next_epoch(record.status.last_epoch, last.map(|last| last.epoch), floor);
-        Some(Placement { pod: chosen.pod.clone(), pod_uid: (*uid).to_owned(), boot, epoch })
+        Some(Placement { pod: chosen.pod.to_owned(), pod_uid: (*uid).to_owned(), boot, epoch })
     }
 }
 

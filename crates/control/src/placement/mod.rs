@@ -13,9 +13,9 @@ pub use loads::{FULL_AGE_MAX, LOAD_AGE_MAX, Loads, PodNames, Search, Step};
 const ASKED_FIRST: usize = 8;
 
 /// A pod that could.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Candidate {
-    pod: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Candidate<'a> {
+    pod: &'a str,
     /// Live sessions that still fit.
     free_slots: u32,
     /// It is stopping and takes nothing.
@@ -49,9 +49,9 @@ fn rounds(pods: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// The best pod for the session of this uid: one that holds a copy, then the one with the most free slots, then by [`rank`].
-fn choose<'a>(session: &str, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
-    let able = candidates.iter().filter(|c| !c.draining && c.free_slots > 0);
-    able.max_by_key(|c| (c.has_copy, c.free_slots, rank(session, &c.pod)))
+fn choose<'a>(session: &str, candidates: &[Candidate<'a>]) -> Option<Candidate<'a>> {
+    let able = candidates.iter().copied().filter(|c| !c.draining && c.free_slots > 0);
+    able.max_by_key(|c| (c.has_copy, c.free_slots, rank(session, c.pod)))
 }
 
 /// The epoch of the next placement: above the last that was given out, above that of the placement, and above `floor`, which a process has named.
@@ -65,12 +65,12 @@ mod tests {
 
     use super::*;
 
-    fn candidate(pod: &str, free_slots: u32, draining: bool, has_copy: bool) -> Candidate {
-        Candidate { pod: pod.into(), free_slots, draining, has_copy }
+    fn candidate(pod: &str, free_slots: u32, draining: bool, has_copy: bool) -> Candidate<'_> {
+        Candidate { pod, free_slots, draining, has_copy }
     }
 
-    fn chosen(candidates: &[Candidate]) -> Option<&str> {
-        choose("s", candidates).map(|c| c.pod.as_str())
+    fn chosen<'a>(candidates: &[Candidate<'a>]) -> Option<&'a str> {
+        choose("s", candidates).map(|c| c.pod)
     }
 
     #[test]
@@ -87,9 +87,10 @@ mod tests {
 
     #[test]
     fn everybody_chooses_the_same_pod_for_a_session_and_sessions_are_spread() {
-        let pods: Vec<Candidate> = (0..36).map(|number| candidate(&format!("pod-{number}"), 1, false, false)).collect();
-        let reversed: Vec<Candidate> = pods.iter().rev().cloned().collect();
-        let of = |session: &str, pods: &[Candidate]| choose(session, pods).unwrap().pod.clone();
+        let names: Vec<String> = (0..36).map(|number| format!("pod-{number}")).collect();
+        let pods: Vec<Candidate<'_>> = names.iter().map(|name| candidate(name, 1, false, false)).collect();
+        let reversed: Vec<Candidate<'_>> = pods.iter().rev().copied().collect();
+        let of = |session: &str, pods: &[Candidate<'_>]| choose(session, pods).unwrap().pod.to_owned();
         let used: BTreeSet<String> = (0..36).map(|number| of(&format!("session-{number}"), &pods)).collect();
         assert!(used.len() > 15, "{} of 36 pods", used.len());
         for number in 0..36 {

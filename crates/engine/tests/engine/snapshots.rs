@@ -59,6 +59,22 @@ async fn a_seed_gives_byte_identical_memory_also_across_a_restore() {
     assert_ne!(first.value("Math.random()").await, other.value("Math.random()").await);
 }
 
+/// A pod gives the room of a session that has left to the next one.
+#[tokio::test]
+async fn whoever_comes_next_finds_no_byte_of_who_was_there_before() {
+    let first = set_up(seeded(7)).await.instance.image();
+    for other in 0..4 {
+        let mut before = Session::new(seeded(other));
+        let length = before.value("var kept = new Uint8Array(24 << 20).fill(0xa5), text = 'who was here'.repeat(1e6); kept.length").await;
+        assert_eq!(length, json!(24 << 20));
+        assert!(before.instance.image().page_bytes() > 24 << 20);
+        drop(before);
+        let mut next = set_up(seeded(7)).await;
+        assert!(next.instance.image() == first, "byte by byte as the first was");
+        assert_eq!(next.value("new Uint8Array(32 << 20).some(Boolean)").await, json!(false));
+    }
+}
+
 #[tokio::test]
 async fn without_a_seed_two_restores_draw_different_numbers() {
     let mut session = Session::new(real());

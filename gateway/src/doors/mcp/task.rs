@@ -214,7 +214,7 @@ async fn take_down_since(desk: &Desk, key: &Key, cut_off: Vec<(String, String)>)
 /// Whether a task does not know yet what was cut off since it was begun.
 fn is_new(task: &Task, (at, what): &(String, String)) -> bool {
     let time = |at: &str| at.parse::<jiff::Timestamp>().ok();
-    time(at) >= time(&task.started_at) && task.interruptions.iter().all(|known| known.what != *what)
+    time(at) >= time(&task.started_at) && task.interruptions.iter().all(|known| (&known.at, &known.what) != (at, what))
 }
 
 /// Notes in the open task what is new to it, and puts the state aside that is there now.
