@@ -25,6 +25,9 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// How long a holder that cannot renew goes on.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How long one attempt to renew may take, and the pause before the next.
+const ATTEMPT_MAX: Duration = Duration::from_millis(2_500);
+const ATTEMPT_AGAIN: Duration = Duration::from_millis(250);
 /// How often the others look.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
@@ -37,6 +40,7 @@ struct Seen {
 }
 
 /// A candidate, or the leader.
+#[derive(Clone)]
 pub struct Leader {
     api: Api<Lease>,
     identity: String,
@@ -100,13 +104,13 @@ impl Leader {
     /// # Errors
     /// [`Lost`] when it could not be renewed in time, or another holds it.
     pub async fn hold(&self) -> Result<std::convert::Infallible, Lost> {
-        let mut renewed = Instant::now();
+        let (mut renewed, mut pause) = (Instant::now(), RENEW_EVERY);
         loop {
-            tokio::time::sleep(RENEW_EVERY).await;
-            let attempt = tokio::time::timeout(RENEW_DEADLINE.saturating_sub(renewed.elapsed()), self.renew()).await;
-            let last = match attempt {
+            tokio::time::sleep(pause).await;
+            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            let last = match tokio::time::timeout(left.min(ATTEMPT_MAX), self.renew()).await {
                 Ok(Ok(true)) => {
-                    renewed = Instant::now();
+                    (renewed, pause) = (Instant::now(), RENEW_EVERY);
                     continue;
                 }
                 Ok(Ok(false)) => return Err(Lost { last: "another process holds it".to_owned() }),
@@ -114,7 +118,8 @@ impl Leader {
                 Err(_) => "no answer".to_owned(),
             };
             tracing::warn!(error = last, "cannot renew the lease");
-            if renewed.elapsed() + RENEW_EVERY >= RENEW_DEADLINE {
+            pause = ATTEMPT_AGAIN;
+            if renewed.elapsed() + pause >= RENEW_DEADLINE {
                 return Err(Lost { last });
             }
         }
@@ -191,6 +196,6 @@ mod tests {
 
     #[test]
     fn a_holder_stops_before_another_may_begin() {
-        assert!(RENEW_DEADLINE < DURATION && RENEW_EVERY < RENEW_DEADLINE);
+        assert!(RENEW_DEADLINE < DURATION && RENEW_EVERY + ATTEMPT_MAX < RENEW_DEADLINE);
     }
 }

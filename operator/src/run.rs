@@ -55,7 +55,9 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let operator_metrics = OperatorMetrics::register(&metrics)?;
     let _admin = AdminServer::start(&config.admin, readiness.clone(), metrics).await.context("the admin port")?;
     let client = Client::try_default().await.context("the Kubernetes API")?;
-    let leader = Leader::new(client.clone(), &config.system_namespace, &config.pod);
+    // Connections of its own: no answer about the lease comes behind what watches bring.
+    let of_lease = Client::try_default().await.context("the Kubernetes API")?;
+    let leader = Leader::new(of_lease, &config.system_namespace, &config.pod);
     lease.not_ready("the API server has not told yet who holds the lease dormouse-operator");
     let won = leader.acquire(&shutdown, |holder| {
         // A standby has nothing to wait for: it is ready to take over.
@@ -70,14 +72,22 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     operator_metrics.leader.set(1);
     lease.ready();
     caches.not_ready("the watches have not brought every object yet");
+    // And a task of its own: it renews the lease however much the others have to read.
+    let mut holding = tokio::spawn({
+        let leader = leader.clone();
+        async move { leader.hold().await }
+    });
     let worked = tokio::select! {
-        lost = leader.hold() => match lost {
+        lost = &mut holding => match lost? {
             Err(lost) => return Err(lost.into()),
             Ok(never) => match never {},
         },
         worked = work(config, client, operator_metrics, caches, shutdown) => worked,
     };
     readiness.stopping();
+    holding.abort();
+    // What is under way has been given up before the lease is given back.
+    let _ = holding.await;
     leader.release().await;
     worked
 }
