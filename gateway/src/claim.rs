@@ -69,7 +69,8 @@ pub fn send_with(request: RequestBuilder, call: &impl Serialize, unwritten: Opti
 }
 
 impl Router {
-    /// Sends a call that makes the session live. When it has to be placed first, the call leaves with the assignment that is being written.
+    /// Sends a call that makes the session live. When it has to be placed first, the call leaves with the assignment that is being written. What it is told
+    /// last is whether the request is only to be ended ([`dormouse_lifecycle::attempts::Attempts::is_to_end`]).
     pub async fn send_claiming<T, F>(
         &self,
         in_flight: &mut InFlight,

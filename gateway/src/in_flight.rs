@@ -41,17 +41,17 @@ impl InFlight {
         Self::repeating(asleep, source, Repeat::Freely)
     }
 
-    /// A client's cell under a key.
-    #[must_use]
-    pub fn of_cell() -> Self {
-        Self::repeating(Asleep::Refuse, Source::Request, Repeat::Endable)
-    }
-
     /// The same of one that may arrive as often as `repeat` says.
     #[must_use]
     pub fn repeating(asleep: Asleep, source: Source, repeat: Repeat) -> Self {
         let placing = if source == Source::Request { PLACING_TIMEOUT } else { PLACING_UNASKED_TIMEOUT };
         Self { asleep, source, attempts: Attempts::new(repeat), placing_until: Instant::now() + placing, looked: false, anew: false }
+    }
+
+    /// A client's cell under a key.
+    #[must_use]
+    pub fn of_cell() -> Self {
+        Self::repeating(Asleep::Refuse, Source::Request, Repeat::Endable)
     }
 }
 

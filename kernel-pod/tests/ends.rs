@@ -107,6 +107,25 @@ async fn a_cell_that_ended_its_processes_has_an_end_and_is_never_begun_again() {
     }
 }
 
+/// Whoever sends it again would else have it end its processes once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_ended_its_processes_has_its_end_although_its_client_has_left() {
+    let world = World::default();
+    let pod = world.pod("a");
+    let session = assign(&pod, "u1", 1);
+    let (owner, awaits) = (pod.clone(), call(&session, "await callTool('slow', 1)", "awaits"));
+    let first = tokio::spawn(async move { owner.eval(awaits).await });
+    world.tools.attempts(1).await;
+    let deadly = call(&session, "1", "deadly");
+    // It waits behind the first when its client leaves.
+    let mut left = Box::pin(pod.eval(EvalCall { lost: true, ..deadly.clone() }));
+    assert!(futures::poll!(left.as_mut()).is_pending());
+    drop(left);
+    world.tools.open();
+    assert!(first.await.unwrap().unwrap().ok);
+    assert_eq!(answered(&pod, &deadly).await.error.unwrap().code, ErrorCode::Internal);
+}
+
 /// Processes may end by chance: what is stored of the cell counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_of_which_something_is_stored_goes_on_whatever_became_of_its_processes() {

@@ -184,7 +184,54 @@ fn won(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use axum::{
+        body::Body,
+        http::{Request, Response},
+    };
+    use serde_json::json;
+
     use super::*;
+
+    /// The leader by an API server that does not answer the requests of these numbers, and how many came.
+    fn leader(is_silent: fn(usize) -> bool) -> (Leader, Arc<AtomicUsize>) {
+        let requests = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&requests);
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+            let silent = is_silent(counted.fetch_add(1, Ordering::SeqCst));
+            async move {
+                if silent {
+                    std::future::pending::<()>().await;
+                }
+                let (metadata, spec) = (json!({ "name": LEASE, "namespace": "system" }), json!({ "holderIdentity": "a" }));
+                let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec });
+                Ok::<_, std::convert::Infallible>(Response::new(Body::from(lease.to_string())))
+            }
+        });
+        (Leader::new(Client::new(service, "system"), "system", "a"), requests)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_not_answered_does_not_lose_the_lease() {
+        // To renew takes two requests, and each time one before them is not answered.
+        let (leader, requests) = leader(|number| number % 3 == 0);
+        let held = tokio::time::timeout(DURATION * 10, leader.hold()).await;
+        assert!(held.is_err(), "{held:?}");
+        assert!(requests.load(Ordering::SeqCst) > 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gets_no_answer_stops_in_time() {
+        let (leader, requests) = leader(|_| true);
+        let begun = Instant::now();
+        let lost = leader.hold().await.unwrap_err();
+        assert!(begun.elapsed() <= RENEW_DEADLINE, "{lost} after {:?}", begun.elapsed());
+        assert!(requests.load(Ordering::SeqCst) >= 2, "it tried again");
+    }
 
     #[test]
     fn a_lease_is_taken_when_free_ours_or_expired() {

@@ -95,11 +95,13 @@ async fn who_waits_for_a_session_of_a_pool_without_pods_gets_one_and_an_old_word
     apply(&cluster.server, &pool("warmPods: 0"));
     cluster.session("new", "operatingMode: Hibernated");
     cluster.until("nobody is awake", async || replicas(&cluster) == "0").await;
-    let wants = |ago: i64| {
-        let time = (Timestamp::now() - SignedDuration::from_secs(ago)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let requested = |time: Option<String>| {
         let patch = json!({ "status": { "wakeRequestedTime": time } }).to_string();
         let args = ["patch", "kernelsession", "new", "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
         cluster.server.kubectl(&args).unwrap();
+    };
+    let wants = |ago: i64| {
+        requested(Some((Timestamp::now() - SignedDuration::from_secs(ago)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
     };
     // Nothing follows from it: the pool is looked at, and keeps what it has.
     wants(3_600);
@@ -119,9 +121,7 @@ async fn who_waits_for_a_session_of_a_pool_without_pods_gets_one_and_an_old_word
     let pod = cluster.pod(2, 10).await;
     let uid = cluster.get(&["kernelsession", "new"], "{.metadata.uid}");
     cluster.place("new", &pod, 1);
-    let patch = json!({ "status": { "wakeRequestedTime": null } }).to_string();
-    let args = ["patch", "kernelsession", "new", "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
-    cluster.server.kubectl(&args).unwrap();
+    requested(None);
     pod.report("new", &uid, |report| report.state = State::Hibernated);
     cluster.until("nobody waits any more", async || replicas(&cluster) == "0").await;
 }

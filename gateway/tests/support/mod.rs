@@ -54,9 +54,7 @@ pub enum Answer {
     TakenOver(u64),
     /// An NDJSON stream that stops before `final`.
     CutOff,
-    /// The process has ended: this connection breaks, and nothing is answered from here on.
-    Dies,
-    /// The same if fewer than so many have by now.
+    /// The process has ended, if fewer than so many have by now: this connection breaks, and nothing is answered from here on.
     DiesAmong(Arc<AtomicUsize>, usize),
     /// A cell's answer, or its last event, of so many MiB.
     Large(usize),
@@ -309,10 +307,6 @@ async fn eval(State(pod): State<Arc<FakePod>>, headers: HeaderMap, body: Body) -
             large(mebibytes, &whole)
         }
         Answer::DiesAmong(deaths, dying) if deaths.fetch_add(1, Ordering::SeqCst) < dying => {
-            pod.dead.store(true, Ordering::SeqCst);
-            broken()
-        }
-        Answer::Dies => {
             pod.dead.store(true, Ordering::SeqCst);
             broken()
         }

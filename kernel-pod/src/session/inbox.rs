@@ -151,8 +151,11 @@ impl Actor {
     fn on_eval(&mut self, mut job: EvalJob) {
         // What is recorded has a key: a cell that must begin again knows itself by it.
         let key = job.request.idempotency_key.get_or_insert_with(|| self.host.environment.ids.next().to_string()).clone();
-        let same = |other: &&mut EvalJob| other.request.idempotency_key.as_ref() == Some(&key);
-        if let Some(known) = self.current.as_mut().into_iter().chain(self.queue.iter_mut()).find(same) {
+        if let Some(begun) = self.current.as_mut().filter(|begun| begun.has(&key)) {
+            begun.run |= job.run;
+            return begun.waiters.extend(job.waiters);
+        }
+        if let Some(known) = self.queue.iter_mut().find(|known| known.has(&key)) {
             known.run |= job.run;
             known.lost |= job.lost;
             return known.waiters.extend(job.waiters);
@@ -187,7 +190,7 @@ impl Actor {
             }
             let Some(mut job) = self.queue.pop_front() else { return };
             // Nobody would hear of it, and nothing of it has begun.
-            if job.is_left() && !job.lost {
+            if job.is_left() {
                 continue;
             }
             if let Some(error) = self.expired().filter(|_| !job.kept) {
@@ -205,19 +208,17 @@ impl Actor {
                 job.woke = woke;
                 job.served = Served { from: self.woke_from, ms: began.elapsed().as_secs_f64() * 1000.0 };
             }
-            if job.kept || job.lost {
-                match self.begin_run(&job).await {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        self.answer_over(job);
-                        continue;
-                    }
-                    Err(fault) => {
-                        let error = fault.error();
-                        self.on_result(Err(fault));
-                        job.answer(Err(error));
-                        continue;
-                    }
+            match self.begins(&job).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.answer_over(job);
+                    continue;
+                }
+                Err(fault) => {
+                    let error = fault.error();
+                    self.on_result(Err(fault));
+                    job.answer(Err(error));
+                    continue;
                 }
             }
             let result = self.run_cell(job).await;

@@ -181,9 +181,10 @@ pub(crate) struct Waiter {
 }
 
 impl EvalJob {
-    /// Whether everyone who waited has left. One that was restored with its session had nobody here.
+    /// Whether everyone who waited has left. One that was restored with its session had nobody here; the end of one that is lost is recorded for whoever
+    /// comes back.
     pub(crate) fn is_left(&self) -> bool {
-        !self.kept && !self.waiters.is_empty() && self.waiters.iter().all(|waiter| waiter.reply.is_closed())
+        !self.kept && !self.lost && !self.waiters.is_empty() && self.waiters.iter().all(|waiter| waiter.reply.is_closed())
     }
 
     /// Whether it is the cell under this key.

@@ -102,8 +102,11 @@ impl Actor {
         Ok(())
     }
 
-    /// Notes that the cell of a run begins, before anything of it runs. False: it does not, and neither does any cell that has ended its processes.
-    pub(super) async fn begin_run(&mut self, job: &EvalJob) -> Result<bool, Fault> {
+    /// Whether a cell begins. That of a run is noted before anything of it runs; one that has ended its processes ends instead.
+    pub(super) async fn begins(&mut self, job: &EvalJob) -> Result<bool, Fault> {
+        if !job.kept && !job.lost {
+            return Ok(true);
+        }
         let Some(live) = self.phase.live_mut() else { return Ok(false) };
         let Some(key) = job.request.idempotency_key.clone() else { return Ok(true) };
         if job.lost {
@@ -127,7 +130,7 @@ impl Actor {
         Ok(true)
     }
 
-    /// Tells those who wait for a run that does not begin how it has ended.
+    /// Tells those who wait for a cell that does not begin how it has ended.
     pub(super) fn answer_over(&self, job: EvalJob) {
         let key = job.request.idempotency_key.clone().unwrap_or_default();
         let live = self.phase.live();

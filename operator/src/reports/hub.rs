@@ -205,11 +205,6 @@ impl PoolLoad {
         !self.waiting.is_empty() || !self.requested.is_empty()
     }
 
-    /// Notes that a pod told of a session that waits. The answer is whether that is new.
-    fn wait(&mut self, uid: String, until: Instant) -> bool {
-        note(&mut self.waiting, uid, until)
-    }
-
     fn leave(&mut self, report: &SessionReport) {
         let Some(counts) = self.counts(report) else { return };
         if let Some(count) = counts.get_mut(&report.uid) {
@@ -230,7 +225,7 @@ impl PoolLoad {
 }
 
 /// Notes until when it is believed that a session waits. The answer is whether that is new.
-fn note(waiting: &mut HashMap<String, Instant>, uid: String, until: Instant) -> bool {
+fn believe(waiting: &mut HashMap<String, Instant>, uid: String, until: Instant) -> bool {
     if waiting.len() >= WAITING_KEPT_MAX && !waiting.contains_key(&uid) {
         return false;
     }
@@ -311,7 +306,8 @@ impl Hub {
                 let now = Instant::now();
                 load.waiting.retain(|_, until| *until > now);
                 load.requested.retain(|_, until| *until > now);
-                let waiting = load.waiting.keys().chain(load.requested.keys()).collect::<HashSet<_>>().into_iter().cloned().collect();
+                let only_requested = load.requested.keys().filter(|uid| !load.waiting.contains_key(*uid));
+                let waiting = load.waiting.keys().chain(only_requested).cloned().collect();
                 let counted = count(waiting, &|uid| load.live.contains_key(uid) || load.failed.contains_key(uid));
                 views.tidy(&key);
                 counted
@@ -332,11 +328,12 @@ impl Hub {
         let key = (namespace.to_owned(), pool.to_owned());
         self.with(|views| match believed {
             Some(believed) => {
-                note(&mut views.pools.entry(key).or_default().requested, uid.to_owned(), Instant::now() + believed);
+                believe(&mut views.pools.entry(key).or_default().requested, uid.to_owned(), Instant::now() + believed);
             }
             None => {
-                let request = views.pools.get_mut(&key).and_then(|load| load.requested.get_mut(uid));
-                request.into_iter().for_each(|until| *until = (Instant::now() + WAITING_BELIEVED).min(*until));
+                if let Some(until) = views.pools.get_mut(&key).and_then(|load| load.requested.get_mut(uid)) {
+                    *until = (Instant::now() + WAITING_BELIEVED).min(*until);
+                }
             }
         });
     }
@@ -406,7 +403,7 @@ impl Hub {
             }
             ReportLine::Waiting { uid } => self.with(|views| {
                 let Some((_, load)) = views.load(pod_uid) else { return Effect::None };
-                if load.wait(uid, Instant::now() + WAITING_BELIEVED) { Effect::Load } else { Effect::None }
+                if believe(&mut load.waiting, uid, Instant::now() + WAITING_BELIEVED) { Effect::Load } else { Effect::None }
             }),
             ReportLine::Drained => {
                 self.with(|views| {

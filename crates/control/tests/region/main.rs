@@ -12,7 +12,7 @@ use dormouse_testkit::soak;
 
 use world::{Counts, Region, World};
 
-/// Statuses a second that `Writes` lets through: 100 of what somebody may wait for, 4 of what is merely busy, and their bursts over these times.
+/// Statuses a second that `Writes` lets through: 100 of what somebody may wait for, 4 of what is merely busy, and a little for their bursts.
 const WRITES_OF_STATUS_MAX: f64 = 105.0;
 
 fn report(what: &str, region: &Region, world: &World<'_>, counts: &Counts, seconds: f64) {

@@ -383,4 +383,13 @@ mod tests {
         }
         assert!(text("s", &task).contains("cell 7 ended with Interrupted"));
     }
+
+    #[test]
+    fn what_was_cut_off_again_is_new_and_what_is_known_or_older_than_the_task_is_not() {
+        let (begun, once, again) = ("2026-01-01T12:00:00Z", "2026-01-01T12:01:00Z", "2026-01-01T12:02:00Z");
+        let known = Interruption { what: "run r_1 was cut off".to_owned(), at: once.to_owned(), checkpoint: None };
+        let task = Task { started_at: begun.to_owned(), interruptions: vec![known], ..Task::default() };
+        let new = |at: &str| is_new(&task, &(at.to_owned(), "run r_1 was cut off".to_owned()));
+        assert_eq!([once, again, "2026-01-01T11:59:00Z"].map(new), [false, true, false]);
+    }
 }
