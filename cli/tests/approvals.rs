@@ -1,7 +1,4 @@
 //! Calls that wait for a person, against a real `dormouse dev`, a real HTTP service, and a kill in between.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::SocketAddr,
@@ -10,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use crate::support::Dev;
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
-use support::Dev;
 
 /// What was paid, by the service's own account.
 type Paid = Arc<Mutex<Vec<Value>>>;

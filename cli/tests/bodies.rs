@@ -1,7 +1,4 @@
 //! Large files of a session as bodies of requests: sent as they are read, against a real `dormouse dev` and a real HTTP service.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::SocketAddr,
@@ -13,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::Dev;
 use axum::{
     Json, Router,
     body::Body,
@@ -23,7 +21,6 @@ use axum::{
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use support::Dev;
 
 const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
 /// A body that nobody could hold unnoticed.

@@ -1,12 +1,10 @@
 //! Secrets of every kind, through calls that work, fail, hang, break and are cut off: in nothing that anybody but the far side gets.
 //!
 //! No request is known to make a process panic, so none does here. What a panic would say is its place and a message of this source.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{path::Path, sync::Arc};
 
+use crate::support::Dev;
 use axum::{
     Json, Router,
     body::Body,
@@ -32,7 +30,6 @@ use dormouse_store::{Folder, SnapshotStore as _};
 use dormouse_testkit::{soak, wait::eventually};
 use memchr::memmem;
 use serde_json::{Value, json};
-use support::Dev;
 
 /// Calls of one cell.
 const CELL_CALLS: u64 = 90;

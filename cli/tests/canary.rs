@@ -1,7 +1,4 @@
 //! What a session stores holds no secret of its tools, by construction; and where it is encrypted, nothing else that can be read either.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +6,7 @@ use std::{
     net::TcpListener,
 };
 
+use crate::support::Dev;
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use bytes::Bytes;
 use dormouse_engine::{EngineOptions, Engines};
@@ -16,7 +14,6 @@ use dormouse_kms::KmsArgs;
 use dormouse_lifecycle::{Head, assemble, keys, log};
 use dormouse_store::SnapshotStore as _;
 use dormouse_testkit::{minio::Minio, transit::Transit};
-use support::Dev;
 
 const SECRET: &str = "s3cr3t-T0ken/of+widgets";
 /// What the service answers, and what a cell says: they are the session's own, and are in its memory.

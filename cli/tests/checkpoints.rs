@@ -1,9 +1,6 @@
 //! The commands that `docs/checkpoints.md`, `docs/files.md`, `docs/clients.md` and `docs/lifetimes.md` show print what they say.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
-use support::Dev;
+use crate::support::Dev;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/");
 

@@ -1,7 +1,4 @@
 //! `dormouse dev` and the client's verbs, as real processes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,9 +6,9 @@ use std::{
     process::Command,
 };
 
+use crate::support::Dev;
 use dormouse_store::SnapshotStore as _;
 use dormouse_testkit::minio::Minio;
-use support::Dev;
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -1,11 +1,8 @@
 //! The cells that `docs/cells.md` shows answer what it says they do.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Dev;
 use dormouse_client::Client;
 use dormouse_protocol::{eval::EvalRequest, session::CreateSession};
-use support::Dev;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cells.md");
 
@@ -15,7 +12,7 @@ fn the_cells_of_the_docs_answer_as_they_say() {
     let dev = Dev::start(data.path(), &[]);
     dormouse_service::telemetry::install_tls_provider();
     let client = Client::new(&dev.server, "default", None).unwrap();
-    let cells = support::cells(&std::fs::read_to_string(DOCS).unwrap());
+    let cells = crate::support::cells(&std::fs::read_to_string(DOCS).unwrap());
     assert!(cells.len() > 10, "the page has lost its cells: {cells:?}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,13 +1,10 @@
 //! Other clients' ways into a session, each against a real `dormouse dev`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
+use crate::support::Dev;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use support::Dev;
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},

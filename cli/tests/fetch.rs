@@ -1,10 +1,8 @@
 //! `fetch` in `dormouse dev`: through a real broker, against a real HTTP server on loopback, beside Node.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{path::Path, process::Command};
 
+use crate::support::Dev;
 use dormouse_client::Client;
 use dormouse_protocol::{
     eval::{EvalRequest, EvalResult},
@@ -12,7 +10,6 @@ use dormouse_protocol::{
 };
 use dormouse_testkit::web::Web;
 use serde_json::{Value, json};
-use support::Dev;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fetch");
 
@@ -225,7 +222,7 @@ async fn the_example_of_the_docs_works() {
     let dev = Dev::start(data.path(), &["--broker", file, "--session", file]);
     dormouse_service::telemetry::install_tls_provider();
     let client = Client::new(&dev.server, "default", None).unwrap();
-    let cells = support::cells(&page);
+    let cells = crate::support::cells(&page);
     assert!(cells.len() >= 3);
     for (line, code, promised) in cells {
         let code = code.replace("stock.internal.example:8080", &web.address.to_string());

@@ -1,14 +1,11 @@
 //! Files of a session through the real binary: large ones by the command line, and what HTTP says of them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
 };
 
-use support::Dev;
+use crate::support::Dev;
 
 /// A request with these lines of headers; the answer's head, and its body.
 fn http(dev: &Dev, method: &str, path: &str, headers: &str, body: &str) -> (String, Vec<u8>) {

@@ -1,11 +1,8 @@
 //! The examples of `docs/knowledge.md` answer what it says they do.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Dev;
 use dormouse_client::Client;
 use dormouse_protocol::eval::EvalRequest;
-use support::Dev;
 
 fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/knowledge.md")).unwrap()
@@ -47,7 +44,7 @@ async fn the_examples_of_the_docs_work() {
     let dev = Dev::start(data.path(), &["--broker", file, "--session", file]);
     dormouse_service::telemetry::install_tls_provider();
     let client = Client::new(&dev.server, "default", None).unwrap();
-    let cells = support::cells(&page);
+    let cells = crate::support::cells(&page);
     assert!(cells.len() >= 4);
     for (line, code, promised) in cells {
         let answer = client.eval("agent", &EvalRequest { code: code.clone(), ..EvalRequest::default() }).await.unwrap();

@@ -1,7 +1,4 @@
 //! How sessions begin, end and are counted: the real binary, over the real store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::Dev;
 use serde_json::Value;
-use support::Dev;
 
 /// How long anything may take on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(60);

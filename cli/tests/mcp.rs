@@ -1,13 +1,10 @@
 //! A session's own MCP server: what its functions ask their client, which may come back to another process; what they print; and what changes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{cell::Cell, time::Duration};
 
+use crate::support::Dev;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use support::Dev;
 
 const OWN: &str = "/v1/namespaces/default/sessions/s/mcp";
 const STATELESS: &str = "2026-07-28";

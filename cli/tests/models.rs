@@ -1,7 +1,4 @@
 //! A program that asks models about more than fits one question, against a real `dormouse dev` and a scripted model.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::SocketAddr,
@@ -9,9 +6,9 @@ use std::{
     time::Duration,
 };
 
+use crate::support::Dev;
 use axum::{Json, Router, extract::State, http::HeaderMap, response::IntoResponse as _, routing::post};
 use serde_json::{Value, json};
-use support::Dev;
 
 /// Bytes of the questions, and the keys that came with them.
 type Asked = Arc<Mutex<Vec<(usize, String)>>>;

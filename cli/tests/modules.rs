@@ -1,13 +1,10 @@
 //! Packages of npm in `dormouse dev`: the page's own example, against a registry on loopback.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::Dev;
 use dormouse_client::Client;
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_testkit::registry::Registry;
 use serde_json::json;
-use support::Dev;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/modules.md");
 const REGISTRY: &str = "http://registry.internal.example:4873/";
@@ -38,7 +35,7 @@ async fn the_example_of_the_docs_works() {
     let dev = Dev::start(data.path(), &flags);
     dormouse_service::telemetry::install_tls_provider();
     let client = Client::new(&dev.server, "default", None).unwrap();
-    let cells = support::cells(&page);
+    let cells = crate::support::cells(&page);
     assert!(cells.len() >= 4);
     for (line, code, promised) in &cells {
         let answer = client.eval("words", &EvalRequest { code: code.clone(), ..EvalRequest::default() }).await.unwrap();

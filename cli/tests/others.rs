@@ -1,11 +1,8 @@
 //! Clients and suites that others wrote. Each installs what it runs, pinned, and is skipped by name where that cannot be had.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-use support::{Dev, packages};
+use crate::support::{Dev, packages};
 
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
 

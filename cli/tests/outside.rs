@@ -1,13 +1,10 @@
 //! Calls that somebody outside makes, a runner or a client of the session: against a real `dormouse dev`, with kills in between.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{path::Path, time::Duration};
 
+use crate::support::Dev;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use support::Dev;
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 const SESSION: &str = "/v1/namespaces/default/sessions/agent";

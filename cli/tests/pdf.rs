@@ -1,16 +1,13 @@
 //! Documents in PDF are read by a process of their own, which nobody's document holds up for long.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::io::Write as _;
 
+use crate::support::Dev;
 use axum::{Router, routing::get};
 use dormouse_client::Client;
 use dormouse_protocol::eval::EvalRequest;
 use flate2::{Compression, write::ZlibEncoder};
 use serde_json::{Value, json};
-use support::Dev;
 
 /// Bytes that a page's content becomes when it is unpacked: more than a process that reads a document may have.
 const UNPACKED_BYTES: usize = 700 << 20;

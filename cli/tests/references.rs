@@ -1,7 +1,4 @@
 //! Large answers of tools, which stay outside the heap, against a real `dormouse dev` and a real HTTP service.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::SocketAddr,
@@ -10,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::Dev;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -18,7 +16,6 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::{Value, json};
-use support::Dev;
 
 /// What the service was given.
 type Given = Arc<Mutex<Vec<Value>>>;

@@ -1,12 +1,9 @@
 //! Encrypted sockets and streams, opened and sealed by another implementation: Node's. Skipped by name where there is no Node.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::process::Command;
 
+use crate::support::Dev;
 use serde_json::{Value, json};
-use support::Dev;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sealed.mjs");
 

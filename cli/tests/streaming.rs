@@ -1,13 +1,10 @@
 //! The streaming protocol against a real `dormouse dev`: tools that the client makes, streams that are lost and taken up, ends.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{collections::VecDeque, time::Duration};
 
+use crate::support::Dev;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use support::Dev;
 
 fn http() -> reqwest::Client {
     dormouse_service::telemetry::install_tls_provider();

@@ -1,10 +1,8 @@
 //! One request, from its client to the far side of a tool: its id and its trace, as a collector sees it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::Dev;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -19,7 +17,6 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 use serde_json::{Value, json};
-use support::Dev;
 use tokio::{net::TcpListener, sync::watch};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";

@@ -1,7 +1,4 @@
 //! Who is told of runs, approvals and sessions: against a real `dormouse dev`, a real receiver, and kills in between.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::SocketAddr,
@@ -10,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::Dev;
 use axum::{
     Router,
     body::Bytes,
@@ -18,7 +16,6 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
-use support::Dev;
 
 const SECRET: &str = "whsec_YSBrZXkgb2YgZm91ciBhbmQgdHdlbnR5IGJ5";
 /// What lets a message in.

@@ -1,17 +1,14 @@
 //! The access log and the audit trail. A process of its own: which lines are wanted is remembered for all threads of one.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{Client, Trust, directory, serve, serve_routes};
 use dormouse_gateway::{
     Gateway,
     auth::{keys::file::KeyFile, loopback::Loopback},
 };
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use support::{Client, Trust, directory, serve, serve_routes};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},

@@ -1,9 +1,4 @@
 //! Somebody who has no right, at every route there is: with credentials that are none, and with good ones of another tenant.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "support/issuer.rs"]
-mod issuer;
-mod support;
 
 use std::{
     collections::BTreeSet,
@@ -11,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::support::issuer::{Issuer, SigningKey, forged, now};
+use crate::support::{Client, FakePod, Trust, directory, serve, serve_routes};
 use async_trait::async_trait;
 use aws_lc_rs::hmac;
 use dormouse_gateway::{
@@ -22,10 +19,8 @@ use dormouse_gateway::{
 };
 use dormouse_protocol::key::{ApiKey, KeyVerb};
 use futures::{SinkExt as _, StreamExt as _};
-use issuer::{Issuer, SigningKey, forged, now};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
-use support::{Client, FakePod, Trust, directory, serve, serve_routes};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},

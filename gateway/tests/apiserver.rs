@@ -1,14 +1,11 @@
 //! Sessions, placements and rights on a real API server.
-#![cfg(feature = "kubernetes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     path::Path,
     sync::{Arc, Mutex},
 };
 
+use crate::support::until;
 use dormouse_crds::{
     quota::KernelQuotaSpec,
     session::{BOOTSTRAP_BYTES_MAX, Bootstrap, KernelSessionSpec, Placement, Source},
@@ -32,7 +29,6 @@ use dormouse_protocol::{
 use dormouse_service::Clock;
 use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
 use dormouse_watch::WatchScope;
-use support::until;
 use tokio_util::sync::CancellationToken;
 
 fn new(key: &Key) -> NewSession {

@@ -1,7 +1,4 @@
 //! Sessions in the archive, over HTTP: how they are listed, and what is said while nobody knows which there are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::{
     Arc, Mutex,
@@ -18,7 +15,7 @@ use dormouse_gateway::{
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use support::{Client, FakePod, Trust, directory, serve};
+use crate::support::{Client, FakePod, Trust, directory, serve};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 

@@ -1,10 +1,8 @@
 //! Calls that leave beside the write of their assignment.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{FakePod, Trust, directory, serve};
 use async_trait::async_trait;
 use dormouse_crds::session::Placement;
 use dormouse_gateway::{
@@ -12,7 +10,6 @@ use dormouse_gateway::{
     directory::{Change, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch},
 };
 use serde_json::json;
-use support::{FakePod, Trust, directory, serve};
 use tokio::sync::{broadcast, watch};
 
 const EVAL: &str = "/v1/namespaces/default/sessions/a/eval";

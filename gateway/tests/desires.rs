@@ -1,13 +1,11 @@
 //! Wakes that nobody asked for, and the operator's share that a folder does itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::{FakePod, Trust, serve_whole, until};
 use async_trait::async_trait;
 use dormouse_control::session::state_of;
 use dormouse_crds::session::{Placement, SnapshotStatus};
@@ -22,7 +20,6 @@ use dormouse_gateway::{
 use dormouse_protocol::{kernel::StoredStatus, session::State};
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
-use support::{FakePod, Trust, serve_whole, until};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 const SESSION: &str = "/v1/namespaces/default/sessions/a";

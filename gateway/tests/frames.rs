@@ -1,11 +1,8 @@
 //! Frames that break the protocol of WebSockets, as bytes: each ends its socket with the code that says why, and nothing of it is carried out.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
-use support::{Trust, directory, serve};
+use crate::support::{Trust, directory, serve};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

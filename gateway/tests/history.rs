@@ -1,16 +1,13 @@
 //! Checkpoints, forks and the journal on their way through the gateway.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::{Arc, atomic::Ordering};
 
+use crate::support::{Trust, directory, serve};
 use dormouse_gateway::{
     Directory as _, Gateway, auth::loopback::Loopback, directory::Key, history, in_flight::PLACING_TIMEOUT, router::ROOM_POLL,
 };
 use dormouse_protocol::{ErrorCode, kernel::Anchor};
 use serde_json::json;
-use support::{Trust, directory, serve};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 

@@ -1,7 +1,4 @@
 //! The HTTP surface: what is refused, and how.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     sync::{
@@ -11,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Client, Trust, directory, serve, serve_local, serve_routes, serve_with};
 use async_trait::async_trait;
 use dormouse_crds::quota::KernelQuotaSpec;
 use dormouse_gateway::{
@@ -20,7 +18,6 @@ use dormouse_gateway::{
 use dormouse_service::memory::Memory;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::json;
-use support::{Client, Trust, directory, serve, serve_local, serve_routes, serve_with};
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";

@@ -1,15 +1,12 @@
 //! Tokens of an OpenID Connect issuer, which is a real one in this process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-#[path = "support/issuer.rs"]
-mod issuer;
-mod support;
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
+use crate::support::issuer::{Issuer, SigningKey, forged, now};
+use crate::support::{Client, Trust, directory, serve_routes};
 use async_trait::async_trait;
 use aws_lc_rs::hmac;
 use dormouse_gateway::{
@@ -19,10 +16,8 @@ use dormouse_gateway::{
         oidc::{FETCH_INTERVAL_MIN, KEYS_FRESH, KEYS_KEPT_MAX, LEEWAY},
     },
 };
-use issuer::{Issuer, SigningKey, forged, now};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
-use support::{Client, Trust, directory, serve_routes};
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 

@@ -1,5 +1,4 @@
 //! The OpenAPI document in `docs/` is what the code says. `UPDATE=1` writes it anew.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
 

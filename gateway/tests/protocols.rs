@@ -1,17 +1,14 @@
 //! The doors as their clients see them, over a kernel pod that answers as it is told.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{Client, Trust, directory, serve_routes};
 use dormouse_gateway::{
     Gateway,
     auth::{keys::file::KeyFile, loopback::Loopback},
 };
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use support::{Client, Trust, directory, serve_routes};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},

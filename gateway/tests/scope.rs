@@ -1,11 +1,8 @@
 //! A gateway of some namespaces, with the rights that the chart gives it there.
-#![cfg(feature = "kubernetes")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{path::Path, process::Command};
 
+use crate::support::until;
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_gateway::{
     Directory as _,
@@ -13,7 +10,6 @@ use dormouse_gateway::{
 };
 use dormouse_testkit::{apiserver::ApiServer, tools};
 use dormouse_watch::WatchScope;
-use support::until;
 use tokio_util::sync::CancellationToken;
 
 const SYSTEM: &str = "dormouse-system";

@@ -1,13 +1,10 @@
 //! Requests whose end two readers may see at different places, sent as bytes to the gateway's own listener. None of them makes it take as a request
 //! what was a body, or answer an honest request that follows with somebody else's answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{Trust, directory};
 use dormouse_gateway::Gateway;
-use support::{Trust, directory};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -1,10 +1,7 @@
 //! A store that was rolled back: what is known to have been stored is not forgotten with it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common::{World, assign, try_eval, until, value};
 use bytes::Bytes;
-use common::{World, assign, try_eval, until, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::history::JournalBody;

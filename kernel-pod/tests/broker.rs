@@ -1,5 +1,4 @@
 //! What a kernel pod tells a broker about a call that it sends again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,11 +1,8 @@
 //! Sessions whose assignment is only claimed so far: they restore and run, and nothing of it leaves before status has the assignment.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{World, assign, call, eval, try_eval, until, value};
+use crate::common::{World, assign, call, eval, try_eval, until, value};
 use dormouse_kernel::{Claim, Pod};
 use dormouse_lifecycle::Head;
 use dormouse_protocol::eval::EvalResult;

@@ -1,13 +1,10 @@
 //! Garbage collection over a real MinIO: two pods take sessions from each other, and the one that has lost a session goes on writing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, World, assign, ready, try_eval};
+use crate::common::{PATIENCE, World, assign, ready, try_eval};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::{Head, segment::sha256_hex};
 use dormouse_protocol::ErrorCode;

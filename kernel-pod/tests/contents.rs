@@ -1,13 +1,10 @@
 //! What a session keeps outside its heap: `host.ctx`, and large answers of tools.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Faulty, TORN_BYTES, World, assign, assign_spec, eval, spec, value};
+use crate::common::{Faulty, TORN_BYTES, World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::{NAME_BYTES_MAX, parse_piece};
@@ -150,7 +147,7 @@ async fn a_cell_whose_pieces_cannot_be_put_is_not_acked() {
 
 /// Puts while nothing answers.
 async fn eval_while_down(pod: &Pod, session: &Assignment) -> ErrorCode {
-    let call = common::call(session, "n = 2; host.ctx.put('c', 'lost'); 0", "down");
+    let call = crate::common::call(session, "n = 2; host.ctx.put('c', 'lost'); 0", "down");
     let answer = tokio::time::timeout(Duration::from_secs(120), pod.eval(call)).await.expect("the cell is answered");
     answer.unwrap_err().code
 }

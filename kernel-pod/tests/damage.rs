@@ -1,12 +1,9 @@
 //! Stored bytes that do not verify: the session says so, and nothing of it is overwritten.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
+use crate::common::{World, assign, try_eval, until, value};
 use bytes::Bytes;
-use common::{World, assign, try_eval, until, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::session::State;

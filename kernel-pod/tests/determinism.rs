@@ -1,20 +1,11 @@
 //! With a seed, the same cells make the same memory on any pod, in any process, whatever sleeps and moves come between; without one, nothing
 //! that began as the same repeats its randomness.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and the other process tells by printing"
-)]
-
-mod common;
+#![allow(clippy::print_stdout, reason = "the other process tells by printing")]
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::process::Command;
 
-use common::{World, assign_spec, timers_done, value};
+use crate::common::{World, assign_spec, timers_done, value};
 use dormouse_crds::session::{Determinism, KernelSessionSpec, Source};
 use dormouse_lifecycle::{Head, assemble};
 use dormouse_protocol::kernel::Assignment;
@@ -36,7 +27,7 @@ const CELLS: [&str; 4] = [
 
 fn seeded(seed: u64) -> KernelSessionSpec {
     let determinism = Some(Determinism { seed, epoch: "2026-01-01T00:00:00Z".to_owned() });
-    KernelSessionSpec { determinism, ..common::spec() }
+    KernelSessionSpec { determinism, ..crate::common::spec() }
 }
 
 /// A digest of everything of the session's memory, as it is stored, and what its last cell answered.
@@ -92,7 +83,7 @@ async fn the_same_cells_make_the_same_memory_in_another_process_and_on_the_move(
     if std::env::var_os(OTHER_PROCESS_ENV).is_some() {
         return println!("{MARK}{here}");
     }
-    let name = "the_same_cells_make_the_same_memory_in_another_process_and_on_the_move";
+    let name = "determinism::the_same_cells_make_the_same_memory_in_another_process_and_on_the_move";
     let mut other = Command::new(std::env::current_exe().unwrap());
     let said = other.args(["--exact", name, "--nocapture"]).env(OTHER_PROCESS_ENV, "1").output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
@@ -107,14 +98,14 @@ async fn without_a_seed_what_began_as_the_same_never_repeats_its_randomness() {
     const DRAW: &str = "[Math.random(), crypto.randomUUID(), Array.from(crypto.getRandomValues(new Uint8Array(8)))]";
     let world = World::default();
     let pod = world.pod("a");
-    let parent = assign_spec(&pod, "u1", 1, common::spec());
+    let parent = assign_spec(&pod, "u1", 1, crate::common::spec());
     // The generator has drawn before the copies are made, so that it would go on from one state in each.
     value(&pod, &parent, "Math.random()").await;
     pod.checkpoint(parent.clone(), "here".to_owned()).await.unwrap();
     let mut draws = vec![value(&pod, &parent, DRAW).await];
     for child in ["c1", "c2"] {
         let source = Some(Source { session: parent.name.clone(), checkpoint: Some("here".to_owned()) });
-        let spec = KernelSessionSpec { source, ..common::spec() };
+        let spec = KernelSessionSpec { source, ..crate::common::spec() };
         let forked = Assignment { source_uid: Some("u1".to_owned()), ..assign_spec(&pod, child, 1, spec) };
         draws.push(value(&pod, &forked, DRAW).await);
     }
@@ -129,7 +120,7 @@ async fn without_a_seed_what_began_as_the_same_never_repeats_its_randomness() {
     let other = world.pod("b");
     pod.restore(parent.clone(), "here".to_owned()).await.unwrap();
     pod.hibernate(parent).await.unwrap();
-    let moved = assign_spec(&other, "u1", 2, common::spec());
+    let moved = assign_spec(&other, "u1", 2, crate::common::spec());
     draws.push(value(&other, &moved, DRAW).await);
     for place in 0..3 {
         for (number, draw) in draws.iter().enumerate() {

@@ -1,11 +1,8 @@
 //! What changed between two states of a session.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, call, earlier, eval, upgraded, value};
+use crate::common::{World, assign, call, earlier, eval, upgraded, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::history::{ChangeKind, Difference};
 use dormouse_protocol::kernel::{Assignment, DifferenceCall, StoredCall};

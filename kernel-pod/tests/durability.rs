@@ -1,11 +1,8 @@
 //! `spec.durability`: what storage holds when a cell is answered, and what a lost pod takes with it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::time::Instant;
 
-use common::{World, assign_spec, eval, spec, until, value};
+use crate::common::{World, assign_spec, eval, spec, until, value};
 use dormouse_crds::session::{Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::eval::Woke;

@@ -1,12 +1,9 @@
 //! Encryption at rest: what is stored says nothing, opens only as what it was, and never by itself becomes something else.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
+use crate::common::{World, assign, assign_spec, keys, spec, try_eval, until, value};
 use bytes::Bytes;
-use common::{World, assign, assign_spec, keys, spec, try_eval, until, value};
 use dormouse_crds::session::Source;
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;

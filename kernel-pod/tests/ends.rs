@@ -1,12 +1,9 @@
 //! How cells end, whatever they do: once under a key, recorded before it is told, and with a session that goes on.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{PATIENCE, World, assign, assign_spec, call, eval, spec, until, value};
+use crate::common::{PATIENCE, World, assign, assign_spec, call, eval, spec, until, value};
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
@@ -310,10 +307,10 @@ async fn bootstrap_code_that_overruns_is_not_run_again_before_the_spec_changes()
     let bad = assign_spec(&pod, "u1", 1, begins_with(OVERRUN));
     let error = pod.eval(call(&bad, "1", "k")).await.unwrap_err();
     assert_eq!((error.code, error.retryable), (ErrorCode::TimeoutError, false), "{error}");
-    let wakes = common::metric(&pod, "kernel_wakes_total{source=\"fresh\"}");
+    let wakes = crate::common::metric(&pod, "kernel_wakes_total{source=\"fresh\"}");
     assert_eq!(pod.eval(call(&bad, "1", "k")).await.unwrap_err().code, ErrorCode::TimeoutError);
     assert_eq!(pod.wake(bad.clone()).await.unwrap_err().code, ErrorCode::TimeoutError);
-    assert_eq!(common::metric(&pod, "kernel_wakes_total{source=\"fresh\"}"), wakes);
+    assert_eq!(crate::common::metric(&pod, "kernel_wakes_total{source=\"fresh\"}"), wakes);
     let good = Assignment { generation: 2, spec: begins_with("globalThis.ready = 1"), ..bad };
     assert_eq!(value(&pod, &good, "ready").await, json!(1));
 }

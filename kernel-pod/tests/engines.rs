@@ -1,9 +1,6 @@
 //! Sessions of earlier engines, and cells that end inside a builtin.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{World, assign, assign_spec, earlier, eval, spec, try_eval, upgraded, value};
+use crate::common::{World, assign, assign_spec, earlier, eval, spec, try_eval, upgraded, value};
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_lifecycle::Head;
 use dormouse_protocol::ErrorCode;

@@ -1,9 +1,6 @@
 //! What those see who follow a session: each event of every acked cell, once, in order, without a gap, through every process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{PATIENCE, World, assign, assign_spec, call, eval, spec, value};
+use crate::common::{PATIENCE, World, assign, assign_spec, call, eval, spec, value};
 use dormouse_crds::session::{Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;

@@ -1,12 +1,9 @@
 //! Fetches and bodies as a pod deals with them: what leaves, when, and again after the pod is lost.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::Arc;
 
+use crate::common::{PATIENCE, World, assign_spec, spec, value};
 use async_trait::async_trait;
-use common::{PATIENCE, World, assign_spec, spec, value};
 use dormouse_crds::session::KernelSessionSpec;
 use dormouse_engine::{Engine, EngineOptions};
 use dormouse_kernel::{Pod, PodConfig, Tools};
@@ -126,7 +123,7 @@ async fn parts_of_a_body_need_no_commit() {
     let (world, net) = (World::default(), Net::new(true));
     let a = pod(&world, "a", &net);
     let on_a = assign(&a, 1);
-    let answer = common::eval(&a, &on_a, "const r = await fetch('http://a.example/long'); await r.text()").await;
+    let answer = crate::common::eval(&a, &on_a, "const r = await fetch('http://a.example/long'); await r.text()").await;
     assert_eq!(answer.value, Some(json!("xxx")));
     assert_eq!((answer.sequence, answer.stats.tool_calls), (2, 1), "one before the request left, one before the answer");
     let parts: Vec<Value> =

@@ -1,14 +1,11 @@
 //! Files of a session: what cells and the files API see of each other's.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use crate::common::{Faulty, World, assign, assign_spec, eval, spec, value};
 use axum::body::{Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
-use common::{Faulty, World, assign, assign_spec, eval, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Limits, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::blobs::parse_piece;
@@ -199,7 +196,7 @@ async fn what_cannot_be_done_is_typed() {
             value(&pod, &session, "1").await;
         }
     };
-    tokio::time::timeout(common::PATIENCE, gone).await.expect("nothing is left of a content that ended early");
+    tokio::time::timeout(crate::common::PATIENCE, gone).await.expect("nothing is left of a content that ended early");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,7 +204,8 @@ async fn files_are_put_while_cells_wait_and_forks_have_them() {
     let world = World::default();
     let pod = world.pod("a");
     let session = assign(&pod, "u1", 1);
-    let call = common::call(&session, "const fs = require('fs'); await callTool('slow', 1); fs.readFileSync('/late').length", "waits");
+    let call =
+        crate::common::call(&session, "const fs = require('fs'); await callTool('slow', 1); fs.readFileSync('/late').length", "waits");
     let waiting = tokio::spawn({
         let pod = pod.clone();
         async move { pod.eval(call).await }

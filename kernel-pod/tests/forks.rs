@@ -1,15 +1,12 @@
 //! A fork storm over a real MinIO: what children of one parent share, and what they must not; and a parent that commits meanwhile.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::{World, assign, assign_spec, metric, ready, spec, try_eval, value};
 use async_trait::async_trait;
 use bytes::Bytes;
-use common::{World, assign, assign_spec, metric, ready, spec, try_eval, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_kernel::{Pod, PodConfig};
@@ -99,7 +96,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
             let pod = &pod;
             async move {
                 pod.wake(child.clone()).await?;
-                let drawn = common::eval(pod, &child, DRAW).await;
+                let drawn = crate::common::eval(pod, &child, DRAW).await;
                 pod.hibernate(child.clone()).await?;
                 Ok::<_, dormouse_protocol::ApiError>((child, drawn.value.expect("it drew"), drawn.stats.committed_bytes))
             }
@@ -194,8 +191,12 @@ async fn a_parent_that_commits_faster_than_it_can_be_copied_is_busy_and_not_dama
         let parent = assign(&pod, "parent", 1);
         value(&pod, &parent, PARENT).await;
         pod.drain().await;
-        let racing =
-            Racing { store: Arc::<common::Faulty>::clone(&world.store), commits: AtomicUsize::new(0), races, copies: AtomicUsize::new(0) };
+        let racing = Racing {
+            store: Arc::<crate::common::Faulty>::clone(&world.store),
+            commits: AtomicUsize::new(0),
+            races,
+            copies: AtomicUsize::new(0),
+        };
         let pod = world.pod_over("b", Arc::new(racing));
         let source = Source { session: parent.name.clone(), checkpoint: None };
         let forked = KernelSessionSpec { source: Some(source), ..spec() };

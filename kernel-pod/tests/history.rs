@@ -1,12 +1,9 @@
 //! Checkpoints, time travel, forks and the journal, in pods over one store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 
+use crate::common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
 use bytes::Bytes;
-use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
 use dormouse_crds::session::{CHECKPOINTS_KEEP_MAX, Checkpoints, Determinism, Durability, KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;

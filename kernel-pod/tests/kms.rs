@@ -1,11 +1,8 @@
 //! Encryption at rest with the key in a KMS: a real Transit engine, asked once a data key; what goes on without it and what waits for it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::{path::Path, sync::atomic::Ordering, time::Duration};
 
-use common::{World, assign, keys, try_eval, value};
+use crate::common::{World, assign, keys, try_eval, value};
 use dormouse_crds::session::Source;
 use dormouse_kernel::Pod;
 use dormouse_kms::{KeyLocation, KmsArgs, transit::Transit};

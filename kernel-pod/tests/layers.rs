@@ -1,5 +1,4 @@
 //! The rooms of this crate stand above one another: none imports one that imports it, by whatever way.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,6 @@
 //! Sessions that begin, begin anew, and expire, in pods over one store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
+use crate::common::{World, assign, assign_spec, call, eval, spec, try_eval, until, value};
 use dormouse_crds::KeyRef;
 use dormouse_crds::session::{Bootstrap, Checkpoints, KernelSessionSpec, OperatingMode, Ttl};
 use dormouse_kernel::Pod;

@@ -1,11 +1,8 @@
 //! A pod whose sessions want more memory than there is: it lives, others are served, and who cannot be served is told.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{World, assign, assign_spec, eval, spec, try_eval, value};
+use crate::common::{World, assign, assign_spec, eval, spec, try_eval, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::session::State;
 use dormouse_service::memory::Memory;
@@ -24,7 +21,7 @@ async fn under_pressure_idle_sessions_sleep_and_who_finds_no_room_is_told() {
         assert!(eval(&pod, session, grown).await.ok, "the ones that are idle longest make room");
     }
     assert!(memory.promised() <= 500 << 20);
-    assert_eq!(common::until(&pod, "u0", |report| report.state == State::Hibernated).await.cells, 1);
+    assert_eq!(crate::common::until(&pod, "u0", |report| report.state == State::Hibernated).await.cells, 1);
     assert_eq!(value(&pod, &sessions[0], "held.length").await, json!(50 << 20), "nothing is lost");
     // Whatever it is that uses it: nothing new is begun, and it is said.
     USED.store(990 << 20, Ordering::SeqCst);

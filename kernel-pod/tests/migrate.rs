@@ -1,11 +1,8 @@
 //! `migrate`: a session of an earlier engine, moved to the current one by running its cells again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, earlier, eval, try_eval, upgraded, value};
+use crate::common::{World, assign, earlier, eval, try_eval, upgraded, value};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::Head;
 use dormouse_protocol::ErrorCode;
@@ -106,10 +103,10 @@ async fn a_session_of_the_current_engine_stays_and_one_that_waits_is_left_alone(
 
     let (pod, session) = old_session(&World::default(), &["let n = 1"]).await;
     let waiting = tokio::spawn({
-        let (pod, call) = (pod.clone(), common::call(&session, "await sleep(3600e3)", "waits"));
+        let (pod, call) = (pod.clone(), crate::common::call(&session, "await sleep(3600e3)", "waits"));
         async move { pod.eval(call).await }
     });
-    common::until(&pod, "u1", |report| report.next_wake_time.is_some()).await;
+    crate::common::until(&pod, "u1", |report| report.next_wake_time.is_some()).await;
     assert_eq!(pod.migrate(session.clone(), true).await.unwrap_err().code, ErrorCode::SessionBusy);
     pod.interrupt(session.clone()).await.unwrap();
     waiting.await.unwrap().unwrap();

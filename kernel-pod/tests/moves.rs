@@ -1,13 +1,10 @@
 //! Two pods over one store: moves, lost replies, takeovers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{Faulty, World, assign, call, eval, timers_done, try_eval, until, value};
+use crate::common::{Faulty, World, assign, call, eval, timers_done, try_eval, until, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
 use dormouse_protocol::kernel::ReportLine;

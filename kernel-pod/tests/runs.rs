@@ -1,12 +1,9 @@
 //! Runs: accepted once, run once, found again by whoever has the session next, and ended truthfully.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, assign_spec, call, spec, value};
+use crate::common::{World, assign, assign_spec, call, spec, value};
 use dormouse_crds::session::{ClientTool, Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;

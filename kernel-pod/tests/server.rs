@@ -1,11 +1,8 @@
 //! The API behind mTLS: who may ask what, and how answers look.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::net::SocketAddr;
 
-use common::{World, assign, call};
+use crate::common::{World, assign, call};
 use dormouse_kernel::Pod;
 use dormouse_protocol::event::{Event, EventBody};
 use dormouse_protocol::kernel::{CLAIM_HEADER, PodInfo, ReportLine};
@@ -107,7 +104,7 @@ async fn stopping_stores_every_session_and_ends_the_streams() {
     let world = World::default();
     let pod = world.pod("a");
     let served = Served::start(&pod).await;
-    common::value(&pod, &assign(&pod, "u1", 1), "let n = 1; setTimeout(() => { n++ }, 1e9); n").await;
+    crate::common::value(&pod, &assign(&pod, "u1", 1), "let n = 1; setTimeout(() => { n++ }, 1e9); n").await;
     let report = served.request(Process::Operator, Method::GET, "/v1/report").send().await.unwrap();
     served.shutdown.cancel();
     let lines = report.text().await.unwrap();
@@ -118,7 +115,7 @@ async fn stopping_stores_every_session_and_ends_the_streams() {
     assert_eq!(lines.last(), Some(&ReportLine::Drained), "nothing follows, and whoever reads knows it");
     served.serving.await.unwrap();
     let other = world.pod("b");
-    assert_eq!(common::value(&other, &assign(&other, "u1", 2), "n").await, json!(1));
+    assert_eq!(crate::common::value(&other, &assign(&other, "u1", 2), "n").await, json!(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,8 @@
 //! One pod: cells, sleep, limits.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
+use crate::common::{World, assign, assign_spec, call, eval, metric, spec, try_eval, until, value};
 use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec, OperatingMode};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;

@@ -1,12 +1,9 @@
 //! A pod whose way to a real MinIO loses, delays and answers wrongly.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use common::{World, assign, call, ready, try_eval, value};
+use crate::common::{World, assign, call, ready, try_eval, value};
 use dormouse_kernel::Pod;
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::session::State;
@@ -142,7 +139,7 @@ async fn a_commit_that_cannot_reach_the_store_is_not_acked_and_not_lost() {
     assert_eq!((error.code, error.retryable), (ErrorCode::StorageUnavailable, true), "{error}");
     // Nor does it wake: what is stored is what it is.
     assert_eq!(pod.eval(request.clone()).await.unwrap_err().code, ErrorCode::StorageUnavailable);
-    common::until(&pod, "u1", |report| report.state == State::Failed).await;
+    crate::common::until(&pod, "u1", |report| report.state == State::Failed).await;
     world.store.down.store(false, Ordering::SeqCst);
     assert_eq!(pod.eval(request.clone()).await.unwrap().value, Some(json!(2)), "without a restart");
     assert_eq!(pod.eval(request).await.unwrap().value, Some(json!(2)));

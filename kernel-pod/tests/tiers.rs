@@ -1,12 +1,9 @@
 //! Memory, disk, storage: where a session that wakes comes from, and that no tier is believed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Faulty, World, assign, assign_spec, eval, metric, spec, value};
+use crate::common::{Faulty, World, assign, assign_spec, eval, metric, spec, value};
 use dormouse_crds::session::{KernelSessionSpec, Source};
 use dormouse_kernel::Pod;
 use dormouse_kernel::disk::{DiskCacheMetrics, cached};

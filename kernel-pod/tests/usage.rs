@@ -1,11 +1,8 @@
 //! What sessions use is counted once, whatever becomes of the processes that ran them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{World, assign, assign_spec, call, metric, spec, value};
+use crate::common::{World, assign, assign_spec, call, metric, spec, value};
 use dormouse_crds::session::{Durability, KernelSessionSpec};
 use dormouse_kernel::Pod;
 use dormouse_lifecycle::usage::{Counts, Seen, Sheet, sum};

@@ -1,11 +1,9 @@
 //! Sessions leave etcd and come back as they were, wherever a process is cut off in between: the real operator, with the rights that its chart gives it,
 //! on a real API server and a real MinIO.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::sync::Arc;
 
+use crate::support::{Cluster, SYSTEM, apply};
 use bytes::Bytes;
 use dormouse_control::{
     archive::{Archived, ArchivedPage, FindCall, PageCall},
@@ -23,7 +21,6 @@ use dormouse_testkit::process::free_port;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;
-use support::{Cluster, SYSTEM, apply};
 
 /// A session that leaves as soon as it sleeps: whatever it was last used, that was long ago.
 const LEAVES: &str = "archiveAfterSeconds: 1";

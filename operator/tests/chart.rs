@@ -1,5 +1,4 @@
 //! The chart and the operator agree about names.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -1,14 +1,11 @@
 //! Sessions, pools and their credentials go in any order, with the store up, down or gone: nothing is left behind, and what stays says why.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Cluster, SYSTEM, apply};
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::{Condition, S3, SnapshotStore as _};
 use serde_json::json;
-use support::{Cluster, SYSTEM, apply};
 
 /// A pool of the namespace `team` with a bucket and credentials of its own.
 fn pool(cluster: &Cluster, name: &str, endpoint: &str) {

@@ -1,17 +1,14 @@
 //! What the operator costs the API server, and how it sizes pools.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
+use crate::support::{Cluster, FakePod, apply, pool};
 use dormouse_operator::controller::TRIGGERS_MAX;
 use dormouse_protocol::session::State;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use support::{Cluster, FakePod, apply, pool};
 
 /// No sweep in between.
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
@@ -129,7 +126,7 @@ async fn where_sessions_are_stored_stays_as_long_as_there_are_any() {
     let patch =
         |kind: &str, name: &str, patch: &str| cluster.server.kubectl(&["patch", kind, name, "-n", "team", "--type=merge", "-p", patch]);
     let moved = r#"{"spec":{"storage":{"bucket":"other","endpoint":"http://127.0.0.1:9","credentialsSecretRef":{"name":"s3"}}}}"#;
-    apply(&cluster.server, &support::pool("warmPods: 1"));
+    apply(&cluster.server, &crate::support::pool("warmPods: 1"));
     cluster.until("the pool has its pods", async || !cluster.get(&["deployment", deployment], "{.metadata.uid}").is_empty()).await;
     let ready = r#"{"status":{"replicas":1,"readyReplicas":1,"availableReplicas":1}}"#;
     cluster

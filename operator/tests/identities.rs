@@ -1,10 +1,8 @@
 //! What each pool of a namespace has for itself: its certificate and its storage credentials; and what a ToolBroker has.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::SystemTime;
 
+use crate::support::{Cluster, apply, pool};
 use bytes::Bytes;
 use dormouse_lifecycle::SessionKey;
 use dormouse_service::{
@@ -15,7 +13,6 @@ use dormouse_store::{Condition, CredentialSource, Credentials, PutError, S3, S3O
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;
-use support::{Cluster, apply, pool};
 
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
 const OTHER: &str =

@@ -1,17 +1,14 @@
 //! What is left of sessions that are gone is removed, and nothing else: the real operator, with the rights that its chart gives it, on a real API
 //! server and a real MinIO.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use crate::support::{account, apply, start_operator};
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::{Condition, S3, SnapshotStore as _};
 use dormouse_testkit::{apiserver::ApiServer, minio::Minio, process::Process};
-use support::{account, apply, start_operator};
 
 /// How long anything may take on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(120);

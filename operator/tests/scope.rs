@@ -1,10 +1,7 @@
 //! An operator of some namespaces, with the rights that the chart gives it there.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Cluster, OPERATOR, apply};
 use dormouse_protocol::session::State;
-use support::{Cluster, OPERATOR, apply};
 
 const FLAGS: [&str; 3] = ["--orphan-sweep-interval-seconds=1", "--watch-namespaces=team,second", "--storage-cluster=here"];
 

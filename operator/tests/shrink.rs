@@ -1,13 +1,10 @@
 //! Which pods go when a pool gets smaller, by Kubernetes' own controllers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use crate::support::{Cluster, FakePod, apply, pool};
 use dormouse_protocol::session::State;
 use serde_json::json;
-use support::{Cluster, FakePod, apply, pool};
 
 /// No sweep in between, and status tells soon what is busy.
 const FLAGS: [&str; 2] = ["--orphan-sweep-interval-seconds=0", "--status-interval-ms=500"];

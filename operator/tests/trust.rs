@@ -1,10 +1,8 @@
 //! Who trusts whom while one certificate authority follows another.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use crate::support::{Cluster, SYSTEM};
 use axum::{Router, routing::get};
 use dormouse_service::{
     ca::CertPem,
@@ -13,7 +11,6 @@ use dormouse_service::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use reqwest::Method;
-use support::{Cluster, SYSTEM};
 use tokio_util::sync::CancellationToken;
 
 /// More than a process takes to look at its files again, which is five seconds.

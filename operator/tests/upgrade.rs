@@ -1,13 +1,10 @@
 //! What an upgrade of the operator may change under pools, and what they say then.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Cluster, apply, pool};
 use bytes::Bytes;
 use dormouse_lifecycle::SessionKey;
 use dormouse_store::{Condition, SnapshotStore as _};
 use serde_json::json;
-use support::{Cluster, apply, pool};
 
 /// No sweep in between.
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];

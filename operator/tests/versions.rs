@@ -1,12 +1,9 @@
 //! Two served versions of one schema: clients of either work on the same objects, and what is stored can be moved to the newer version, and back.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{path::Path, process::Command};
 
+use crate::support::{Cluster, apply, pool};
 use serde_json::{Value, json};
-use support::{Cluster, apply, pool};
 
 const OLD: &str = "v1alpha1";
 const NEW: &str = "v1beta1";

@@ -1,13 +1,10 @@
 //! Pools without pods: how they come to have none, and to have one again.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{Cluster, FakePod, apply, pool};
 use dormouse_crds::session::SnapshotStatus;
 use dormouse_protocol::{kernel::StoredStatus, session::State};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use support::{Cluster, FakePod, apply, pool};
 
 /// No sweep in between.
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];

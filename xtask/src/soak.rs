@@ -25,33 +25,38 @@ const SOAK_ENV: &str = "DORMOUSE_SOAK";
 /// The package whose tests run the binaries of others.
 const RUNS_BINARIES: &str = "dormouse-e2e";
 
-/// One binary of tests.
+/// Tests of one binary.
 struct Part {
     name: &'static str,
     package: &'static str,
     test: &'static str,
+    /// What the names of its tests begin with; empty for all.
+    tests: &'static str,
     env: (&'static str, &'static str),
 }
 
+/// The binary of most tests of a package.
+const SUITE: &str = "suite";
+
 const PARTS: [Part; 18] = [
-    Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", env: ("DORMOUSE_SEEDS", "100000") },
-    Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", env: ("DORMOUSE_SEEDS", "100000") },
-    Part { name: "damage", package: "dormouse-lifecycle", test: "damage", env: ("DORMOUSE_DAMAGES", "100000") },
-    Part { name: "full-disk", package: "dormouse-store", test: "full_disk", env: (SOAK_ENV, "1") },
-    Part { name: "network", package: "dormouse-kernel", test: "storage_faults", env: (SOAK_ENV, "1") },
-    Part { name: "processes", package: "dormouse-kernel", test: "processes", env: (SOAK_ENV, "1") },
-    Part { name: "mutants", package: "dormouse-conformance", test: "fuzz_corpus", env: ("DORMOUSE_MUTANTS", "100000") },
-    Part { name: "claimants", package: "dormouse-gateway", test: "apiserver", env: (SOAK_ENV, "1") },
-    Part { name: "forks", package: "dormouse-kernel", test: "forks", env: (SOAK_ENV, "1") },
-    Part { name: "collect", package: "dormouse-kernel", test: "collect", env: (SOAK_ENV, "1") },
-    Part { name: "neighbours", package: RUNS_BINARIES, test: "neighbours", env: (SOAK_ENV, "1") },
-    Part { name: "parked", package: RUNS_BINARIES, test: "parked", env: (SOAK_ENV, "1") },
-    Part { name: "canaries", package: "dormouse", test: "canaries", env: (SOAK_ENV, "1") },
-    Part { name: "kernel-memory", package: RUNS_BINARIES, test: "canaries", env: (SOAK_ENV, "1") },
-    Part { name: "region", package: "dormouse-control", test: "region", env: (SOAK_ENV, "1") },
-    Part { name: "scale", package: RUNS_BINARIES, test: "scale", env: (SOAK_ENV, "1") },
-    Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", env: (SOAK_ENV, "1") },
-    Part { name: "broker", package: "dormouse-broker", test: "broker", env: (SOAK_ENV, "1") },
+    Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
+    Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
+    Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
+    Part { name: "full-disk", package: "dormouse-store", test: "full_disk", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "network", package: "dormouse-kernel", test: SUITE, tests: "storage_faults::", env: (SOAK_ENV, "1") },
+    Part { name: "processes", package: "dormouse-kernel", test: "processes", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "mutants", package: "dormouse-conformance", test: "fuzz_corpus", tests: "", env: ("DORMOUSE_MUTANTS", "100000") },
+    Part { name: "claimants", package: "dormouse-gateway", test: SUITE, tests: "apiserver::", env: (SOAK_ENV, "1") },
+    Part { name: "forks", package: "dormouse-kernel", test: SUITE, tests: "forks::", env: (SOAK_ENV, "1") },
+    Part { name: "collect", package: "dormouse-kernel", test: SUITE, tests: "collect::", env: (SOAK_ENV, "1") },
+    Part { name: "neighbours", package: RUNS_BINARIES, test: "neighbours", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "parked", package: RUNS_BINARIES, test: "parked", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "canaries", package: "dormouse", test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
+    Part { name: "kernel-memory", package: RUNS_BINARIES, test: "canaries", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "region", package: "dormouse-control", test: "region", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "scale", package: RUNS_BINARIES, test: "scale", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "broker", package: "dormouse-broker", test: "broker", tests: "", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
@@ -116,7 +121,11 @@ fn command(part: &Part) -> Command {
 
 fn run_part(part: &Part) -> Result<Vec<String>> {
     let mut command = command(part);
-    command.args(["--", "--nocapture"]).env(tools::DIR_ENV, tools::home()?.join("bin")).env(part.env.0, part.env.1).env(ARENAS.0, ARENAS.1);
+    command
+        .args(["--", "--nocapture", part.tests])
+        .env(tools::DIR_ENV, tools::home()?.join("bin"))
+        .env(part.env.0, part.env.1)
+        .env(ARENAS.0, ARENAS.1);
     eprintln!("xtask: {}", workspace::show(&command));
     let mut child = command.stderr(Stdio::piped()).spawn().context("start cargo test")?;
     let errors = BufReader::new(child.stderr.take().context("cargo's output")?);

@@ -1,6 +1,8 @@
 //! A gateway on a folder, with kernel pods that answer as they are told over real mutual TLS.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod issuer;
+
 use std::{
     collections::{HashSet, VecDeque},
     net::SocketAddr,

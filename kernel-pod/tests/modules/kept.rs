@@ -3,8 +3,8 @@
 use dormouse_protocol::kernel::Assignment;
 use serde_json::json;
 
+use super::place::{Place, assign, failure};
 use crate::common::value;
-use crate::place::{Place, assign, failure};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_is_resolved_once_whatever_comes_after() {

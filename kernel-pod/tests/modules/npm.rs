@@ -19,7 +19,7 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use futures::{StreamExt as _, stream};
 
 use crate::common::{World, eval};
-use crate::place::{ENGINE, assign, broker, pod};
+use super::place::{ENGINE, assign, broker, pod};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/modules/npm");
 /// Programs that run in sessions at once.

@@ -11,8 +11,8 @@ use dormouse_protocol::kernel::Assignment;
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde_json::json;
 
+use super::place::{ENGINE, Place, assign, failure, pod};
 use crate::common::{World, try_eval, value};
-use crate::place::{ENGINE, Place, assign, failure, pod};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_allowed_is_not_there() {

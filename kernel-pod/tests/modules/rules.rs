@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::place::{Place, assign};
 use crate::common::value;
-use crate::place::{Place, assign};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_package_that_every_session_has_comes_from_the_engine_unless_a_range_says_otherwise() {

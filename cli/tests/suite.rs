@@ -1,0 +1,27 @@
+//! Every test of the command that needs no process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod approvals;
+mod bodies;
+mod canaries;
+mod canary;
+mod checkpoints;
+mod dev;
+mod docs;
+mod doors;
+mod fetch;
+mod files;
+mod knowledge;
+mod lifetimes;
+mod mcp;
+mod models;
+mod modules;
+mod others;
+mod outside;
+mod pdf;
+mod references;
+mod sealed;
+mod streaming;
+mod support;
+mod traces;
+mod webhooks;

@@ -1,0 +1,21 @@
+//! Every test of a gateway that needs no process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod access;
+mod adversary;
+#[cfg(feature = "kubernetes")]
+mod apiserver;
+mod archived;
+mod claims;
+mod desires;
+mod frames;
+mod history;
+mod http;
+mod oidc;
+mod openapi;
+mod protocols;
+mod routing;
+#[cfg(feature = "kubernetes")]
+mod scope;
+mod smuggling;
+mod support;

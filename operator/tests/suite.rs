@@ -1,0 +1,16 @@
+//! Every test of the operator that needs no process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod archive;
+mod chart;
+mod deletion;
+mod fleet;
+mod identities;
+mod orphans;
+mod scope;
+mod shrink;
+mod support;
+mod trust;
+mod upgrade;
+mod versions;
+mod zero;
