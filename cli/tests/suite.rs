@@ -19,6 +19,7 @@ mod modules;
 mod others;
 mod outside;
 mod pdf;
+mod reference;
 mod references;
 mod sealed;
 mod streaming;

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use dormouse_testkit::{generated::is_current, reference};
+
 const FOLDERS: [&str; 2] = ["yaml", "../charts/dormouse/files/crds"];
 
 #[test]
@@ -11,15 +13,16 @@ fn the_committed_crds_are_those_of_the_types() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (name, content) in dormouse_crds::yaml().unwrap() {
         for folder in FOLDERS {
-            let path = root.join(folder).join(&name);
-            if std::env::var_os("UPDATE").is_some() {
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(&path, &content).unwrap();
-            }
-            let committed = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(committed == content, "{} is stale: run `UPDATE=1 cargo test -p dormouse-crds --test drift`", path.display());
+            is_current(&root.join(folder).join(&name), &content);
         }
     }
+}
+
+#[test]
+fn the_reference_of_objects_is_current() {
+    let all = dormouse_crds::yaml().unwrap();
+    let definitions: Vec<serde_json::Value> = all.iter().map(|(_, content)| yaml_serde::from_str(content).unwrap()).collect();
+    reference::objects_are_current(&definitions);
 }
 
 /// What an API server would refuse to take as a structural schema, or would warn of.

@@ -1,8 +1,9 @@
 //! Sessions leave etcd and come back when somebody asks for them: operator, gateway and kernel pod as processes, on a real API server and a real MinIO.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{
+    attacks::{self, patient},
+    fleet::{Fleet, TENANT, pod_address},
+};
 use dormouse_client::Client;
 use dormouse_protocol::{
     ErrorCode,
@@ -12,10 +13,6 @@ use dormouse_protocol::{
 };
 use dormouse_testkit::wait::eventually;
 use serde_json::{Value, json};
-use support::{
-    attacks::{self, patient},
-    fleet::{Fleet, TENANT, pod_address},
-};
 
 async fn eval(client: &Client, name: &str, code: &str) -> Option<Value> {
     let cell = EvalRequest { code: code.to_owned(), ..EvalRequest::default() };

@@ -1,20 +1,17 @@
 //! What a ToolBroker's Secret leaves behind in a fleet of real processes: in the memory of the kernel pod and the gateway, in metrics, logs, objects
 //! and events of the cluster, nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
+use crate::support::{
+    attacks::{self, patient},
+    fleet::{Fleet, TENANT},
+};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use dormouse_protocol::eval::EvalRequest;
 use dormouse_testkit::soak;
 use memchr::memmem;
 use serde_json::{Value, json};
-use support::{
-    attacks::{self, patient},
-    fleet::{Fleet, TENANT},
-};
 
 /// Calls of one cell.
 const CELL_CALLS: u64 = 50;

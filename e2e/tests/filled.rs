@@ -1,7 +1,4 @@
 //! Everything at once that fills what tenants share.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -30,7 +27,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use support::{
+use crate::support::{
     attacks::{self, CELLS, Honest},
     fleet::{Fleet, TENANT, pod_address},
 };

@@ -1,7 +1,4 @@
 //! A hundred sessions that behave beside a hundred that do not, for as long as one likes: `cargo xtask soak neighbours`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     sync::{
@@ -18,7 +15,7 @@ use dormouse_testkit::{random::Random, soak};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use support::{
+use crate::support::{
     attacks::{self, Honest},
     fleet::Fleet,
 };

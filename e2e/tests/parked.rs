@@ -1,10 +1,11 @@
 //! SIGKILL of gateway, kernel pod and broker while a call waits for a person: one effect, one result, always an answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
+use crate::support::{
+    attacks::{self, patient},
+    fleet::Fleet,
+};
 use dormouse_client::Client;
 use dormouse_protocol::{
     ErrorCode,
@@ -14,10 +15,6 @@ use dormouse_protocol::{
 };
 use dormouse_testkit::{random::Random, soak, wait::eventually};
 use serde_json::json;
-use support::{
-    attacks::{self, patient},
-    fleet::Fleet,
-};
 
 /// Who dies.
 const VICTIMS: [&[Victim]; 5] = [

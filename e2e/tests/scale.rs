@@ -1,7 +1,4 @@
 //! Very many sessions and pods that are only objects: what they cost the API server, the operator and a gateway, and whether anybody else notices.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::{
     convert::Infallible,
@@ -18,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use support::{
+use crate::support::{
     attacks,
     fleet::{Fleet, TENANT},
 };

@@ -1,7 +1,4 @@
 //! What each step of a session's life costs the API server, whoever writes it: the four processes on a real one, whose audit log is read.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +6,7 @@ use dormouse_protocol::eval::EvalRequest;
 use dormouse_testkit::{soak, wait::eventually};
 use serde_json::json;
 
-use support::{
+use crate::support::{
     attacks,
     fleet::{Fleet, TENANT},
 };

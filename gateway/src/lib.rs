@@ -203,7 +203,7 @@ impl Gateway {
 
     /// The routes of the HTTP API. Streams that would never end do so with `shutdown`.
     pub fn routes(&self, shutdown: CancellationToken) -> axum::Router {
-        let app = routes::App {
+        let app = routes::App::new(routes::Shared {
             router: self.router.clone(),
             authenticator: Arc::clone(&self.authenticator),
             metrics: self.metrics.clone(),
@@ -215,7 +215,7 @@ impl Gateway {
             links: self.links.clone(),
             sockets: doors::ws::Sockets::default(),
             rooms: rooms::Rooms::within(&self.memory),
-        };
+        });
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))
     }
 

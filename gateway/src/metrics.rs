@@ -1,5 +1,7 @@
 //! What the gateway counts. Label values come from the enums here and from the route table.
 
+use std::sync::Arc;
+
 use dormouse_control::wakes::Cause;
 use dormouse_service::Metrics;
 use prometheus::{HistogramVec, IntCounterVec};
@@ -74,7 +76,6 @@ impl AttemptOutcome {
     }
 }
 
-#[derive(Clone)]
 struct Counters {
     requests: IntCounterVec,
     seconds: HistogramVec,
@@ -85,14 +86,14 @@ struct Counters {
 
 /// The gateway's metrics. Clones share them.
 #[derive(Clone)]
-pub struct GatewayMetrics(Option<Counters>);
+pub struct GatewayMetrics(Option<Arc<Counters>>);
 
 impl GatewayMetrics {
     /// Registers them in `metrics`. Should that fail, which only a name taken twice can cause, nothing is counted.
     #[must_use]
     pub fn register(metrics: &Metrics) -> Self {
         match Self::counters(metrics) {
-            Ok(counters) => Self(Some(counters)),
+            Ok(counters) => Self(Some(Arc::new(counters))),
             Err(error) => {
                 tracing::error!(%error, "the gateway's metrics are not counted");
                 Self(None)

@@ -14,6 +14,7 @@ mod http;
 mod oidc;
 mod openapi;
 mod protocols;
+mod reference;
 mod routing;
 #[cfg(feature = "kubernetes")]
 mod scope;

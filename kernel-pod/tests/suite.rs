@@ -26,6 +26,8 @@ mod memory;
 mod migrate;
 mod modules;
 mod moves;
+mod processes;
+mod reference;
 mod runs;
 mod server;
 mod sessions;

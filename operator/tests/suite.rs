@@ -7,6 +7,7 @@ mod deletion;
 mod fleet;
 mod identities;
 mod orphans;
+mod reference;
 mod scope;
 mod shrink;
 mod support;

@@ -20,6 +20,7 @@ mod openapi;
 mod packages;
 mod pools;
 mod process;
+mod reference;
 mod services;
 mod webhooks;
 mod world;

@@ -88,10 +88,6 @@ fn the_table_of_error_codes_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has the beginning of the table");
-    let (committed, after) = rest.split_once(END).expect("and its end");
-    let generated = table();
-    if std::env::var_os("UPDATE").is_some() {
-        return std::fs::write(&path, format!("{before}{BEGIN}{generated}{END}{after}")).unwrap();
-    }
-    assert!(committed == generated, "docs/errors.md is not what the code says: run this test with UPDATE=1 and commit the file");
+    let (_, after) = rest.split_once(END).expect("and its end");
+    dormouse_testkit::generated::is_current(&path, &format!("{before}{BEGIN}{}{END}{after}", table()));
 }

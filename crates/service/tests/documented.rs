@@ -1,5 +1,4 @@
 //! Every metric that a process registers is explained in `docs/`, and no other is.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,4 @@
 //! TLS at the door, over real connections: what is shown, and that a rotated certificate is shown without a restart.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 

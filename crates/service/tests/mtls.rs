@@ -1,5 +1,4 @@
 //! Two processes of ours over real sockets: who may talk to whom.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 use std::{net::SocketAddr, path::Path};
 

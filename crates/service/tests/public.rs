@@ -1,5 +1,4 @@
 //! Clients that send slowly, read slowly or only connect, over real connections.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{net::SocketAddr, time::Duration};
 

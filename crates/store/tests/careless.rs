@@ -1,5 +1,4 @@
 //! A store that checks a condition first and writes afterwards is refused, on two real servers that do so.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use dormouse_store::{CredentialSource, Credentials, S3, S3Options, probe::conditional_writes};
 use dormouse_testkit::{careless, versitygw::VersityGw};

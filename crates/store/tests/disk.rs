@@ -1,5 +1,4 @@
 //! The cache on disk: it saves reads, and is never believed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     path::Path,

@@ -1,5 +1,4 @@
 //! The S3 store over a network that fails: what each failure is called, and that the next request is none the worse for it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use dormouse_store::{Condition, PutError, S3, S3Options, SnapshotStore as _};

@@ -1,5 +1,4 @@
 //! The folder store: conditions, durability's basics, the lock.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use dormouse_store::{Condition, Folder, PutError, SnapshotStore, StoreError, probe::conditional_writes};

@@ -1,7 +1,6 @@
 //! The folder store on a disk that is full: what was acknowledged stays whole, and room that is made can be used.
 //!
 //! The disk is a tmpfs in a mount namespace of the test's own, so the test runs itself again inside it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{io::ErrorKind, path::Path, process::Command};
 

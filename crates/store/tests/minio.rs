@@ -1,5 +1,4 @@
 //! The S3 store against a real MinIO.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -7,11 +7,13 @@
 pub mod apiserver;
 pub mod careless;
 pub mod distance;
+pub mod generated;
 pub mod minio;
 pub mod power;
 pub mod process;
 pub mod proxy;
 pub mod random;
+pub mod reference;
 pub mod registry;
 pub mod soak;
 pub mod store;

@@ -22,6 +22,7 @@ use dormouse_testkit::{
     wait::eventually,
 };
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Kinds of the chart that say what its processes may do.
 const RIGHTS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
@@ -102,11 +103,16 @@ pub struct Fleet {
     ca: Ca,
     _minio: Minio,
     folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// One fleet at a time: what it takes and how fast it answers is measured.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 impl Fleet {
     /// With a ToolBroker that has this service.
     pub async fn start(service: &str) -> Self {
+        let alone = ALONE.lock().await;
         dormouse_service::telemetry::install_tls_provider();
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
         minio.create_bucket(BUCKET).await.unwrap();
@@ -148,7 +154,7 @@ impl Fleet {
         server.kubectl(&["create", "clusterrolebinding", "user", "--clusterrole=cluster-admin", &user]).unwrap();
         let token = server.kubectl(&["create", "token", "user", "-n", TENANT, "--audience=dormouse", "--duration=8h"]).unwrap();
         let token = token.trim().to_owned();
-        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, ca, _minio: minio, folder }
+        Self { operator, gateway, kernel, broker, url, token, broker_address, secrets, server, ca, _minio: minio, folder, _alone: alone }
     }
 
     pub fn client(&self) -> Client {

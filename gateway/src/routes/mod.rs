@@ -1,6 +1,6 @@
 //! The HTTP API: thin handlers that parse, check rights, call [`crate::service`] or [`crate::stream`], and shape the answer.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Instant};
 
 use axum::{
     Router as AxumRouter,
@@ -52,9 +52,12 @@ pub use body::BODY_BYTES_MAX;
 pub(crate) use body::{Body, Params, SessionPath, Whole};
 pub use openapi::openapi;
 
-/// What every handler has.
+/// What every handler has. It is copied for every layer that a request goes through, so it is one pointer.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Shared>);
+
+/// What all requests share.
+pub(crate) struct Shared {
     pub(crate) router: Router,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) metrics: GatewayMetrics,
@@ -75,7 +78,19 @@ pub(crate) struct App {
     pub(crate) resource: Resource,
 }
 
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
 impl App {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
     /// Whether the caller may do `verb` to the session, or to all of a namespace.
     pub(crate) async fn allow(&self, caller: &Caller, verb: Verb, namespace: &str, name: Option<&str>, part: Part) -> Result<(), Problem> {
         let access = Access { namespace: namespace.to_owned(), name: name.map(str::to_owned), verb, part };

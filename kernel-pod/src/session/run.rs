@@ -333,6 +333,8 @@ impl Actor {
             job.answer(Ok(result));
         }
         if !durable {
+            // Who waits is told first: this takes as long as a small cell.
+            tokio::task::yield_now().await;
             self.keep_answered().await;
         }
         Ok(())

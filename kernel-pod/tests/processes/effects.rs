@@ -123,7 +123,7 @@ fn spec(url: &str, timeout_ms: u64) -> ToolBrokerSpec {
 /// This test binary as a broker process. See [`broker_process`].
 pub fn broker_command(flags: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "effects::broker_process", "--ignored", "--nocapture"]).env(BROKER_FLAGS, flags.join("\n"));
+    command.args(["--exact", "processes::effects::broker_process", "--ignored", "--nocapture"]).env(BROKER_FLAGS, flags.join("\n"));
     command
 }
 

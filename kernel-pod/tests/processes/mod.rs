@@ -2,7 +2,6 @@
 //!
 //! Every cell appends a random number to the session's log and answers it, so that a cell that was lost, ran twice, or was acked by somebody who
 //! did not commit it cannot look like one that was not. [`effects`] has the same with calls to a service that counts.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod client;
 mod effects;
