@@ -97,8 +97,30 @@ fn add(count: &mut Count, line: &str) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::{Count, add};
+    use crate::workspace;
+
+    /// With `autotests = false` a file that nobody names is a test that never runs.
+    #[test]
+    fn every_file_of_tests_belongs_to_a_binary() {
+        let (root, mut suites) = (workspace::root(), 0);
+        let packages = [root.clone(), root.join("crates")].into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        for package in packages.map(|entry| entry.unwrap().path()) {
+            let Ok(suite) = std::fs::read_to_string(package.join("tests/suite.rs")) else { continue };
+            let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap();
+            suites += 1;
+            for entry in std::fs::read_dir(package.join("tests")).unwrap() {
+                let path = entry.unwrap().path();
+                let is_source = path.extension().is_some_and(|ending| ending == "rs") || path.join("mod.rs").is_file();
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                let named = suite.contains(&format!("\nmod {name};")) || manifest.contains(&format!("\"tests/{name}.rs\""));
+                assert!(!is_source || named, "{} is neither a module of its suite nor a target of its own", path.display());
+            }
+        }
+        assert!(suites >= 7, "the suites have moved: {suites}");
+    }
 
     #[test]
     fn adds_up_what_the_runner_says() {
