@@ -1,17 +1,22 @@
 //! What each pool of a namespace has for itself: its certificate and its storage credentials; and what a ToolBroker has.
 
-use std::time::SystemTime;
+use std::{collections::BTreeSet, time::SystemTime};
 
-use crate::support::{Cluster, apply, pool};
+use crate::support::{Cluster, PATIENCE, apply, pool};
 use bytes::Bytes;
+use dormouse_crds::{labels::SESSIONS_FINALIZER, pool::KernelPool};
 use dormouse_lifecycle::SessionKey;
 use dormouse_service::{
     ca::CertPem,
     tls::{PeerIdentity, TlsFiles},
 };
 use dormouse_store::{Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore as _, StoreError};
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use kube::{
+    Api, ResourceExt as _,
+    api::{WatchEvent, WatchParams},
+};
 use serde_json::json;
 
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
@@ -169,4 +174,28 @@ async fn a_pool_that_has_only_a_brokers_journal_says_where_that_is_and_stays_as_
     cluster.server.kubectl(&["delete", "kernelpool", "other", "-n", "team", "--wait=false"]).unwrap();
     let reason = || cluster.get(&["kernelpool", "other"], "{.status.conditions[?(@.type==\"Ready\")].reason}");
     cluster.until("it stays", async || reason() == "SessionsRemain").await;
+}
+
+/// Whoever hears where sessions are stored may rely on that place staying: a pool that is deleted right then would take the way to them along.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pool_says_where_sessions_are_stored_before_it_stays() {
+    const POOLS: usize = 8;
+    let cluster = Cluster::start(&FLAGS).await;
+    let pools: Api<KernelPool> = Api::namespaced(cluster.client.clone(), "team");
+    let mut versions = pools.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let of = |number: usize, text: &str| text.replace("other", &format!("other{number}")).replace("tools,", &format!("tools{number},"));
+    let broker = BROKER.replace("tools: []", "tools: [], journal: {pool: other}");
+    let all = (0..POOLS).map(|number| of(number, &format!("{OTHER}---\n{broker}")));
+    apply(&cluster.server, &all.collect::<Vec<_>>().join("---\n"));
+    cluster.session("a", "");
+    let mut told = BTreeSet::new();
+    while told.len() < POOLS {
+        let event = tokio::time::timeout(PATIENCE, versions.next()).await.expect("every pool says it").unwrap().unwrap();
+        let WatchEvent::Modified(pool) = event else { continue };
+        if pool.status.as_ref().is_some_and(|status| status.stored_in.is_some()) {
+            let name = pool.name_any();
+            assert!(pool.finalizers().iter().any(|it| it == SESSIONS_FINALIZER), "{name} could still go");
+            told.insert(name);
+        }
+    }
 }

@@ -36,7 +36,7 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    restricted,
+    pool, restricted,
 };
 use validate::{Secrets, ValidBroker, references, validate};
 
@@ -65,6 +65,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
         // Everything it has is owned by it and goes with it.
         return Ok(Action::await_change());
     }
+    pool::have_held(&context, &broker.namespace().unwrap_or_default());
     let secrets = dereference(&broker, &context).await?;
     let found = journal::find(&context, &broker).await?;
     let valid = match validate(&broker, &secrets, found.place.clone(), &context.config) {

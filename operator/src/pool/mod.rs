@@ -39,6 +39,7 @@ use crate::{
     storage::{self, StorageError, Target},
 };
 use health::Health;
+pub(crate) use retention::have_held;
 pub use shrink::DELETION_COST;
 use validate::{Refusal, ValidPool, validate};
 
@@ -59,7 +60,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     if pool.metadata.deletion_timestamp.is_some() {
         return retention::release(&pool, &context).await;
     }
-    retention::hold(&pool, &context).await?;
+    let held = retention::hold(&pool, &context).await?;
     let certificate_due = ensure_certificate(&pool, &context).await?;
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
@@ -70,7 +71,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     };
     let rights = Rights::Kernel { pool: &valid.name };
     let holder = Holder { namespace: &valid.namespace, rights, target: &valid.storage, owner: valid.owner.clone() };
-    let credentials_due = match credentials::ensure(&context, &holder, valid.held).await {
+    let credentials_due = match credentials::ensure(&context, &holder, held).await {
         Ok(due) => due,
         Err(StorageError::Refused(refusal)) => return refused(&pool, &context, refusal).await,
         Err(error) => return Err(error.into()),
@@ -82,7 +83,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     }
     let (deployment, wanted) = apply_all(&valid, &context).await?;
     let health = health::of(&context, &valid, &deployment, wanted).await;
-    let again = write_status(&pool, &context, &health, Some(&valid.storage)).await?;
+    let again = write_status(&pool, &context, &health, held.then_some(&valid.storage)).await?;
     let due = certificate_due.min(credentials_due);
     let again = if health.ready { again } else { LOOK_SOON };
     // Who is not told to be waiting any more is to be noticed.
@@ -168,7 +169,7 @@ fn all_complete(context: &Context, namespace: &str, pool: &str) -> bool {
     pods.iter().filter(|pod| mine(pod) && !reports::is_over(pod)).all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
 }
 
-/// Where sessions of the pool are stored: `storage`, once a pod of it could store any.
+/// Where sessions of the pool are stored: `storage` of a pool that stays, once a pod of it could store any.
 fn stored_in(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> Option<StoredIn> {
     if !retention::is_used(pool, context) {
         return None;

@@ -12,7 +12,7 @@ use dormouse_erasure::clusters::TenantPrefix;
 use kube::{
     Api, ResourceExt as _,
     api::{ListParams, Patch, PatchParams},
-    runtime::controller::Action,
+    runtime::{controller::Action, reflector::ObjectRef},
 };
 use serde_json::json;
 
@@ -28,14 +28,28 @@ pub(super) fn is_held(pool: &KernelPool) -> bool {
     pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER)
 }
 
-/// Makes sure that a pool with sessions stays until they are gone.
-pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<(), ReconcileError> {
-    if !is_used(pool, context) || is_held(pool) {
-        return Ok(());
+/// Makes sure that a pool with sessions stays until they are gone. Whether it stays.
+pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<bool, ReconcileError> {
+    if is_held(pool) {
+        return Ok(true);
+    }
+    if !is_used(pool, context) {
+        return Ok(false);
     }
     let mut finalizers = pool.finalizers().to_vec();
     finalizers.push(SESSIONS_FINALIZER.to_owned());
-    patch_finalizers(pool, finalizers, context).await
+    patch_finalizers(pool, finalizers, context).await?;
+    Ok(true)
+}
+
+/// Has the pools of a namespace looked at that are used now and could still go.
+pub(crate) fn have_held(context: &Context, namespace: &str) {
+    let pools = context.caches.pools.state();
+    let here = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace));
+    for pool in here.filter(|pool| !is_held(pool) && is_used(pool, context)) {
+        // A pool whose turn does not fit the queue is looked at before long in any case.
+        let _ = context.pool_triggers.try_send(ObjectRef::from_obj(&**pool));
+    }
 }
 
 /// Whether anything may be stored where it says: sessions of its own, or a broker's journal of those of the namespace.

@@ -1,10 +1,7 @@
 //! A KernelPool, checked: pure.
 
 use dormouse_control::reason::PoolReason;
-use dormouse_crds::{
-    labels::SESSIONS_FINALIZER,
-    pool::{Encryption, Isolation, KernelPool, Resources, Scheduling, StoredIn},
-};
+use dormouse_crds::pool::{Encryption, Isolation, KernelPool, Resources, Scheduling, StoredIn};
 use dormouse_kms::KeyLocation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
@@ -56,8 +53,6 @@ pub struct ValidPool {
     pub storage: Target,
     /// Where its keys are, if its sessions are encrypted.
     pub encryption: Option<Encryption>,
-    /// Whether sessions are stored where it says.
-    pub held: bool,
     /// The KernelPool, as owner of what is made for it.
     pub owner: Option<OwnerReference>,
 }
@@ -143,7 +138,6 @@ pub fn validate(pool: &KernelPool, config: &Config) -> Result<ValidPool, Refusal
         resources: spec.resources.clone().unwrap_or_else(|| config.kernel_resources.0.clone()),
         storage,
         encryption: spec.encryption.clone(),
-        held: pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER),
         owner: pool.controller_owner_ref(&()),
     })
 }

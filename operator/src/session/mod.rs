@@ -374,6 +374,9 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
     // With its first session a pool has to stay, and without its last it may go.
     let edge = index.count(&namespace, pool) <= 1;
     drop(index);
+    if edge {
+        pool::have_held(context, &namespace);
+    }
     if edge || pool::is_to_resize(context, &namespace, pool) {
         // A pool whose turn does not fit the queue is looked at before long in any case.
         let _ = context.pool_triggers.try_send(ObjectRef::new(pool).within(&namespace));
