@@ -23,8 +23,6 @@ pub(crate) struct Findings {
     pub(crate) returns: bool,
     /// Where such a `using` begins, and whether it awaits.
     pub(crate) resources: BTreeMap<u32, bool>,
-    /// An `accessor` of a class, which edits can lower and the printer cannot.
-    pub(crate) accessor: Option<Span>,
     /// The first thing that is not supported, and what to write instead.
     pub(crate) refused: Option<(Span, &'static str)>,
 }
@@ -67,6 +65,8 @@ fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
 /// Those of the TC39 proposal are gone by now (`decorate`): these are TypeScript's older ones.
 const DECORATOR: &str = "TypeScript's experimentalDecorators, which this cell asks for by a comment or has on a parameter, are for members that \
                          are neither private nor an accessor: write the decorator as (value, context), without that comment";
+
+const ACCESSOR: &str = "an accessor without decorators cannot have a computed name: write a field with get and set";
 
 #[derive(Default)]
 struct Visitor {
@@ -124,8 +124,9 @@ impl<'a> Visit<'a> for Visitor {
     }
 
     fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
-        self.findings.accessor.get_or_insert(it.span);
         self.refuse_decorators(&it.decorators);
+        // All others are gone by now (`accessors`).
+        self.refuse(it.span, ACCESSOR);
         walk::walk_accessor_property(self, it);
     }
 

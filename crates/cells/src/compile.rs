@@ -17,13 +17,13 @@ use oxc::{
 };
 
 use crate::{
-    check, cost, decorate, deep, erase, imports, lower, modular, namespaces, position::Positions, splice, syntax_error::SyntaxError,
+    accessors, check,
+    constants::{self, Known},
+    cost, decorate, deep, ends, erase, imports, lower, modular, namespaces,
+    position::Positions,
+    splice,
+    syntax_error::SyntaxError,
 };
-
-const PRINTED: &str = "a return or using at the top level cannot stand beside imports, decorators, enums, namespaces, parameter properties or JSX: \
-                       put those into a cell of their own";
-const ACCESSOR: &str = "accessor cannot stand beside decorators, enums, namespaces, parameter properties or JSX: declare the class in a cell of \
-                        its own, without decorators";
 
 /// The language of a cell's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,6 +122,13 @@ fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, Synt
 
 fn compile_decorated(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
     match decorate::lowered(text, options.language.source_type())? {
+        Some(lowered) => compile_lowered(source, lowered, options, |text| compile_accessors(text, text, options)),
+        None => compile_accessors(source, text, options),
+    }
+}
+
+fn compile_accessors(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
+    match accessors::lowered(text, options.language.source_type()) {
         Some(lowered) => compile_lowered(source, lowered, options, |text| compile_text(text, text, options)),
         None => compile_text(source, text, options),
     }
@@ -141,7 +148,7 @@ fn compile_lowered(
     }
 }
 
-/// Compiles a text without decorators of the proposal. `source` is where errors are told, as long as `text`.
+/// Compiles a text without accessors and decorators of the proposal. `source` is where errors are told, as long as `text`.
 fn compile_text(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
     let allocator = Allocator::default();
     if looks_like_object(source) {
@@ -217,24 +224,22 @@ fn finish<'a>(
     let scoping = semantic.semantic.into_scoping();
     let declared = declared(&scoping);
     let script = |code, positions| Script { code, is_async: findings.awaits, filename: options.filename.clone(), declared, positions };
-    let edits = if has_modules { None } else { erase::edits(&program, parsed, &scoping, &options.constants, &findings) };
+    let known = Known { scoping: &scoping, earlier: &options.constants };
+    let edits = if has_modules { None } else { erase::edits(&program, parsed, known, &findings) };
     if let Some(edits) = edits {
         let (code, anchors) = splice::apply(parsed, &edits);
         let positions = Positions::of_edits(source, prefix, anchors, &code);
         return Ok(script(code, positions));
     }
-    if let Some(span) = findings.ends {
-        return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), PRINTED));
-    }
-    if let Some(span) = findings.accessor {
-        return Err(SyntaxError::at(source, (span.start as usize).saturating_sub(prefix), ACCESSOR));
-    }
+    let assigned = known.assigned_in(&program);
     let transform = transform_options(options.language);
     let done = Transformer::new(allocator, Path::new(&options.filename), &transform).build_with_scoping(scoping, &mut program);
     if done.diagnostics.has_errors() {
         return Err(failed(&done.diagnostics));
     }
+    constants::lower(&mut program, allocator, &assigned);
     lower::lower(&mut program, allocator, &outline);
+    ends::lower(&mut program, allocator, &findings);
     let generated = print(&program);
     let positions = Positions::of_print(source, prefix, parsed, &generated);
     Ok(script(generated.code, positions))

@@ -67,11 +67,21 @@ fn a_constant_is_not_assigned_to() {
         "const k = 1; (() => { k = 2 })()",
         "const { k } = { k: 1 }; k--",
     ] {
-        let code = compile(source, &options).unwrap().code;
-        assert_eq!(evaluate(std::slice::from_ref(&code)), ["\"TypeError: Assignment to constant variable.\""], "{code}");
+        // The second is printed anew.
+        for source in [source.to_owned(), format!("enum Force {{}}\n{source}")] {
+            let script = compile(&source, &options).unwrap();
+            let code = &script.code;
+            assert_eq!(evaluate(std::slice::from_ref(code)), ["\"TypeError: Assignment to constant variable.\""], "{code}");
+            let (line, text) = code.split('\n').enumerate().find(|(_, text)| text.contains("throw new")).unwrap();
+            let (line, column) = (line as u32 + 1, text.find("throw new").unwrap() as u32 + 1);
+            let at = script.original_position(line, column).map(|(line, _)| line);
+            assert_eq!(at, Some(source.lines().count() as u32), "{code}");
+        }
     }
     for source in ["const old = 2; old", "let old = 2; old = 3; old", "(old => { old = 1 })(); 7", "{ let old; old = 1 }"] {
-        assert!(!compile(source, &options).unwrap().code.contains("TypeError"), "{source}");
+        for source in [source.to_owned(), format!("enum Force {{}}\n{source}")] {
+            assert!(!compile(&source, &options).unwrap().code.contains("TypeError"), "{source}");
+        }
     }
 }
 

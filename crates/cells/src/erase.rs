@@ -1,24 +1,25 @@
 //! What a cell's own text must lose or gain to be a script. Most cells need so little that the rest stays where it is, letter by letter:
 //! types become blanks, a top-level `let` or `const` becomes `var`. So every position of the script is one of the cell.
 
-use std::collections::BTreeSet;
-
 use oxc::{
     ast::ast::{
-        AccessorProperty, ArrowFunctionExpression, Class, ClassElement, Decorator, Expression, FormalParameter, Function,
-        IdentifierReference, JSXElement, JSXFragment, MethodDefinition, MethodDefinitionType, Program, PropertyDefinition,
-        PropertyDefinitionType, PropertyKey, ReturnStatement, Statement, TSAsExpression, TSEnumDeclaration, TSIndexSignature,
-        TSInterfaceDeclaration, TSNamespaceDeclaration, TSNonNullExpression, TSSatisfiesExpression, TSThisParameter, TSType,
-        TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeAssertion, TSTypeParameterDeclaration, TSTypeParameterInstantiation,
-        VariableDeclaration, VariableDeclarationKind, VariableDeclarator,
+        ArrowFunctionExpression, Class, ClassElement, Decorator, Expression, FormalParameter, Function, IdentifierReference, JSXElement,
+        JSXFragment, MethodDefinition, MethodDefinitionType, Program, PropertyDefinition, PropertyDefinitionType, PropertyKey,
+        ReturnStatement, Statement, TSAsExpression, TSEnumDeclaration, TSIndexSignature, TSInterfaceDeclaration, TSNamespaceDeclaration,
+        TSNonNullExpression, TSSatisfiesExpression, TSThisParameter, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeAssertion,
+        TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclaration, VariableDeclarationKind, VariableDeclarator,
     },
     ast_visit::{Visit, walk},
-    semantic::{Scoping, SymbolFlags},
     span::{GetSpan, Span},
     syntax::scope::ScopeFlags,
 };
 
-use crate::{check::Findings, splice::Edit};
+use crate::{
+    check::Findings,
+    constants::{Known, THROWS},
+    ends::{CELL, DISPOSE, USE},
+    splice::Edit,
+};
 
 /// Words before a class member that are types only.
 const MODIFIERS: [&str; 7] = ["public", "private", "protected", "readonly", "override", "declare", "abstract"];
@@ -26,30 +27,15 @@ const MODIFIERS: [&str; 7] = ["public", "private", "protected", "readonly", "ove
 /// Edits that may follow the blank at the end of a statement.
 const EDITS_AT_ONE_PLACE_MAX: usize = 4;
 
-/// Throws as an assignment to a constant does, wherever an assignment's target may stand.
-const THROWS: &str = "(() => { throw new TypeError('Assignment to constant variable.') })().x";
-
-/// A cell that returns is a block that can be left, one that uses resources lets go of them at its end.
-const CELL_BEGIN: &str = "$cell: {";
-const USES_BEGIN: &str = "try {";
-
-/// The edits that make the program a script, in order. `None` when it needs more than edits. `constants` are the names that earlier cells
-/// have declared as such.
-pub(crate) fn edits(
-    program: &Program<'_>,
-    text: &str,
-    scoping: &Scoping,
-    constants: &BTreeSet<String>,
-    findings: &Findings,
-) -> Option<Vec<Edit>> {
-    let mut eraser = Eraser { text, scoping, constants, edits: Vec::new(), needs_printing: false, findings, functions: 0 };
+/// The edits that make the program a script, in order. `None` when it needs more than edits.
+pub(crate) fn edits(program: &Program<'_>, text: &str, known: Known<'_>, findings: &Findings) -> Option<Vec<Edit>> {
+    let mut eraser = Eraser { text, known, edits: Vec::new(), needs_printing: false, findings, functions: 0 };
     if findings.ends.is_some() {
+        // A cell that returns is a block that can be left, one that uses resources lets go of them at its end.
         let start = program.body.first().map_or(0, |first| first.span().start);
-        eraser.put(
-            start,
-            start,
-            format!("{}{}", if findings.returns { CELL_BEGIN } else { "" }, if findings.resources.is_empty() { "" } else { USES_BEGIN }),
-        );
+        let block = if findings.returns { format!("{CELL}: {{") } else { String::new() };
+        let uses = if findings.resources.is_empty() { "" } else { "try {" };
+        eraser.put(start, start, format!("{block}{uses}{}", kept_functions(program)));
     }
     for statement in &program.body {
         eraser.visit_top_level(statement);
@@ -63,14 +49,38 @@ pub(crate) fn edits(
     eraser.edits.sort_by_key(|edit| edit.at);
     if findings.ends.is_some() {
         let end = length(text);
+        let [dispose, dispose_async] = DISPOSE;
         let disposes = match (!findings.resources.is_empty(), findings.awaits) {
-            (true, true) => "\n} finally { await babelHelpers.disposeAsync() }",
-            (true, false) => "\n} finally { babelHelpers.dispose() }",
-            (false, _) => "",
+            (true, true) => format!("\n}} finally {{ await babelHelpers.{dispose_async}() }}"),
+            (true, false) => format!("\n}} finally {{ babelHelpers.{dispose}() }}"),
+            (false, _) => String::new(),
         };
         eraser.put(end, end, format!("{disposes}{}", if findings.returns { "\n}" } else { "" }));
     }
     Some(eraser.edits)
+}
+
+/// Functions of the top level that a block would keep to itself, told to later cells: of a plain one the language says so.
+fn kept_functions(program: &Program<'_>) -> String {
+    let functions = program.body.iter().filter_map(|statement| match statement {
+        Statement::FunctionDeclaration(it) if it.body.is_some() && (it.r#async || it.generator) => it.id.as_ref(),
+        _ => None,
+    });
+    functions.map(|id| format!("void (globalThis.{0} = {0});", id.name)).collect()
+}
+
+/// Where the words stand that are types only, in what is before a class member's name. `start` is where that begins.
+pub(crate) fn modifiers(before: &str, start: u32) -> Vec<(u32, u32)> {
+    let mut at = start;
+    let mut found = Vec::new();
+    for word in before.split_inclusive(|c: char| !c.is_ascii_alphabetic()) {
+        let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+        if MODIFIERS.contains(&name) {
+            found.push((at, at + length(name)));
+        }
+        at += length(word);
+    }
+    found
 }
 
 fn length(text: &str) -> u32 {
@@ -98,8 +108,7 @@ fn find_outside_comments(text: &str, mark: char) -> Option<usize> {
 
 struct Eraser<'t> {
     text: &'t str,
-    scoping: &'t Scoping,
-    constants: &'t BTreeSet<String>,
+    known: Known<'t>,
     edits: Vec<Edit>,
     needs_printing: bool,
     findings: &'t Findings,
@@ -127,8 +136,8 @@ impl Eraser<'_> {
     /// A new `let x` starts as `undefined`, whatever `x` was; a plain `var x` would keep the old value.
     fn top_level_variables(&mut self, it: &VariableDeclaration<'_>) {
         match self.findings.resources.get(&it.span.start) {
-            Some(true) => return self.resources(it, "await using", "babelHelpers.usingAsync("),
-            Some(false) => return self.resources(it, "using", "babelHelpers.using("),
+            Some(true) => return self.resources(it, "await using", USE[1]),
+            Some(false) => return self.resources(it, "using", USE[0]),
             None => {}
         }
         let keyword = match it.kind {
@@ -148,13 +157,13 @@ impl Eraser<'_> {
     }
 
     /// A resource of the cell: its name stays, and it is let go of at the cell's end.
-    fn resources(&mut self, it: &VariableDeclaration<'_>, keyword: &str, call: &str) {
+    fn resources(&mut self, it: &VariableDeclaration<'_>, keyword: &str, helper: &str) {
         let first = it.declarations.first().map_or(it.span.end, |declarator| declarator.span.start);
         let padded = format!("{:width$}", "var ", width = keyword.len() + 1);
         self.put(it.span.start, first, padded);
         for declarator in &it.declarations {
             if let Some(init) = &declarator.init {
-                self.put(init.span().start, init.span().start, call.to_owned());
+                self.put(init.span().start, init.span().start, format!("babelHelpers.{helper}("));
                 self.put(init.span().end, init.span().end, ")".to_owned());
             }
         }
@@ -213,17 +222,7 @@ impl Eraser<'_> {
 
     /// Blanks the words before a class member's name that are types only.
     fn modifiers(&mut self, start: u32, key_start: u32) {
-        let before = self.slice(start, key_start);
-        let mut at = start;
-        let mut blanks = Vec::new();
-        for word in before.split_inclusive(|c: char| !c.is_ascii_alphabetic()) {
-            let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-            if MODIFIERS.contains(&name) {
-                blanks.push((at, at + length(name)));
-            }
-            at += length(word);
-        }
-        for (at, end) in blanks {
+        for (at, end) in modifiers(self.slice(start, key_start), start) {
             self.blank(at, end);
             if let Some(edit) = self.edits.last_mut().filter(|_| at == start) {
                 // A field above without a semicolon must not go on here.
@@ -239,21 +238,6 @@ impl Eraser<'_> {
             return at;
         }
         self.slice(at, end).find(']').and_then(|found| u32::try_from(found).ok()).map_or(at, |found| at + found + 1)
-    }
-
-    fn is_constant(&self, reference: &IdentifierReference<'_>) -> bool {
-        let Some(id) = reference.reference_id.get() else { return false };
-        let found = self.scoping.get_reference(id);
-        if !found.is_write() {
-            return false;
-        }
-        match found.symbol_id() {
-            Some(symbol) => {
-                let is_top_level = self.scoping.symbol_scope_id(symbol) == self.scoping.root_scope_id();
-                is_top_level && self.scoping.symbol_flags(symbol).contains(SymbolFlags::ConstVariable)
-            }
-            None => self.constants.contains(reference.name.as_str()),
-        }
     }
 }
 
@@ -377,7 +361,7 @@ impl<'a> Visit<'a> for Eraser<'_> {
             self.visit_expression(argument);
         }
         let end = it.argument.as_ref().map_or(it.span.start + WORD, |argument| argument.span().end);
-        self.put(end, it.span.end, "); break $cell }".to_owned());
+        self.put(end, it.span.end, format!("); break {CELL} }}"));
     }
 
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
@@ -450,37 +434,14 @@ impl<'a> Visit<'a> for Eraser<'_> {
         walk::walk_property_definition(self, it);
     }
 
-    /// `accessor x = 1` becomes a private field with a getter and a setter.
-    fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
-        let (PropertyKey::StaticIdentifier(key), false, true) = (&it.key, it.computed, it.decorators.is_empty()) else {
-            self.needs_printing = true;
-            return;
-        };
-        let before = self.slice(it.span.start, key.span.start);
-        let Some(at) = before.rfind("accessor").and_then(|at| u32::try_from(at).ok()).map(|at| it.span.start + at) else { return };
-        self.modifiers(it.span.start, at);
-        let field = format!("#accessor_{}", key.name);
-        let (name, scope) = (key.name, if it.r#static { "static " } else { "" });
-        self.put(at, key.span.end, field.clone());
-        if let Some(annotation) = &it.type_annotation {
-            self.visit_ts_type_annotation(annotation);
-        }
-        if let Some(value) = &it.value {
-            self.visit_expression(value);
-        }
-        let end = if self.slice(it.span.start, it.span.end).ends_with(';') { "" } else { ";" };
-        let pair = format!("{end} {scope}get {name}() {{ return this.{field} }} {scope}set {name}(value) {{ this.{field} = value }}");
-        self.put(it.span.end, it.span.end, pair);
-    }
-
     fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
-        if self.is_constant(it) {
+        if self.known.is_assigned(it) {
             self.put(it.span.start, it.span.end, THROWS.to_owned());
         }
     }
 
     fn visit_assignment_target_property_identifier(&mut self, it: &oxc::ast::ast::AssignmentTargetPropertyIdentifier<'a>) {
-        if self.is_constant(&it.binding) {
+        if self.known.is_assigned(&it.binding) {
             self.put(it.binding.span.end, it.binding.span.end, format!(": {THROWS}"));
         }
         if let Some(init) = &it.init {

@@ -7,13 +7,16 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+mod accessors;
 mod check;
 mod compile;
+mod constants;
 mod cost;
 mod decorate;
 mod deep;
 #[cfg(test)]
 mod edit_tests;
+mod ends;
 mod erase;
 mod imports;
 mod lower;

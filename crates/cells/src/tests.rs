@@ -84,8 +84,7 @@ fn what_a_script_cannot_give_is_refused_with_advice() {
         ("1;\nimport x from 'm' with { type: 'css' }", (2, 1), "import attributes"),
         ("export * from 'm'", (1, 1), "another module"),
         ("export { a } from 'm'", (1, 1), "another module"),
-        ("enum A {}\nreturn 1", (2, 1), "a cell of their own"),
-        ("enum A {}\nclass B { accessor x = 1 }", (2, 11), "a cell of its own"),
+        ("enum A {}\nclass B { accessor [x] = 1 }", (2, 11), "write a field with get and set"),
         ("/** @experimentalDecorators */ class A { @d accessor x = 1 }", (1, 42), "experimentalDecorators"),
         ("class A {\n @d #x = 1; constructor(@d a) {} }", (2, 2), "experimentalDecorators"),
     ];
@@ -125,6 +124,52 @@ fn a_cell_may_return_and_use_resources() {
     assert_eq!(code("using x = y; x"), "try {var   x = babelHelpers.using(y); x\n} finally { babelHelpers.dispose() }");
     let waits = script("await using x = y; x");
     assert!(waits.is_async && waits.code.ends_with("finally { await babelHelpers.disposeAsync() }"), "{}", waits.code);
+    let imports = script("import { a } from 'm'\nawait using x = a;\nreturn x.y.z");
+    assert!(imports.is_async && imports.code.starts_with("$cell: {\ntry {\nvar { a = await"), "{}", imports.code);
+    assert!(imports.code.contains("var x = babelHelpers.usingAsync(a);\n{\nhost.final(x.y.z);\nbreak $cell;\n}"), "{}", imports.code);
+    assert!(imports.code.contains("finally {\nawait babelHelpers.disposeAsync();\n}"), "{}", imports.code);
+    let line = imports.code.lines().position(|line| line.starts_with("host.final")).map_or(0, |at| u32::try_from(at).unwrap() + 1);
+    assert_eq!(imports.original_position(line, 12), Some((3, 8)), "{}", imports.code);
+    assert_eq!(code("'use strict'; enum A {} return 1").lines().next(), Some("\"use strict\";"));
+}
+
+#[test]
+fn a_cell_that_returns_or_uses_holds_whatever_another_does() {
+    let table: &[(&[&str], &[&str])] = &[
+        (&["enum E { A = 3 }\nif (E.A) return E.A; gone()", "[told, E.A]"], &["undefined", "[3,3]"]),
+        (&["namespace N { export const a = 1 } using r = used('r'); r.name + N.a", "[freed, r.name]"], &["\"r1\"", "[\"r\",\"r\"]"]),
+        (&["using a = used('a'), b = used('b'); enum F { X } return F.X", "[freed, told]"], &["undefined", "[\"ba\",0]"]),
+        (&["class P { constructor(public a) {} } try { return new P(4).a } finally { told++ }", "told"], &["undefined", "5"]),
+        (
+            &[
+                "enum G {} later(); async function later() {} function* many() {} function plain() {} return",
+                "[typeof later, typeof many, typeof plain]",
+            ],
+            &["undefined", "[\"function\",\"function\",\"function\"]"],
+        ),
+        (
+            &[
+                "later(); async function later() {} function* many() {} function plain() {} return",
+                "[typeof later, typeof many, typeof plain]",
+            ],
+            &["undefined", "[\"function\",\"function\",\"function\"]"],
+        ),
+        (&["const f = () => { return 1 }, o = { get x() { return 2 } }; enum H { A } return f() + o.x", "told"], &["undefined", "3"]),
+        (
+            &[
+                "enum K { A } class Acc { private accessor 'a b' = 1; static accessor 7 = 2; accessor #p: number = 3; p() { return this.#p++ + this.#p } }",
+                "const acc = new Acc(); acc['a b'] += 1; [acc['a b'], Acc[7], acc.p(), Object.keys(acc)]",
+            ],
+            &["undefined", "[2,2,7,[]]"],
+        ),
+        (&["abstract class Abs { abstract accessor x: number; public accessor y = 5 }", "new Abs().y"], &["undefined", "5"]),
+        (&["const outer = class { accessor x = class { static accessor y = 1 } }", "new outer().x.y"], &["undefined", "1"]),
+    ];
+    for (cells, expected) in table {
+        let cells: Vec<&str> =
+            std::iter::once("var told, freed = ''; var used = (name) => ({ name })").chain(cells.iter().copied()).collect();
+        assert_eq!(run(&cells)[1..], **expected, "{cells:?}");
+    }
 }
 
 #[test]
@@ -283,10 +328,11 @@ pub(crate) fn evaluate(scripts: &[String]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// What the engine's prelude gives to decorated classes.
+/// What the engine's prelude gives to decorated classes, and to cells that return or use resources.
 const DECORATE: &str = "globalThis.babelHelpers={decorate(ds,t,k,d){let r=arguments.length<3?t:d===null?d=Object.getOwnPropertyDescriptor(t,k):d;\
     for(let i=ds.length-1;i>=0;i--)r=(arguments.length<3?ds[i](r):ds[i](t,k,r))||r;if(arguments.length>3&&r)Object.defineProperty(t,k,r);return r},\
-    decorateParam(i,d){return(t,k)=>d(t,k,i)}}";
+    decorateParam(i,d){return(t,k)=>d(t,k,i)},using(v){open.push(v);return v},dispose(){while(open.length)freed+=open.pop().name}};\
+    const open=[];globalThis.host={final(v){told=v}}";
 
 #[test]
 fn cells_run_one_after_another() {

@@ -1,0 +1,84 @@
+//! `accessor x = 1` becomes a private field with a getter and a setter, before the rest of a cell is read: the text that comes out is TypeScript still.
+
+use oxc::{
+    allocator::Allocator,
+    ast::ast::{AccessorProperty, AccessorPropertyType, PropertyKey},
+    ast_visit::{Visit, walk},
+    parser::{ParseOptions, Parser},
+    span::{GetSpan, SourceType},
+};
+
+use crate::{
+    decorate::Lowered,
+    erase,
+    splice::{self, Edit},
+};
+
+const WORD: &str = "accessor";
+
+/// The text without accessors. `None` when it has none, and when it cannot be read, which whoever reads it next says. One whose name is computed stays,
+/// and one that TypeScript's older decorators are for.
+pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<Lowered> {
+    if !text.contains(WORD) {
+        return None;
+    }
+    let allocator = Allocator::default();
+    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    let read = |source_type: SourceType| {
+        let parsed = Parser::new(&allocator, text, source_type).with_options(options).parse();
+        (!parsed.panicked && parsed.diagnostics.is_empty()).then_some(parsed.program)
+    };
+    let program = read(source_type.with_module(true)).or_else(|| read(source_type.with_script(true)))?;
+    let mut found = Accessors { text, edits: Vec::new() };
+    found.visit_program(&program);
+    if found.edits.is_empty() {
+        return None;
+    }
+    found.edits.sort_by_key(|edit| edit.at);
+    let (text, anchors) = splice::apply(text, &found.edits);
+    Some(Lowered { text, anchors })
+}
+
+struct Accessors<'t> {
+    text: &'t str,
+    edits: Vec<Edit>,
+}
+
+impl Accessors<'_> {
+    fn edit(&mut self, at: u32, end: u32, text: Option<String>) {
+        self.edits.push(Edit { at: at as usize, end: end as usize, text, separates: false });
+    }
+
+    fn slice(&self, at: u32, end: u32) -> &str {
+        self.text.get(at as usize..end as usize).unwrap_or("")
+    }
+}
+
+impl<'a> Visit<'a> for Accessors<'_> {
+    fn visit_accessor_property(&mut self, it: &AccessorProperty<'a>) {
+        walk::walk_accessor_property(self, it);
+        if it.computed || !it.decorators.is_empty() {
+            return;
+        }
+        if it.r#type == AccessorPropertyType::TSAbstractAccessorProperty {
+            self.edit(it.span.start, it.span.end, None);
+            return;
+        }
+        let key = it.key.span();
+        let before = self.slice(it.span.start, key.start);
+        let Some(word) = before.rfind(WORD).and_then(|at| u32::try_from(at).ok()).map(|at| it.span.start + at) else { return };
+        for (at, end) in erase::modifiers(self.slice(it.span.start, word), it.span.start) {
+            self.edit(at, end, None);
+        }
+        let field = match &it.key {
+            PropertyKey::StaticIdentifier(key) => format!("#accessor_{}", key.name),
+            // No name begins with a digit, so it is nobody else's.
+            _ => format!("#accessor_{}", it.span.start),
+        };
+        let (name, scope) = (self.slice(key.start, key.end).to_owned(), if it.r#static { "static " } else { "" });
+        let end = if self.slice(it.span.start, it.span.end).ends_with(';') { "" } else { ";" };
+        let pair = format!("{end} {scope}get {name}() {{ return this.{field} }} {scope}set {name}(value) {{ this.{field} = value }}");
+        self.edit(word, key.end, Some(field));
+        self.edit(it.span.end, it.span.end, Some(pair));
+    }
+}
