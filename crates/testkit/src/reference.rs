@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use clap::{Arg, Command, builder::StyledStr};
+use clap::{Arg, Command};
 use serde_json::Value;
 
 use crate::generated;
@@ -50,7 +50,7 @@ fn add_command(page: &mut String, command: &Command, depth: usize) {
         page.push_str(&format!("\n{HEADER}\n"));
     }
     if let Some(about) = command.get_long_about().or(command.get_about()) {
-        page.push_str(&format!("\n{}", wrapped(&sentence(about), "")));
+        page.push_str(&format!("\n{}", wrapped(&about.to_string(), "")));
     }
     // A flag for every command is told of once.
     let told =
@@ -60,7 +60,11 @@ fn add_command(page: &mut String, command: &Command, depth: usize) {
         page.push('\n');
     }
     args.for_each(|arg| {
-        page.push_str(&entry(&written(arg), &qualities(arg), &arg.get_long_help().or(arg.get_help()).map(sentence).unwrap_or_default()))
+        page.push_str(&entry(
+            &written(arg),
+            &qualities(arg),
+            &arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default(),
+        ))
     });
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help") {
         page.push('\n');
@@ -103,10 +107,6 @@ fn qualities(arg: &Arg) -> Vec<String> {
         said.push(format!("`{}`", variable.to_string_lossy()));
     }
     said
-}
-
-fn sentence(text: &StyledStr) -> String {
-    text.to_string()
 }
 
 /// The page of custom resources: every field of every kind, out of the CustomResourceDefinitions.
@@ -220,8 +220,15 @@ fn entry(name: &str, qualities: &[String], said: &str) -> String {
     wrapped(&format!("- `{name}`{qualities}{colon}{said}"), "  ")
 }
 
+/// Outside of code, `<` begins a tag: one that is only meant says so.
+fn untagged(text: &str) -> String {
+    let parts = text.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 /// The words in lines, of which all but the first begin with `indent`.
 fn wrapped(words: &str, indent: &str) -> String {
+    let words = untagged(words);
     let mut lines = String::new();
     let mut columns = 0;
     for word in words.split_whitespace() {
@@ -285,5 +292,6 @@ mod tests {
             "{long}"
         );
         assert_eq!(long.split_whitespace().count(), 100);
+        assert_eq!(wrapped("a file <name> of `<dir>`", ""), "a file \\<name> of `<dir>`\n");
     }
 }
