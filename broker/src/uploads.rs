@@ -47,12 +47,12 @@ impl Asked {
 /// The bodies that are wanted, and those that have come. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uploads {
-    places: Arc<Mutex<HashMap<Key, Place>>>,
+    places: Arc<Mutex<HashMap<Key, Rendezvous>>>,
 }
 
 /// One call's.
 #[derive(Debug, Default)]
-struct Place {
+struct Rendezvous {
     /// Who asks for the call, and is told when its body is wanted.
     asking: Option<oneshot::Sender<()>>,
     /// The attempt that waits.
@@ -61,7 +61,7 @@ struct Place {
     come: Option<Upload>,
 }
 
-impl Place {
+impl Rendezvous {
     fn is_empty(&self) -> bool {
         self.asking.is_none() && self.wanting.is_none() && self.come.is_none()
     }
@@ -134,7 +134,7 @@ impl Uploads {
         Stay { uploads: self, asked, offers: false }
     }
 
-    fn at<T>(&self, key: &Key, act: impl FnOnce(&mut Place) -> T) -> T {
+    fn at<T>(&self, key: &Key, act: impl FnOnce(&mut Rendezvous) -> T) -> T {
         let mut places = self.lock();
         let place = places.entry(key.clone()).or_default();
         let done = act(place);
@@ -144,7 +144,7 @@ impl Uploads {
         done
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Rendezvous>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     lifetimes::refuse_expired,
     metrics::Source,
     quota::admit_wake,
-    router::{Place, Route, Router},
+    router::{Located, Route, Router},
     single_flight::Flight,
 };
 
@@ -83,12 +83,12 @@ impl Router {
         refuse_expired(self, key).await?;
         admit_wake(self, key).await?;
         loop {
-            let (route, called) = match self.find_place(key, in_flight).await? {
-                Place::Found(route) => {
+            let (route, called) = match self.locate(key, in_flight).await? {
+                Located::Found(route) => {
                     let called = call(route.pod.clone(), route.assignment(), None, in_flight.attempts.is_to_end()).await;
                     (route, called)
                 }
-                Place::Free(route, flight) => match self.send_beside(in_flight, route, flight, &call).await? {
+                Located::Free(route, flight) => match self.send_beside(in_flight, route, flight, &call).await? {
                     Some(sent) => sent,
                     None => continue,
                 },

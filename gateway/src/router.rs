@@ -79,7 +79,7 @@ impl Route {
 }
 
 /// Where a session is, or where it could be.
-pub(crate) enum Place {
+pub(crate) enum Located {
     /// Status has it.
     Found(Route),
     /// Status does not have it yet. Nobody else in this process writes it meanwhile.
@@ -228,21 +228,21 @@ impl Router {
     /// Where the session is, or where it shall be from now on.
     pub async fn place(&self, key: &Key, in_flight: &mut InFlight) -> Result<Route, ApiError> {
         loop {
-            match self.find_place(key, in_flight).await? {
-                Place::Found(route) => return Ok(route),
-                Place::Free(route, _flight) => drop(self.write(&route, in_flight).await?),
+            match self.locate(key, in_flight).await? {
+                Located::Found(route) => return Ok(route),
+                Located::Free(route, _flight) => drop(self.write(&route, in_flight).await?),
             }
         }
     }
 
     /// Where the session is, or where it could be.
-    pub(crate) async fn find_place(&self, key: &Key, in_flight: &mut InFlight) -> Result<Place, ApiError> {
+    pub(crate) async fn locate(&self, key: &Key, in_flight: &mut InFlight) -> Result<Located, ApiError> {
         let record = self.find_same(key, in_flight).await?;
         admit(&record, in_flight.asleep)?;
         if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
             in_flight.looked = false;
             self.complete(&mut route, in_flight).await?;
-            return Ok(Place::Found(route));
+            return Ok(Located::Found(route));
         }
         let flight = self.flights.enter(record.uid.clone()).await;
         let mut changes = self.directory.changes();
@@ -259,7 +259,7 @@ impl Router {
             if let Some(mut route) = self.placed(&record, in_flight.attempts.lost_epoch()) {
                 in_flight.looked = false;
                 self.complete(&mut route, in_flight).await?;
-                return Ok(Place::Found(route));
+                return Ok(Located::Found(route));
             }
             if in_flight.looked && Instant::now() >= in_flight.placing_until {
                 return Err(self.no_room(&record));
@@ -269,7 +269,7 @@ impl Router {
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(mut route) => {
                     self.complete(&mut route, in_flight).await?;
-                    return Ok(Place::Free(route, flight));
+                    return Ok(Located::Free(route, flight));
                 }
                 None => {
                     if told_at.is_none_or(|told_at| told_at.elapsed() >= WAITING_TOLD_EVERY) {

@@ -1,5 +1,7 @@
 //! Sessions, pools and their credentials go in any order, with the store up, down or gone: nothing is left behind, and what stays says why.
 
+use std::sync::atomic::Ordering;
+
 use crate::support::{Cluster, SYSTEM, apply};
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
@@ -94,4 +96,36 @@ async fn a_session_whose_store_is_gone_for_good_goes_when_somebody_says_so() {
     delete(&cluster, "kernelpool", "gone");
     let left = || cluster.get(&["kernelsession", "a"], "{.metadata.uid}") + &cluster.get(&["kernelpool", "gone"], "{.metadata.uid}");
     cluster.until("both go", async || left().is_empty()).await;
+}
+
+/// What a namespace's pods do not answer holds up that namespace: of the operator's work it has its part, and no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_do_not_answer_hold_up_no_other_namespaces_deletions() {
+    /// As `operator/src/controller.rs` has it.
+    const OF_A_NAMESPACE: usize = 8;
+    let cluster = Cluster::start(&["--orphan-sweep-interval-seconds=0"]).await;
+    apply(&cluster.server, &crate::support::pool("warmPods: 1"));
+    let pod = cluster.pod(1, 64).await;
+    pod.hangs.store(true, Ordering::Relaxed);
+    let names: Vec<String> = (0..2 * OF_A_NAMESPACE).map(|number| format!("s{number}")).collect();
+    for name in &names {
+        cluster.session(name, "");
+    }
+    cluster.server.kubectl(&["create", "namespace", "calm"]).unwrap();
+    let calm = "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {name: calm, namespace: calm}\nspec: {}\n";
+    apply(&cluster.server, calm);
+    let list = |namespace: &str, path: &str| cluster.server.kubectl(&["get", "kernelsessions", "-n", namespace, "-o", path]).unwrap();
+    let held = || list("team", "jsonpath={.items[*].metadata.finalizers}") + &list("calm", "jsonpath={.items[*].metadata.finalizers}");
+    cluster.until("the operator knows them", async || held().matches("dormouse.dev/storage").count() == names.len() + 1).await;
+    for name in &names {
+        cluster.place(name, &pod, 1);
+    }
+    cluster.server.kubectl(&["delete", "kernelsessions", "--all", "-n", "team", "--wait=false"]).unwrap();
+    cluster.until("the pod is asked", async || pod.asked.lock().unwrap().0 == OF_A_NAMESPACE).await;
+    cluster.server.kubectl(&["delete", "kernelsession", "calm", "-n", "calm", "--wait=false"]).unwrap();
+    cluster.until("the other goes", async || list("calm", "name").is_empty()).await;
+    assert_eq!(list("team", "name").lines().count(), names.len(), "none of them went meanwhile");
+    assert_eq!(pod.asked.lock().unwrap().1, OF_A_NAMESPACE, "at most");
+    pod.hangs.store(false, Ordering::Relaxed);
+    cluster.until("they go, too", async || list("team", "name").is_empty()).await;
 }

@@ -11,6 +11,7 @@ mod engine;
 mod fuzz;
 mod generate;
 mod images;
+mod sbom;
 mod soak;
 mod suites;
 mod test;
@@ -33,6 +34,8 @@ enum Task {
     Generate(generate::Args),
     /// Builds the release binaries and packs them as OCI images into target/images, without Docker.
     Images,
+    /// Writes what is in each program, as CycloneDX, into target/sbom.
+    Sbom,
     /// Builds engine.wasm from crates/guest.
     Engine(engine::Args),
     /// Runs every test, the whole-cluster story included.
@@ -48,6 +51,7 @@ fn main() -> Result<()> {
         Task::Tools => tools::build(),
         Task::Generate(args) => generate::run(&args),
         Task::Images => images::run(),
+        Task::Sbom => sbom::run(),
         Task::Engine(args) => engine::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Suites(args) => suites::run(&args),

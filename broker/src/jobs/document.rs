@@ -3,7 +3,7 @@
 use dormouse_protocol::{broker::ToolAnswer, job::Job};
 use serde::{Deserialize, Serialize};
 
-use super::Place;
+use super::JobName;
 
 /// A call that a runner makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,8 +40,8 @@ pub(super) enum State {
 }
 
 impl Document {
-    pub(super) fn place(&self, uid: &str, call: u64) -> Place {
-        Place { uid: uid.to_owned(), call, created_ms: self.created_ms, capability: self.capability.clone() }
+    pub(super) fn place(&self, uid: &str, call: u64) -> JobName {
+        JobName { uid: uid.to_owned(), call, created_ms: self.created_ms, capability: self.capability.clone() }
     }
 
     /// Ends it, unless it has ended.
@@ -78,7 +78,7 @@ impl Document {
     }
 
     /// As its runner gets it.
-    pub(super) fn job(&self, broker: &str, place: &Place, lease: String, lease_seconds: u64) -> Job {
+    pub(super) fn job(&self, broker: &str, place: &JobName, lease: String, lease_seconds: u64) -> Job {
         let time = |ms| jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default();
         Job {
             id: format!("{broker}.{}.{}", place.uid, place.call),
@@ -120,9 +120,9 @@ mod tests {
         assert!(document.keep("one", 9) && document.answer("one", &answer));
         assert!(document.was_answered_under("one") && !document.was_answered_under("other"));
         assert!(!document.answer("one", &ToolAnswer::Ok { value: json!(2) }) && !document.keep("one", 9) && !document.end(answer));
-        let place = Place { uid: "4f-1".to_owned(), call: 12, created_ms: 7, capability: "browser".to_owned() };
-        let read = Place::read(&place.name(), "browser").unwrap();
+        let place = JobName { uid: "4f-1".to_owned(), call: 12, created_ms: 7, capability: "browser".to_owned() };
+        let read = JobName::read(&place.name(), "browser").unwrap();
         assert_eq!((read.uid.as_str(), read.call, read.created_ms), ("4f-1", 12, 7));
-        assert!(Place::read("x", "browser").is_none());
+        assert!(JobName::read("x", "browser").is_none());
     }
 }

@@ -55,14 +55,14 @@ const LEASE_DIGITS: usize = 32;
 /// Where jobs are kept.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    place: JournalStore,
+    store: JournalStore,
     ids: Ids,
     /// Open jobs that are somebody's until that time, by the names under which runners look.
     leased: Mutex<HashMap<String, i64>>,
 }
 
 /// Which job, and under which name runners find it.
-struct Place {
+struct JobName {
     uid: String,
     call: u64,
     created_ms: i64,
@@ -70,46 +70,46 @@ struct Place {
 }
 
 impl Jobs {
-    pub(crate) fn new(place: JournalStore, ids: Ids) -> Self {
-        Self { place, ids, leased: Mutex::default() }
+    pub(crate) fn new(store: JournalStore, ids: Ids) -> Self {
+        Self { store, ids, leased: Mutex::default() }
     }
 
     fn key(&self, uid: &str, call: u64) -> String {
-        format!("{}{call}", keys::jobs_of(&self.place.prefix, &self.place.namespace, uid))
+        format!("{}{call}", keys::jobs_of(&self.store.prefix, &self.store.namespace, uid))
     }
 
     fn open_prefix(&self, capability: &str) -> String {
-        keys::jobs_open(&self.place.prefix, &self.place.namespace, &self.place.broker, capability)
+        keys::jobs_open(&self.store.prefix, &self.store.namespace, &self.store.broker, capability)
     }
 
-    fn open_key(&self, place: &Place) -> String {
+    fn open_key(&self, place: &JobName) -> String {
         format!("{}{}", self.open_prefix(&place.capability), place.name())
     }
 
     /// Removes the names of jobs that are over, or went with their sessions: those whose capability no runner asks for stay otherwise.
     pub(crate) async fn clean(&self) -> Result<(), DocumentError> {
-        let prefix = keys::jobs_open_all(&self.place.prefix, &self.place.namespace, &self.place.broker);
-        for name in self.place.names(&prefix, CLEANED_MAX).await? {
-            let Some(place) = name.split_once('/').and_then(|(capability, name)| Place::read(name, capability)) else { continue };
+        let prefix = keys::jobs_open_all(&self.store.prefix, &self.store.namespace, &self.store.broker);
+        for name in self.store.names(&prefix, CLEANED_MAX).await? {
+            let Some(place) = name.split_once('/').and_then(|(capability, name)| JobName::read(name, capability)) else { continue };
             // A job is stored before its name is.
             let over = match self.read(&place.uid, place.call).await? {
                 Some((document, _)) => matches!(document.state, State::Done { .. }),
                 None => true,
             };
             if over {
-                self.place.remove(&format!("{prefix}{name}")).await?;
+                self.store.remove(&format!("{prefix}{name}")).await?;
             }
         }
         Ok(())
     }
 
     async fn read(&self, uid: &str, call: u64) -> Result<Option<(Document, ETag)>, DocumentError> {
-        self.place.read(&self.key(uid, call)).await
+        self.store.read(&self.key(uid, call)).await
     }
 
     /// Has it looked for by runners.
-    async fn offer(&self, place: &Place) -> Result<(), DocumentError> {
-        match self.place.write(&self.open_key(place), &(), Condition::Absent).await {
+    async fn offer(&self, place: &JobName) -> Result<(), DocumentError> {
+        match self.store.write(&self.open_key(place), &(), Condition::Absent).await {
             Ok(_) | Err(DocumentError::Changed) => Ok(()),
             Err(error) => Err(error),
         }
@@ -117,10 +117,10 @@ impl Jobs {
 
     /// Removes what the session has the answers of.
     async fn forget_below(&self, uid: &str, settled_below: u64) -> Result<(), DocumentError> {
-        let prefix = keys::jobs_of(&self.place.prefix, &self.place.namespace, uid);
-        for name in self.place.names(&prefix, LOOKED_MAX).await? {
+        let prefix = keys::jobs_of(&self.store.prefix, &self.store.namespace, uid);
+        for name in self.store.names(&prefix, LOOKED_MAX).await? {
             if name.parse::<u64>().is_ok_and(|call| call < settled_below) {
-                self.place.remove(&format!("{prefix}{name}")).await?;
+                self.store.remove(&format!("{prefix}{name}")).await?;
             }
         }
         Ok(())
@@ -133,7 +133,7 @@ impl Jobs {
             if !change(&mut document) {
                 return Ok(None);
             }
-            match self.place.write(&self.key(uid, call), &document, Condition::Matches(etag)).await {
+            match self.store.write(&self.key(uid, call), &document, Condition::Matches(etag)).await {
                 Ok(_) => return Ok(Some(document)),
                 Err(DocumentError::Changed) => {}
                 Err(error) => return Err(error),
@@ -156,7 +156,7 @@ impl Jobs {
     }
 }
 
-impl Place {
+impl JobName {
     fn name(&self) -> String {
         format!("{:014}_{}_{}", self.created_ms, self.uid, self.call)
     }
@@ -190,7 +190,7 @@ impl Broker {
             attempts: 0,
             state: State::Waiting,
         };
-        match jobs.place.write(&jobs.key(&call.session_uid, call.call), &fresh, Condition::Absent).await {
+        match jobs.store.write(&jobs.key(&call.session_uid, call.call), &fresh, Condition::Absent).await {
             Ok(_) | Err(DocumentError::Changed) => {}
             Err(error) => return Err(error.into()),
         }
@@ -222,7 +222,7 @@ impl Broker {
         let place = document.place(&call.session_uid, call.call);
         match document.state {
             State::Done { answer, .. } => {
-                jobs.place.remove(&jobs.open_key(&place)).await?;
+                jobs.store.remove(&jobs.open_key(&place)).await?;
                 Ok(*answer)
             }
             State::Waiting | State::Claimed { .. } => {
@@ -253,8 +253,8 @@ impl Broker {
         let Some(jobs) = self.jobs() else { return Err(no_store()) };
         let mut claimed = ClaimedJob::default();
         for capability in call.capabilities.iter().take(CAPABILITIES_MAX).filter(|name| is_plain(name)) {
-            for name in jobs.place.names(&jobs.open_prefix(capability), LOOKED_MAX).await? {
-                let Some(place) = Place::read(&name, capability).filter(|_| !jobs.is_leased(&name, self.clock().now_ms())) else {
+            for name in jobs.store.names(&jobs.open_prefix(capability), LOOKED_MAX).await? {
+                let Some(place) = JobName::read(&name, capability).filter(|_| !jobs.is_leased(&name, self.clock().now_ms())) else {
                     continue;
                 };
                 match self.try_claim(jobs, &place, &call.runner, &mut claimed.ended).await {
@@ -268,16 +268,16 @@ impl Broker {
         Ok(claimed)
     }
 
-    async fn try_claim(&self, jobs: &Jobs, place: &Place, runner: &str, ended: &mut Vec<JobEnded>) -> Result<Option<Job>, DocumentError> {
+    async fn try_claim(&self, jobs: &Jobs, place: &JobName, runner: &str, ended: &mut Vec<JobEnded>) -> Result<Option<Job>, DocumentError> {
         let now_ms = self.clock().now_ms();
         let open = jobs.open_key(place);
         let Some((mut document, etag)) = jobs.read(&place.uid, place.call).await? else {
-            jobs.place.remove(&open).await?;
+            jobs.store.remove(&open).await?;
             return Ok(None);
         };
         match &document.state {
             State::Done { .. } => {
-                jobs.place.remove(&open).await?;
+                jobs.store.remove(&open).await?;
                 return Ok(None);
             }
             State::Claimed { until_ms, .. } if *until_ms > now_ms => {
@@ -290,8 +290,8 @@ impl Broker {
         if document.attempts >= ATTEMPTS_MAX {
             let message = format!("{ATTEMPTS_MAX} runners took the job, and none answered; it is not offered again");
             document.end(ToolAnswer::Err { error: ApiError::new(ErrorCode::ToolResultInvalid, message) });
-            jobs.place.write(&key, &document, Condition::Matches(etag)).await?;
-            jobs.place.remove(&open).await?;
+            jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
+            jobs.store.remove(&open).await?;
             ended.push(JobEnded { session: document.session, call: place.call });
             return Ok(None);
         }
@@ -299,9 +299,9 @@ impl Broker {
         let until_ms = now_ms.saturating_add(lease_ms());
         document.attempts += 1;
         document.state = State::Claimed { runner: runner.to_owned(), lease: lease.clone(), until_ms };
-        jobs.place.write(&key, &document, Condition::Matches(etag)).await?;
+        jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
         jobs.note_lease(place.name(), until_ms);
-        Ok(Some(document.job(&jobs.place.broker, place, lease, LEASE.as_secs())))
+        Ok(Some(document.job(&jobs.store.broker, place, lease, LEASE.as_secs())))
     }
 
     /// A runner lives, and goes on with its job.
@@ -344,7 +344,7 @@ impl Broker {
         }
         let changed = jobs.change(&call.session_uid, call.call, |document| document.answer(&call.lease, &call.answer)).await?;
         let Some(document) = changed else { return Err(lost()) };
-        jobs.place.remove(&jobs.open_key(&document.place(&call.session_uid, call.call))).await?;
+        jobs.store.remove(&jobs.open_key(&document.place(&call.session_uid, call.call))).await?;
         self.note(&Line::job(call, &document.session, &document.tool, &document.args, &call.by));
         Ok(ended)
     }

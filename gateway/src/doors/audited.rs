@@ -156,7 +156,7 @@ impl Desk {
             self.may(Verb::Create, key, Part::Eval).await?;
             let mut found = files::read(&self.app.router, key, path, &Preconditions::default()).await?;
             let tag = found.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-            let (room, mut content) = (self.app.rooms.of_answer(), BytesMut::new());
+            let (room, mut content) = (self.app.rooms.of_task(&self.caller.user), BytesMut::new());
             let cut_off = |_| ApiError::new(ErrorCode::SessionGone, "the file was cut off: read it again");
             while let Some(chunk) = found.chunk().await.map_err(cut_off)? {
                 if content.len() + chunk.len() > FILE_BYTES_MAX {

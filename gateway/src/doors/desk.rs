@@ -178,7 +178,7 @@ impl Desk {
             router.kernels().eval(&pod, &call, unwritten).await
         });
         let (answer, _) = sent.await?;
-        let room = self.app.rooms.of_answer();
+        let room = self.app.rooms.of_task(&self.caller.user);
         let full = |error: ApiError| error.with_detail("idempotencyKey", eval.idempotency_key.clone());
         let mut body = BytesMut::from(answer.start);
         if let Some(mut rest) = answer.rest {

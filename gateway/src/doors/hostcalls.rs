@@ -65,7 +65,7 @@ pub(super) async fn offer(desk: Desk, key: Key, tools: BTreeSet<String>, out: Ou
             return;
         }
         if let Ok(frames) = events {
-            let mut events = Events::looking(&desk.app.rooms, frames);
+            let mut events = Events::looking(&desk, frames);
             loop {
                 let line = tokio::select! {
                     () = out.closed() => return,

@@ -10,6 +10,7 @@ use dormouse_protocol::{
 use dormouse_service::room::{Holding, SMALL_BYTES_MAX, json_weight};
 use serde::Deserialize;
 
+use super::desk::Desk;
 use crate::{rooms::Rooms, stream::Frames};
 
 /// Largest event that a door takes apart, in bytes, with what its values take.
@@ -27,6 +28,8 @@ pub(crate) struct Events {
     /// Of `rest`, how much has been looked through: a long event comes in many frames.
     searched: usize,
     rooms: Rooms,
+    /// Who they are for.
+    user: String,
     /// What the event takes that was read last.
     room: Holding,
     /// Whether one that cannot be read whole is told of as an error.
@@ -36,14 +39,15 @@ pub(crate) struct Events {
 
 impl Events {
     /// Events for a client: one that cannot be read whole ends them with an event that says why.
-    pub(crate) fn new(rooms: &Rooms, frames: Frames) -> Self {
-        let room = rooms.answers.holding();
-        Self { frames, rest: BytesMut::new(), searched: 0, rooms: rooms.clone(), room, tells: true, ended: false }
+    pub(crate) fn new(desk: &Desk, frames: Frames) -> Self {
+        let (rooms, user) = (desk.app.rooms.clone(), desk.caller.user.clone());
+        let room = rooms.answer_to(&user);
+        Self { frames, rest: BytesMut::new(), searched: 0, rooms, user, room, tells: true, ended: false }
     }
 
     /// Events that are only looked at: one that cannot be read whole ends them, and who looks begins again.
-    pub(crate) fn looking(rooms: &Rooms, frames: Frames) -> Self {
-        Self { tells: false, ..Self::new(rooms, frames) }
+    pub(crate) fn looking(desk: &Desk, frames: Frames) -> Self {
+        Self { tells: false, ..Self::new(desk, frames) }
     }
 
     /// What the last event takes of the room for answers: whoever passes it on keeps that until it has left.
@@ -54,7 +58,7 @@ impl Events {
     /// The next event, as its line; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.room.is_large() {
-            self.room = self.rooms.answers.holding();
+            self.room = self.rooms.answer_to(&self.user);
         }
         while !self.ended {
             let unseen = self.rest.get(self.searched..).unwrap_or_default();

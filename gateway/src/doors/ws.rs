@@ -166,10 +166,10 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
     let (cells, mut queue) = mpsc::channel::<(Box<Frame>, Holding)>(CELLS_QUEUED_MAX);
     let rooms = door.desk.app.rooms.clone();
     let running = tokio::spawn({
-        let (door, out, answers) = (Arc::clone(&door), out.clone(), rooms.answers.clone());
+        let (door, out, rooms) = (Arc::clone(&door), out.clone(), rooms.clone());
         async move {
             while let Some((frame, _room)) = queue.recv().await {
-                let room = answers.holding();
+                let room = rooms.answer_to(&door.desk.caller.user);
                 // In a box of its own, here and below: a socket that is idle has no room for what it may do.
                 let answer = room.clone().around(Box::pin(door.cell(*frame, streams, &out))).await;
                 if out.send(Outgoing::text(&answer, Some(&room))).await.is_err() {
@@ -180,8 +180,7 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
     });
     let mut offering: Option<JoinHandle<()>> = None;
     while let Some(frame) = connection.next().await {
-        let room = rooms.bodies.holding();
-        room.count_for(&door.desk.caller.user);
+        let room = rooms.body_of(&door.desk.caller.user);
         if let Err(full) = room.grow_to(json_weight(frame.as_bytes())).await {
             if out.send(Outgoing::text(&unread(&frame, &full), None)).await.is_err() {
                 break;
@@ -306,7 +305,7 @@ impl Door {
                 .map_or_else(|error| failed(&frame, &error), |result| answered(&frame, serde_json::to_value(&result).unwrap_or_default()));
         }
         match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.streamed(&frame, Events::new(&self.desk.app.rooms, frames), out).await,
+            Ok(frames) => self.streamed(&frame, Events::new(&self.desk, frames), out).await,
             Err(error) => failed(&frame, &error),
         }
     }

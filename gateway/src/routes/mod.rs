@@ -27,7 +27,7 @@ use crate::{
     origins::{self, Origins},
     problem::{Problem, RequestId, with_request_id},
     resource::{self, Resource},
-    rooms::{self, OfBody, Rooms},
+    rooms::{self, Rooms},
     router::Router,
 };
 
@@ -144,9 +144,7 @@ impl FromRequestParts<App> for Caller {
         if let Some(who) = parts.extensions.get::<Who>() {
             let _ = who.0.set(caller.user.clone());
         }
-        if let Some(OfBody(room)) = parts.extensions.get() {
-            room.count_for(&caller.user);
-        }
+        rooms::count_for(parts, &caller.user);
         Ok(caller)
     }
 }

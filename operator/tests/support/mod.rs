@@ -8,7 +8,7 @@ use std::{
     process::Command,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -247,13 +247,15 @@ impl Cluster {
             slots,
             sessions: Mutex::default(),
             stored: Mutex::default(),
+            hangs: AtomicBool::default(),
+            asked: Mutex::default(),
             lines: broadcast::Sender::new(4_096),
             name,
         });
         let routes = Router::new()
             .route("/v1/report", get(report))
             .route("/v1/info", get(info))
-            .route("/v1/forget", post(async || StatusCode::NO_CONTENT))
+            .route("/v1/forget", post(forget))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
@@ -280,6 +282,10 @@ pub struct FakePod {
     pub slots: u32,
     sessions: Mutex<BTreeMap<String, SessionReport>>,
     pub stored: Mutex<Option<StoredStatus>>,
+    /// Whether it leaves who asks it to forget a session without an answer.
+    pub hangs: AtomicBool,
+    /// Who waits for that now, and the most that did at a time.
+    pub asked: Mutex<(usize, usize)>,
     lines: broadcast::Sender<ReportLine>,
 }
 
@@ -341,6 +347,32 @@ fn info_of(pod: &FakePod) -> PodInfo {
 
 async fn info(State(pod): State<Arc<FakePod>>) -> Json<PodInfo> {
     Json(info_of(&pod))
+}
+
+async fn forget(State(pod): State<Arc<FakePod>>) -> StatusCode {
+    if pod.hangs.load(Ordering::Relaxed) {
+        let _asked = Asked::new(&pod);
+        std::future::pending::<()>().await;
+    }
+    StatusCode::NO_CONTENT
+}
+
+/// Somebody who waits; ends when it is dropped, as it is when who asked leaves.
+struct Asked<'p>(&'p FakePod);
+
+impl<'p> Asked<'p> {
+    fn new(pod: &'p FakePod) -> Self {
+        let mut asked = pod.asked.lock().unwrap();
+        asked.0 += 1;
+        asked.1 = asked.1.max(asked.0);
+        Self(pod)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.asked.lock().unwrap().0 -= 1;
+    }
 }
 
 async fn stored_status(State(pod): State<Arc<FakePod>>) -> Json<StoredStatus> {

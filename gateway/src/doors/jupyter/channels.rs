@@ -77,8 +77,7 @@ async fn serve(socket: WebSocket, kernel: Arc<Kernel>, credential: Credential) {
         }
     });
     while let Some(text) = connection.next().await {
-        let room = rooms.bodies.holding();
-        room.count_for(&kernel.desk.caller.user);
+        let room = rooms.body_of(&kernel.desk.caller.user);
         let has_room = room.grow_to(json_weight(text.as_bytes())).await;
         let read = if has_room.is_ok() { serde_json::from_str::<Request>(&text) } else { Request::head_of(&text) };
         let Ok(request) = read else { continue };
@@ -153,7 +152,7 @@ impl Kernel {
         let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX);
         let eval = EvalRequest { code: code.to_owned(), idempotency_key: key, ..EvalRequest::default() };
         let end = match self.desk.eval_events(&self.key, eval).await {
-            Ok(frames) => self.stream(request, Events::new(&self.desk.app.rooms, frames), out).await?,
+            Ok(frames) => self.stream(request, Events::new(&self.desk, frames), out).await?,
             Err(error) => Err(error),
         };
         let reply = match end {

@@ -182,7 +182,7 @@ impl Call<'_> {
 
     /// Returns when one of these answers may have come, behind an event. Whether one has, the session knows.
     async fn answer(&self, waits: &[String], after: u64) -> Result<(), ApiError> {
-        let mut events = Events::looking(&self.desk.app.rooms, self.desk.events_to_look(self.key, Some(after), true).await?);
+        let mut events = Events::looking(self.desk, self.desk.events_to_look(self.key, Some(after), true).await?);
         while let Some(line) = events.next().await {
             let Ok(Event { body, .. }) = serde_json::from_slice::<Event>(&line) else { continue };
             match body {

@@ -98,7 +98,7 @@ impl Listener {
     /// The session cannot be read, or is no more.
     pub(super) async fn begin(desk: Desk, key: Key, wanted: Wanted) -> Result<Self, ApiError> {
         let frames = desk.audited(Act::Read, &key, "events", desk.coming_events(&key)).await?;
-        let events = Events::looking(&desk.app.rooms, frames);
+        let events = Events::looking(&desk, frames);
         let seen = look(&desk, &key, &wanted, None).await?;
         Ok(Self { desk, key, wanted, events, seen })
     }
@@ -118,7 +118,7 @@ impl Listener {
             };
             if change == Change::Over {
                 tokio::time::sleep(AGAIN).await;
-                self.events = Events::looking(&self.desk.app.rooms, self.desk.coming_events(&self.key).await?);
+                self.events = Events::looking(&self.desk, self.desk.coming_events(&self.key).await?);
             }
             // To look at files wakes a session, which only one that has just run a cell needs not.
             let files = (change != Change::Ended).then(|| self.seen.files.clone());

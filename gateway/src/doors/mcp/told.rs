@@ -164,7 +164,7 @@ pub(super) fn stream<F: Future<Output = Option<Value>> + Send + 'static>(wanted:
 /// As of [`Desk::eval`].
 pub(super) async fn eval(desk: &Desk, key: &Key, eval: EvalRequest, told: Option<&Told>) -> Result<(EvalResult, u64), ApiError> {
     let Some(told) = told else { return Ok((desk.eval(key, eval).await?, 0)) };
-    let mut events = Events::new(&desk.app.rooms, desk.eval_events(key, eval).await?);
+    let mut events = Events::new(desk, desk.eval_events(key, eval).await?);
     let mut furthest = -1.0;
     while let Some(line) = events.next().await {
         let Ok(EventOfCell { seq, body, .. }) = serde_json::from_slice::<EventOfCell>(&line) else { continue };

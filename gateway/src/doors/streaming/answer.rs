@@ -46,7 +46,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(desk: Desk, keys: Option<Keys>, frames: Frames) -> Self {
         let (hello, sealer) = keys.map(|keys| (keys.hello, keys.sealer)).unzip();
-        let events = Events::new(&desk.app.rooms, frames);
+        let events = Events::new(&desk, frames);
         Self { desk, hello, sealer, events }
     }
 

@@ -107,7 +107,7 @@ impl Config {
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Only events with a greater `seq`. 410 `EventsExpired` when the next one is not kept any more. Without it, all that are kept.
     after: Option<u64>,
     /// Only events with this `seq` or a greater one.
@@ -116,7 +116,7 @@ pub(crate) struct Place {
     from_seq: Option<u64>,
 }
 
-impl Place {
+impl Position {
     /// Behind which event the stream begins; `None`: with the oldest that is kept.
     fn after(&self) -> Result<Option<u64>, ApiError> {
         match (self.after, self.from.xor(self.from_seq)) {
@@ -242,12 +242,12 @@ pub(crate) async fn tool_result(desk: Desk, Path(id): Path<String>, Body(said): 
 
 /// Streams a session's events, up to the next `final`. Where nothing runs, it ends behind the last event that there is.
 #[utoipa::path(get, path = "/sessions/{id}/stream", tag = "streaming",
-    params(("id" = String, Path,), Place, ("Dormouse-Client-Hello" = Option<String>, Header, description = "a `clientHello` as JSON in base64: the events are encrypted, and come behind a `session_init` with the keys")),
+    params(("id" = String, Path,), Position, ("Dormouse-Client-Hello" = Option<String>, Header, description = "a `clientHello` as JSON in base64: the events are encrypted, and come behind a `session_init` with the keys")),
     responses((status = 200, description = "events, one a line", content((Event = "application/x-ndjson"))), (status = "4XX", description = "refused", body = ErrorBody), (status = "5XX", description = "failed", body = ErrorBody)))]
 pub(crate) async fn stream(
     desk: Desk,
     Path(id): Path<String>,
-    Params(place): Params<Place>,
+    Params(place): Params<Position>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let after = place.after()?;
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_stream_begins_behind_a_number_or_with_one() {
-        let place = |after, from, from_seq| Place { after, from, from_seq }.after().ok();
+        let place = |after, from, from_seq| Position { after, from, from_seq }.after().ok();
         assert_eq!(place(None, None, None), Some(None));
         assert_eq!(place(Some(0), None, None), Some(Some(0)));
         assert_eq!((place(None, Some(7), None), place(None, None, Some(7))), (Some(Some(6)), Some(Some(6))));
