@@ -30,6 +30,16 @@ fn client(name: &str, wanted: &[&str]) {
     assert!(said.trim().ends_with("ok"), "{said}");
 }
 
+/// Runs a script with a package of npm.
+fn script(file: &str, package: &str) {
+    let Some(folder) = packages::npm(file, &[package]) else { return };
+    let data = tempfile::tempdir().unwrap();
+    let dev = dev(&data);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
+    let said = passes(Command::new("node").arg(script).arg(&dev.server).env("NODE_PATH", folder.join("node_modules")));
+    assert!(said.trim().ends_with("ok"), "{said}");
+}
+
 #[test]
 fn the_python_sdks_of_both_eras_of_mcp_use_a_session() {
     client("mcp", &["mcp==1.25.0"]);
@@ -37,14 +47,15 @@ fn the_python_sdks_of_both_eras_of_mcp_use_a_session() {
 }
 
 #[test]
+fn the_typescript_sdks_of_both_eras_of_mcp_use_a_session() {
+    script("mcp_client.cjs", "@modelcontextprotocol/sdk@1.32.2");
+    script("mcp_client.cjs", "@modelcontextprotocol/client@2.4.0");
+}
+
+#[test]
 fn the_websockets_of_python_and_of_node_use_a_session() {
     client("socket", &["websockets==17.4"]);
-    let Some(folder) = packages::npm("ws", &["ws@8.23.0"]) else { return };
-    let data = tempfile::tempdir().unwrap();
-    let dev = dev(&data);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ws_client.cjs");
-    let said = passes(Command::new("node").arg(script).arg(&dev.server).env("NODE_PATH", folder.join("node_modules")));
-    assert!(said.trim().ends_with("ok"), "{said}");
+    script("ws_client.cjs", "ws@8.23.0");
 }
 
 #[test]
