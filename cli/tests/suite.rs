@@ -24,5 +24,6 @@ mod references;
 mod sealed;
 mod streaming;
 mod support;
+mod together;
 mod traces;
 mod webhooks;
