@@ -117,7 +117,7 @@ async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
                 seq += 1;
                 assert_eq!(event["seq"], json!(seq), "no gap and nothing twice: {event}");
                 if event["type"] == "final" {
-                    ends.push(event["payload"]["result"]["idempotencyKey"].as_str().unwrap_or_default().to_owned());
+                    ends.push(event["payload"]["idempotencyKey"].as_str().unwrap_or_default().to_owned());
                 }
             }
         }
