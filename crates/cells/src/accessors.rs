@@ -4,14 +4,13 @@ use oxc::{
     allocator::Allocator,
     ast::ast::{AccessorProperty, AccessorPropertyType, PropertyKey},
     ast_visit::{Visit, walk},
-    parser::{ParseOptions, Parser},
     span::{GetSpan, SourceType},
 };
 
 use crate::{
-    decorate::Lowered,
     erase,
-    splice::{self, Edit},
+    lowered::{self, Lowered},
+    splice::Edit,
 };
 
 const WORD: &str = "accessor";
@@ -23,20 +22,10 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<Lowered> {
         return None;
     }
     let allocator = Allocator::default();
-    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
-    let read = |source_type: SourceType| {
-        let parsed = Parser::new(&allocator, text, source_type).with_options(options).parse();
-        (!parsed.panicked && parsed.diagnostics.is_empty()).then_some(parsed.program)
-    };
-    let program = read(source_type.with_module(true)).or_else(|| read(source_type.with_script(true)))?;
+    let program = lowered::read(&allocator, text, source_type)?;
     let mut found = Accessors { text, edits: Vec::new() };
     found.visit_program(&program);
-    if found.edits.is_empty() {
-        return None;
-    }
-    found.edits.sort_by_key(|edit| edit.at);
-    let (text, anchors) = splice::apply(text, &found.edits);
-    Some(Lowered { text, anchors })
+    (!found.edits.is_empty()).then(|| Lowered::by(text, found.edits))
 }
 
 struct Accessors<'t> {

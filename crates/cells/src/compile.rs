@@ -19,7 +19,9 @@ use oxc::{
 use crate::{
     accessors, check,
     constants::{self, Known},
-    cost, decorate, deep, ends, erase, imports, lower, modular, namespaces,
+    cost, decorate, deep, ends, erase, imports, lower,
+    lowered::Lowered,
+    modular, namespaces,
     position::Positions,
     splice,
     syntax_error::SyntaxError,
@@ -137,7 +139,7 @@ fn compile_accessors(source: &str, text: &str, options: &Options) -> Result<Scri
 /// Compiles what the source was made into, which is longer; its places are the source's again.
 fn compile_lowered(
     source: &str,
-    lowered: decorate::Lowered,
+    lowered: Lowered,
     options: &Options,
     compile: impl FnOnce(&str) -> Result<Script, SyntaxError>,
 ) -> Result<Script, SyntaxError> {

@@ -19,14 +19,13 @@ use oxc::{
         YieldExpression,
     },
     ast_visit::{Visit, walk},
-    parser::{ParseOptions, Parser},
     span::{SourceType, Span},
     syntax::scope::ScopeFlags,
 };
 
 use crate::{
-    position::Anchor,
-    splice::{self, Edit},
+    lowered::{self, Lowered},
+    splice::Edit,
     syntax_error::SyntaxError,
 };
 
@@ -35,12 +34,6 @@ const OLDER: &str = "@experimentalDecorators";
 const WAITS: &str = "a class with decorators cannot wait inside its names, its members' decorators or what it extends: put the value into a \
                      constant before the class";
 
-/// A text without decorators, and where each stretch of it came from.
-pub(crate) struct Lowered {
-    pub(crate) text: String,
-    pub(crate) anchors: Vec<Anchor>,
-}
-
 /// The text with its decorators made calls. `None` when it has none, when they are the older ones, and when it cannot be read, which whoever reads it
 /// next says.
 pub(crate) fn lowered(text: &str, source_type: SourceType) -> Result<Option<Lowered>, SyntaxError> {
@@ -48,12 +41,7 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Result<Option<Lowe
         return Ok(None);
     }
     let allocator = Allocator::default();
-    let options = ParseOptions { allow_return_outside_function: true, preserve_parens: true, ..ParseOptions::default() };
-    let read = |source_type: SourceType| {
-        let parsed = Parser::new(&allocator, text, source_type).with_options(options).parse();
-        (!parsed.panicked && parsed.diagnostics.is_empty()).then_some(parsed.program)
-    };
-    let Some(program) = read(source_type.with_module(true)).or_else(|| read(source_type.with_script(true))) else { return Ok(None) };
+    let Some(program) = lowered::read(&allocator, text, source_type) else { return Ok(None) };
     let mut seen = Seen::default();
     seen.visit_program(&program);
     if !seen.decorators || seen.parameters || asks_for_older(&program, text) {
@@ -64,9 +52,7 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Result<Option<Lowe
     if let Some(span) = visitor.refused {
         return Err(SyntaxError::at(text, span.start as usize, WAITS));
     }
-    visitor.edits.sort_by_key(|edit| edit.at);
-    let (text, anchors) = splice::apply(text, &visitor.edits);
-    Ok(Some(Lowered { text, anchors }))
+    Ok(Some(Lowered::by(text, visitor.edits)))
 }
 
 fn asks_for_older(program: &Program<'_>, text: &str) -> bool {

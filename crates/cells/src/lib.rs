@@ -20,6 +20,7 @@ mod ends;
 mod erase;
 mod imports;
 mod lower;
+mod lowered;
 mod modular;
 mod namespaces;
 mod position;

@@ -5,9 +5,10 @@ use oxc::{
     allocator::Allocator,
     ast::ast::{ExportDefaultDeclarationKind, ImportMeta, Program, Statement},
     ast_visit::Visit,
-    parser::{ParseOptions, Parser},
     span::{GetSpan, SourceType, Span},
 };
+
+use crate::lowered;
 
 /// The global that stands for `import.meta`: as long as that.
 const META: &str = "$importMeta";
@@ -21,14 +22,10 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<String> {
         return None;
     }
     let allocator = Allocator::default();
-    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
-    let parsed = Parser::new(&allocator, text, source_type.with_module(true)).with_options(options).parse();
-    if parsed.panicked || !parsed.diagnostics.is_empty() {
-        return None;
-    }
+    let program = lowered::read(&allocator, text, source_type)?;
     let mut spans = Spans::default();
-    spans.exports(&parsed.program);
-    spans.visit_program(&parsed.program);
+    spans.exports(&program);
+    spans.visit_program(&program);
     let mut bytes = text.as_bytes().to_vec();
     for (span, value) in &spans.found {
         let place = bytes.get_mut(span.start as usize..span.end as usize)?;

@@ -10,15 +10,14 @@ use oxc::{
         TSModuleBlock, TSNamespaceDeclaration, VariableDeclaration, VariableDeclarationKind,
     },
     ast_visit::{Visit, walk},
-    parser::{ParseOptions, Parser},
     semantic::{Scoping, SemanticBuilder},
     span::{SourceType, Span},
     syntax::{scope::ScopeId, symbol::SymbolId},
 };
 
 use crate::{
-    decorate::Lowered,
-    splice::{self, Edit},
+    lowered::{self, Lowered},
+    splice::Edit,
 };
 
 /// The text whose namespaces share what they export. `None` when nothing has to be said, and when it cannot be read, which whoever reads it next says.
@@ -27,12 +26,7 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<Lowered> {
         return None;
     }
     let allocator = Allocator::default();
-    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
-    let read = |source_type: SourceType| {
-        let parsed = Parser::new(&allocator, text, source_type).with_options(options).parse();
-        (!parsed.panicked && parsed.diagnostics.is_empty()).then_some(parsed.program)
-    };
-    let program = read(source_type.with_module(true)).or_else(|| read(source_type.with_script(true)))?;
+    let program = lowered::read(&allocator, text, source_type)?;
     let mut blocks = Blocks::default();
     blocks.visit_program(&program);
     if blocks.exports.is_empty() {
@@ -40,17 +34,12 @@ pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<Lowered> {
     }
     let scoping = SemanticBuilder::new().build(&program).semantic.into_scoping();
     let edits = edits(&program, &scoping, &blocks.exports);
-    if edits.is_empty() {
-        return None;
-    }
-    let (text, anchors) = splice::apply(text, &edits);
-    Some(Lowered { text, anchors })
+    (!edits.is_empty()).then(|| Lowered::by(text, edits))
 }
 
 fn edits(program: &Program<'_>, scoping: &Scoping, exports: &HashMap<String, Vec<Exported>>) -> Vec<Edit> {
     let mut naming = Naming { scoping, exports, path: Vec::new(), inside: Vec::new(), edits: Vec::new() };
     naming.visit_program(program);
-    naming.edits.sort_by_key(|edit| edit.at);
     naming.edits
 }
 
