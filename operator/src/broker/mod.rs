@@ -65,7 +65,7 @@ pub async fn reconcile(broker: Arc<ToolBroker>, context: Arc<Context>) -> Outcom
         // Everything it has is owned by it and goes with it.
         return Ok(Action::await_change());
     }
-    pool::have_held(&context, &broker.namespace().unwrap_or_default());
+    pool::have_held(&context, &broker.namespace().unwrap_or_default(), &broker.spec.journal.pool);
     let secrets = dereference(&broker, &context).await?;
     let found = journal::find(&context, &broker).await?;
     let valid = match validate(&broker, &secrets, found.place.clone(), &context.config) {

@@ -42,13 +42,12 @@ pub(super) async fn hold(pool: &KernelPool, context: &Context) -> Result<bool, R
     Ok(true)
 }
 
-/// Has the pools of a namespace looked at that are used now and could still go.
-pub(crate) fn have_held(context: &Context, namespace: &str) {
-    let pools = context.caches.pools.state();
-    let here = pools.iter().filter(|pool| pool.namespace().as_deref() == Some(namespace));
-    for pool in here.filter(|pool| !is_held(pool) && is_used(pool, context)) {
+/// Has a pool looked at that is used now and could still go.
+pub(crate) fn have_held(context: &Context, namespace: &str, name: &str) {
+    let pool = ObjectRef::<KernelPool>::new(name).within(namespace);
+    if context.caches.pools.get(&pool).is_some_and(|found| !is_held(&found) && is_used(&found, context)) {
         // A pool whose turn does not fit the queue is looked at before long in any case.
-        let _ = context.pool_triggers.try_send(ObjectRef::from_obj(&**pool));
+        let _ = context.pool_triggers.try_send(pool);
     }
 }
 

@@ -374,8 +374,12 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
     // With its first session a pool has to stay, and without its last it may go.
     let edge = index.count(&namespace, pool) <= 1;
     drop(index);
-    if edge {
-        pool::have_held(context, &namespace);
+    let broker = session.spec.tool_broker_ref.as_ref().and_then(|broker| {
+        let broker = ObjectRef::new(&broker.name).within(&namespace);
+        context.caches.brokers.get(&broker)
+    });
+    if let Some(broker) = broker {
+        pool::have_held(context, &namespace, &broker.spec.journal.pool);
     }
     if edge || pool::is_to_resize(context, &namespace, pool) {
         // A pool whose turn does not fit the queue is looked at before long in any case.
