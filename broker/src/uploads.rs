@@ -47,7 +47,7 @@ impl Asked {
 /// The bodies that are wanted, and those that have come. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uploads {
-    places: Arc<Mutex<HashMap<Key, Rendezvous>>>,
+    calls: Arc<Mutex<HashMap<Key, Rendezvous>>>,
 }
 
 /// One call's.
@@ -135,17 +135,17 @@ impl Uploads {
     }
 
     fn at<T>(&self, key: &Key, act: impl FnOnce(&mut Rendezvous) -> T) -> T {
-        let mut places = self.lock();
-        let place = places.entry(key.clone()).or_default();
-        let done = act(place);
-        if place.is_empty() {
-            places.remove(key);
+        let mut calls = self.lock();
+        let rendezvous = calls.entry(key.clone()).or_default();
+        let done = act(rendezvous);
+        if rendezvous.is_empty() {
+            calls.remove(key);
         }
         done
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Rendezvous>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

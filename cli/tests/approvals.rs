@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::Dev;
+use crate::support::{Dev, http};
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
 
@@ -39,11 +39,6 @@ fn manifest(folder: &Path, service: SocketAddr, approval: &str) -> PathBuf {
     );
     std::fs::write(&path, text).unwrap();
     path
-}
-
-fn http() -> reqwest::Client {
-    dormouse_service::telemetry::install_tls_provider();
-    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
 }
 
 const SESSION: &str = "/v1/namespaces/default/sessions/agent";

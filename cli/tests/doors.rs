@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
-use crate::support::Dev;
+use crate::support::{Dev, http};
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},
 };
-
-fn http() -> reqwest::Client {
-    dormouse_service::telemetry::install_tls_provider();
-    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
-}
 
 fn url(dev: &Dev, path: &str) -> String {
     format!("{}{path}", dev.server)

@@ -21,9 +21,7 @@ async function connect(path, mode) {
   });
   on('sampling/createMessage', 'CreateMessageRequestSchema', () => ({ role: 'assistant', model: 'm', content: { type: 'text', text: 'mouse' } }));
   const heard = [];
-  const note = (method, schema) => client.setNotificationHandler(second ? method : schemas[schema], (said) => { heard.push(said); });
-  note('notifications/message', 'LoggingMessageNotificationSchema');
-  note('notifications/prompts/list_changed', 'PromptListChangedNotificationSchema');
+  client.setNotificationHandler(second ? 'notifications/message' : schemas.LoggingMessageNotificationSchema, (said) => { heard.push(said); });
   await client.connect(new StreamableHTTPClientTransport(new URL(base + path)));
   return { client, heard };
 }

@@ -2,14 +2,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::support::Dev;
+use crate::support::{Dev, http};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-
-fn http() -> reqwest::Client {
-    dormouse_service::telemetry::install_tls_provider();
-    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
-}
 
 /// A stream that is read line by line.
 struct Lines {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::Dev;
+use crate::support::{Dev, http};
 use futures::{SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
@@ -46,8 +46,7 @@ fn cell(client: &str) -> String {
 async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
     let data = tempfile::tempdir().unwrap();
     let dev = Arc::new(Dev::start(data.path(), &[]));
-    dormouse_service::telemetry::install_tls_provider();
-    let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+    let http = http();
     let url = |path: &str| format!("{}{path}", dev.server);
     dev.eval("const counts: Record<string, number> = {}; 0");
 
@@ -103,7 +102,7 @@ async fn one_session_serves_every_door_at_a_time_and_nobody_misses_anything() {
     });
     let clients = ["app", "shell", "frames", "model", "notebook"];
     let reader = async {
-        let mut lines = http.get(url(&format!("{SESSION}/events"))).send().await.unwrap().bytes_stream();
+        let mut lines = http.get(url(&format!("{SESSION}/events"))).timeout(PATIENCE).send().await.unwrap().bytes_stream();
         let (mut rest, mut seq, mut ends) = (Vec::new(), 0, Vec::new());
         // One more is the cell that made the counts.
         while ends.len() < clients.len() * ROUNDS + 1 {

@@ -19,8 +19,8 @@ pub const ANSWERS_BYTES_MAX: u64 = 32 << 20;
 /// Both. Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Rooms {
-    pub(crate) bodies: Room,
-    pub(crate) answers: Room,
+    bodies: Room,
+    answers: Room,
 }
 
 impl Rooms {

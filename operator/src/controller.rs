@@ -26,7 +26,7 @@ use crate::{context::Context, error::ReconcileError, fair::Fair, revision::Revis
 /// Objects of one kind that are reconciled at the same time.
 const CONCURRENCY: u16 = 64;
 /// Those of one namespace.
-const CONCURRENCY_OF_NAMESPACE: usize = 8;
+pub const CONCURRENCY_OF_NAMESPACE: usize = 8;
 /// Triggers that wait in a queue between the parts of the operator.
 pub const TRIGGERS_MAX: usize = 1_024;
 

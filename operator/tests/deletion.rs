@@ -6,6 +6,7 @@ use crate::support::{Cluster, SYSTEM, apply};
 use bytes::Bytes;
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::SessionKey;
+use dormouse_operator::controller::CONCURRENCY_OF_NAMESPACE;
 use dormouse_store::{Condition, S3, SnapshotStore as _};
 use serde_json::json;
 
@@ -101,13 +102,11 @@ async fn a_session_whose_store_is_gone_for_good_goes_when_somebody_says_so() {
 /// What a namespace's pods do not answer holds up that namespace: of the operator's work it has its part, and no more.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_do_not_answer_hold_up_no_other_namespaces_deletions() {
-    /// As `operator/src/controller.rs` has it.
-    const OF_A_NAMESPACE: usize = 8;
     let cluster = Cluster::start(&["--orphan-sweep-interval-seconds=0"]).await;
     apply(&cluster.server, &crate::support::pool("warmPods: 1"));
     let pod = cluster.pod(1, 64).await;
     pod.hangs.store(true, Ordering::Relaxed);
-    let names: Vec<String> = (0..2 * OF_A_NAMESPACE).map(|number| format!("s{number}")).collect();
+    let names: Vec<String> = (0..2 * CONCURRENCY_OF_NAMESPACE).map(|number| format!("s{number}")).collect();
     for name in &names {
         cluster.session(name, "");
     }
@@ -121,11 +120,11 @@ async fn pods_that_do_not_answer_hold_up_no_other_namespaces_deletions() {
         cluster.place(name, &pod, 1);
     }
     cluster.server.kubectl(&["delete", "kernelsessions", "--all", "-n", "team", "--wait=false"]).unwrap();
-    cluster.until("the pod is asked", async || pod.asked.lock().unwrap().0 == OF_A_NAMESPACE).await;
+    cluster.until("the pod is asked", async || pod.asked.lock().unwrap().0 == CONCURRENCY_OF_NAMESPACE).await;
     cluster.server.kubectl(&["delete", "kernelsession", "calm", "-n", "calm", "--wait=false"]).unwrap();
     cluster.until("the other goes", async || list("calm", "name").is_empty()).await;
     assert_eq!(list("team", "name").lines().count(), names.len(), "none of them went meanwhile");
-    assert_eq!(pod.asked.lock().unwrap().1, OF_A_NAMESPACE, "at most");
+    assert_eq!(pod.asked.lock().unwrap().1, CONCURRENCY_OF_NAMESPACE, "at most");
     pod.hangs.store(false, Ordering::Relaxed);
     cluster.until("they go, too", async || list("team", "name").is_empty()).await;
 }

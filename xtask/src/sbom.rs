@@ -14,7 +14,7 @@ const COMMAND: &str = "dormouse";
 /// The package that becomes `engine.wasm`, which has a workspace of its own.
 const ENGINE: (&str, &str) = ("dormouse-guest", "crates/guest");
 
-/// Writes the bill of each image's program, of the command and of the engine. Answers the folder.
+/// Writes the bill of each image's program, of the command and of the engine.
 pub fn run() -> Result<()> {
     let program = install()?;
     let folder = workspace::target().join("sbom");

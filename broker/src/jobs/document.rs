@@ -40,7 +40,7 @@ pub(super) enum State {
 }
 
 impl Document {
-    pub(super) fn place(&self, uid: &str, call: u64) -> JobName {
+    pub(super) fn job_name(&self, uid: &str, call: u64) -> JobName {
         JobName { uid: uid.to_owned(), call, created_ms: self.created_ms, capability: self.capability.clone() }
     }
 
@@ -78,10 +78,10 @@ impl Document {
     }
 
     /// As its runner gets it.
-    pub(super) fn job(&self, broker: &str, place: &JobName, lease: String, lease_seconds: u64) -> Job {
+    pub(super) fn job(&self, broker: &str, job_name: &JobName, lease: String, lease_seconds: u64) -> Job {
         let time = |ms| jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default();
         Job {
-            id: format!("{broker}.{}.{}", place.uid, place.call),
+            id: format!("{broker}.{}.{}", job_name.uid, job_name.call),
             tool: self.tool.clone(),
             capability: self.capability.clone(),
             arguments: self.args.clone(),
@@ -120,8 +120,8 @@ mod tests {
         assert!(document.keep("one", 9) && document.answer("one", &answer));
         assert!(document.was_answered_under("one") && !document.was_answered_under("other"));
         assert!(!document.answer("one", &ToolAnswer::Ok { value: json!(2) }) && !document.keep("one", 9) && !document.end(answer));
-        let place = JobName { uid: "4f-1".to_owned(), call: 12, created_ms: 7, capability: "browser".to_owned() };
-        let read = JobName::read(&place.name(), "browser").unwrap();
+        let job_name = JobName { uid: "4f-1".to_owned(), call: 12, created_ms: 7, capability: "browser".to_owned() };
+        let read = JobName::read(&job_name.name(), "browser").unwrap();
         assert_eq!((read.uid.as_str(), read.call, read.created_ms), ("4f-1", 12, 7));
         assert!(JobName::read("x", "browser").is_none());
     }

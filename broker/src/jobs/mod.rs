@@ -82,17 +82,17 @@ impl Jobs {
         keys::jobs_open(&self.store.prefix, &self.store.namespace, &self.store.broker, capability)
     }
 
-    fn open_key(&self, place: &JobName) -> String {
-        format!("{}{}", self.open_prefix(&place.capability), place.name())
+    fn open_key(&self, job_name: &JobName) -> String {
+        format!("{}{}", self.open_prefix(&job_name.capability), job_name.name())
     }
 
     /// Removes the names of jobs that are over, or went with their sessions: those whose capability no runner asks for stay otherwise.
     pub(crate) async fn clean(&self) -> Result<(), DocumentError> {
         let prefix = keys::jobs_open_all(&self.store.prefix, &self.store.namespace, &self.store.broker);
         for name in self.store.names(&prefix, CLEANED_MAX).await? {
-            let Some(place) = name.split_once('/').and_then(|(capability, name)| JobName::read(name, capability)) else { continue };
+            let Some(job_name) = name.split_once('/').and_then(|(capability, name)| JobName::read(name, capability)) else { continue };
             // A job is stored before its name is.
-            let over = match self.read(&place.uid, place.call).await? {
+            let over = match self.read(&job_name.uid, job_name.call).await? {
                 Some((document, _)) => matches!(document.state, State::Done { .. }),
                 None => true,
             };
@@ -108,8 +108,8 @@ impl Jobs {
     }
 
     /// Has it looked for by runners.
-    async fn offer(&self, place: &JobName) -> Result<(), DocumentError> {
-        match self.store.write(&self.open_key(place), &(), Condition::Absent).await {
+    async fn offer(&self, job_name: &JobName) -> Result<(), DocumentError> {
+        match self.store.write(&self.open_key(job_name), &(), Condition::Absent).await {
             Ok(_) | Err(DocumentError::Changed) => Ok(()),
             Err(error) => Err(error),
         }
@@ -219,14 +219,14 @@ impl Broker {
         if document.fingerprint != fingerprint(&call.tool, &call.args.to_string()) {
             return Err(ApiError::new(ErrorCode::Conflict, format!("call {} was another one", call.call)));
         }
-        let place = document.place(&call.session_uid, call.call);
+        let job_name = document.job_name(&call.session_uid, call.call);
         match document.state {
             State::Done { answer, .. } => {
-                jobs.store.remove(&jobs.open_key(&place)).await?;
+                jobs.store.remove(&jobs.open_key(&job_name)).await?;
                 Ok(*answer)
             }
             State::Waiting | State::Claimed { .. } => {
-                jobs.offer(&place).await?;
+                jobs.offer(&job_name).await?;
                 let left_ms = document.expires_ms.saturating_sub(self.clock().now_ms());
                 let expires_seconds = u64::try_from(left_ms).unwrap_or(0).div_ceil(1_000);
                 Ok(ToolAnswer::Parked { parked: Parked { expires_seconds, editable: false, waits_for: WaitsFor::Runner, made_in: None } })
@@ -254,10 +254,10 @@ impl Broker {
         let mut claimed = ClaimedJob::default();
         for capability in call.capabilities.iter().take(CAPABILITIES_MAX).filter(|name| is_plain(name)) {
             for name in jobs.store.names(&jobs.open_prefix(capability), LOOKED_MAX).await? {
-                let Some(place) = JobName::read(&name, capability).filter(|_| !jobs.is_leased(&name, self.clock().now_ms())) else {
+                let Some(job_name) = JobName::read(&name, capability).filter(|_| !jobs.is_leased(&name, self.clock().now_ms())) else {
                     continue;
                 };
-                match self.try_claim(jobs, &place, &call.runner, &mut claimed.ended).await {
+                match self.try_claim(jobs, &job_name, &call.runner, &mut claimed.ended).await {
                     Ok(Some(job)) => return Ok(ClaimedJob { job: Some(job), ..claimed }),
                     // Another one has it.
                     Ok(None) | Err(DocumentError::Changed) => {}
@@ -268,10 +268,16 @@ impl Broker {
         Ok(claimed)
     }
 
-    async fn try_claim(&self, jobs: &Jobs, place: &JobName, runner: &str, ended: &mut Vec<JobEnded>) -> Result<Option<Job>, DocumentError> {
+    async fn try_claim(
+        &self,
+        jobs: &Jobs,
+        job_name: &JobName,
+        runner: &str,
+        ended: &mut Vec<JobEnded>,
+    ) -> Result<Option<Job>, DocumentError> {
         let now_ms = self.clock().now_ms();
-        let open = jobs.open_key(place);
-        let Some((mut document, etag)) = jobs.read(&place.uid, place.call).await? else {
+        let open = jobs.open_key(job_name);
+        let Some((mut document, etag)) = jobs.read(&job_name.uid, job_name.call).await? else {
             jobs.store.remove(&open).await?;
             return Ok(None);
         };
@@ -281,18 +287,18 @@ impl Broker {
                 return Ok(None);
             }
             State::Claimed { until_ms, .. } if *until_ms > now_ms => {
-                jobs.note_lease(place.name(), *until_ms);
+                jobs.note_lease(job_name.name(), *until_ms);
                 return Ok(None);
             }
             State::Claimed { .. } | State::Waiting => {}
         }
-        let key = jobs.key(&place.uid, place.call);
+        let key = jobs.key(&job_name.uid, job_name.call);
         if document.attempts >= ATTEMPTS_MAX {
             let message = format!("{ATTEMPTS_MAX} runners took the job, and none answered; it is not offered again");
             document.end(ToolAnswer::Err { error: ApiError::new(ErrorCode::ToolResultInvalid, message) });
             jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
             jobs.store.remove(&open).await?;
-            ended.push(JobEnded { session: document.session, call: place.call });
+            ended.push(JobEnded { session: document.session, call: job_name.call });
             return Ok(None);
         }
         let lease = jobs.ids.digits(LEASE_DIGITS);
@@ -300,8 +306,8 @@ impl Broker {
         document.attempts += 1;
         document.state = State::Claimed { runner: runner.to_owned(), lease: lease.clone(), until_ms };
         jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
-        jobs.note_lease(place.name(), until_ms);
-        Ok(Some(document.job(&jobs.store.broker, place, lease, LEASE.as_secs())))
+        jobs.note_lease(job_name.name(), until_ms);
+        Ok(Some(document.job(&jobs.store.broker, job_name, lease, LEASE.as_secs())))
     }
 
     /// A runner lives, and goes on with its job.
@@ -344,7 +350,7 @@ impl Broker {
         }
         let changed = jobs.change(&call.session_uid, call.call, |document| document.answer(&call.lease, &call.answer)).await?;
         let Some(document) = changed else { return Err(lost()) };
-        jobs.store.remove(&jobs.open_key(&document.place(&call.session_uid, call.call))).await?;
+        jobs.store.remove(&jobs.open_key(&document.job_name(&call.session_uid, call.call))).await?;
         self.note(&Line::job(call, &document.session, &document.tool, &document.args, &call.by));
         Ok(ended)
     }

@@ -17,6 +17,12 @@ use dormouse_testkit::wait::eventually;
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const BINARY: &str = env!("CARGO_BIN_EXE_dormouse");
 
+/// A client of the HTTP API.
+pub fn http() -> reqwest::Client {
+    dormouse_service::telemetry::install_tls_provider();
+    reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap()
+}
+
 /// A `dormouse dev` that serves.
 pub struct Dev {
     child: Child,

@@ -1,30 +1,23 @@
 //! `accessor x = 1` becomes a private field with a getter and a setter, before the rest of a cell is read: the text that comes out is TypeScript still.
 
 use oxc::{
-    allocator::Allocator,
-    ast::ast::{AccessorProperty, AccessorPropertyType, PropertyKey},
+    ast::ast::{AccessorProperty, AccessorPropertyType, Program, PropertyKey},
     ast_visit::{Visit, walk},
-    span::{GetSpan, SourceType},
+    span::GetSpan,
 };
 
-use crate::{
-    erase,
-    lowered::{self, Lowered},
-    splice::Edit,
-};
+use crate::{erase, lowered::Lowered, splice::Edit};
 
 const WORD: &str = "accessor";
 
-/// The text without accessors. `None` when it has none, and when it cannot be read, which whoever reads it next says. One whose name is computed stays,
-/// and one that TypeScript's older decorators are for.
-pub(crate) fn lowered(text: &str, source_type: SourceType) -> Option<Lowered> {
+/// The text of a program without accessors. `None` when it has none. One whose name is computed stays, and one that TypeScript's older decorators are
+/// for.
+pub(crate) fn lowered(program: &Program<'_>, text: &str) -> Option<Lowered> {
     if !text.contains(WORD) {
         return None;
     }
-    let allocator = Allocator::default();
-    let program = lowered::read(&allocator, text, source_type)?;
     let mut found = Accessors { text, edits: Vec::new() };
-    found.visit_program(&program);
+    found.visit_program(program);
     (!found.edits.is_empty()).then(|| Lowered::by(text, found.edits))
 }
 
@@ -34,8 +27,12 @@ struct Accessors<'t> {
 }
 
 impl Accessors<'_> {
-    fn edit(&mut self, at: u32, end: u32, text: Option<String>) {
-        self.edits.push(Edit { at: at as usize, end: end as usize, text, separates: false });
+    fn put(&mut self, at: u32, end: u32, text: String) {
+        self.edits.push(Edit { at: at as usize, end: end as usize, text: Some(text), separates: false });
+    }
+
+    fn blank(&mut self, at: u32, end: u32, separates: bool) {
+        self.edits.push(Edit { at: at as usize, end: end as usize, text: None, separates });
     }
 
     fn slice(&self, at: u32, end: u32) -> &str {
@@ -50,14 +47,15 @@ impl<'a> Visit<'a> for Accessors<'_> {
             return;
         }
         if it.r#type == AccessorPropertyType::TSAbstractAccessorProperty {
-            self.edit(it.span.start, it.span.end, None);
+            // A field above without a semicolon must not go on below.
+            self.blank(it.span.start, it.span.end, true);
             return;
         }
         let key = it.key.span();
         let before = self.slice(it.span.start, key.start);
         let Some(word) = before.rfind(WORD).and_then(|at| u32::try_from(at).ok()).map(|at| it.span.start + at) else { return };
         for (at, end) in erase::modifiers(self.slice(it.span.start, word), it.span.start) {
-            self.edit(at, end, None);
+            self.blank(at, end, false);
         }
         let field = match &it.key {
             PropertyKey::StaticIdentifier(key) => format!("#accessor_{}", key.name),
@@ -67,7 +65,7 @@ impl<'a> Visit<'a> for Accessors<'_> {
         let (name, scope) = (self.slice(key.start, key.end).to_owned(), if it.r#static { "static " } else { "" });
         let end = if self.slice(it.span.start, it.span.end).ends_with(';') { "" } else { ";" };
         let pair = format!("{end} {scope}get {name}() {{ return this.{field} }} {scope}set {name}(value) {{ this.{field} = value }}");
-        self.edit(word, key.end, Some(field));
-        self.edit(it.span.end, it.span.end, Some(pair));
+        self.put(word, key.end, field);
+        self.put(it.span.end, it.span.end, pair);
     }
 }

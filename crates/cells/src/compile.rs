@@ -124,13 +124,6 @@ fn compile_on_this_stack(source: &str, options: &Options) -> Result<Script, Synt
 
 fn compile_decorated(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
     match decorate::lowered(text, options.language.source_type())? {
-        Some(lowered) => compile_lowered(source, lowered, options, |text| compile_accessors(text, text, options)),
-        None => compile_accessors(source, text, options),
-    }
-}
-
-fn compile_accessors(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
-    match accessors::lowered(text, options.language.source_type()) {
         Some(lowered) => compile_lowered(source, lowered, options, |text| compile_text(text, text, options)),
         None => compile_text(source, text, options),
     }
@@ -150,7 +143,7 @@ fn compile_lowered(
     }
 }
 
-/// Compiles a text without accessors and decorators of the proposal. `source` is where errors are told, as long as `text`.
+/// Compiles a text without decorators of the proposal. `source` is where errors are told, as long as `text`.
 fn compile_text(source: &str, text: &str, options: &Options) -> Result<Script, SyntaxError> {
     let allocator = Allocator::default();
     if looks_like_object(source) {
@@ -209,6 +202,12 @@ fn finish<'a>(
     parsed: &str,
     options: &Options,
 ) -> Result<Script, SyntaxError> {
+    if let Some(mut lowered) = accessors::lowered(&program, parsed) {
+        for anchor in &mut lowered.anchors {
+            *anchor = anchor.behind(prefix, source);
+        }
+        return compile_lowered(source, lowered, options, |text| compile_text(text, text, options));
+    }
     let imports = imports::lower(&mut program, allocator);
     let findings = check::check(&program);
     if let Some((span, message)) = findings.refused {

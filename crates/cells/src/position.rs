@@ -107,6 +107,14 @@ pub(crate) struct Anchor {
     pub(crate) source: usize,
 }
 
+impl Anchor {
+    /// The same in what the user has written, before which `prefix` bytes stand: they lead to its first byte.
+    pub(crate) fn behind(self, prefix: usize, source: &str) -> Self {
+        let script = self.script + prefix.saturating_sub(self.source);
+        Self { script, source: self.source.saturating_sub(prefix).min(source.len()) }
+    }
+}
+
 /// The way back from a script to its cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Positions {
@@ -125,11 +133,7 @@ impl Positions {
     /// Of a script that was made by edits. `prefix` bytes stand before the user's source in what was edited.
     pub(crate) fn of_edits(source: &str, prefix: usize, mut anchors: Vec<Anchor>, script: &str) -> Self {
         for anchor in &mut anchors {
-            // What stands before the source leads to its first byte.
-            if anchor.source < prefix {
-                *anchor = Anchor { script: anchor.script + prefix - anchor.source, source: prefix };
-            }
-            anchor.source = (anchor.source - prefix).min(source.len());
+            *anchor = anchor.behind(prefix, source);
         }
         let (source_lines, script_lines) = (LineIndex::new(source), LineIndex::by_line_feed(script));
         Self { source: source.to_owned(), source_lines, script_lines, anchors, edited: true, over: Vec::new() }

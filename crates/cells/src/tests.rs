@@ -131,6 +131,10 @@ fn a_cell_may_return_and_use_resources() {
     let line = imports.code.lines().position(|line| line.starts_with("host.final")).map_or(0, |at| u32::try_from(at).unwrap() + 1);
     assert_eq!(imports.original_position(line, 12), Some((3, 8)), "{}", imports.code);
     assert_eq!(code("'use strict'; enum A {} return 1").lines().next(), Some("\"use strict\";"));
+    // Of a lone object with an accessor every place is its own, too.
+    let object = script("{ C: class { accessor x = nope } }");
+    let at = object.code.find("nope").unwrap() as u32 + 1;
+    assert_eq!(object.original_position(1, at), Some((1, 27)), "{}", object.code);
 }
 
 #[test]
@@ -163,6 +167,11 @@ fn a_cell_that_returns_or_uses_holds_whatever_another_does() {
             &["undefined", "[2,2,7,[]]"],
         ),
         (&["abstract class Abs { abstract accessor x: number; public accessor y = 5 }", "new Abs().y"], &["undefined", "5"]),
+        (
+            &["abstract class Abs2 { a = [4]\n abstract accessor x: number\n ['b'] = 6 }", "const { a, b } = new Abs2(); [a, b]"],
+            &["undefined", "[[4],6]"],
+        ),
+        (&["{ C: class { accessor x = 8 } }", "1"], &["{}", "1"]),
         (&["const outer = class { accessor x = class { static accessor y = 1 } }", "new outer().x.y"], &["undefined", "1"]),
     ];
     for (cells, expected) in table {

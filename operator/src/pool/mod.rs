@@ -65,7 +65,7 @@ pub async fn reconcile(pool: Arc<KernelPool>, context: Arc<Context>) -> Outcome 
     let valid = match validate(&pool, &context.config) {
         Ok(valid) => valid,
         Err(refusal) => {
-            keep_credentials(&pool, &context).await;
+            keep_credentials(&pool, held, &context).await;
             return refused(&pool, &context, refusal).await;
         }
     };
@@ -100,12 +100,12 @@ async fn ensure_certificate(pool: &KernelPool, context: &Context) -> Result<Time
 
 /// Keeps the credentials good that the pods of a pool have whose spec cannot be built any more: for the place where its sessions are. What the operator
 /// cannot mint stays as it is, and the condition says what is wrong.
-async fn keep_credentials(pool: &KernelPool, context: &Context) {
+async fn keep_credentials(pool: &KernelPool, held: bool, context: &Context) {
     let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
     let Some(target) = storage::former_target(pool, &context.config.storage) else { return };
     let holder =
         Holder { namespace: &namespace, rights: Rights::Kernel { pool: &name }, target: &target, owner: pool.controller_owner_ref(&()) };
-    if let Err(error) = credentials::ensure(context, &holder, retention::is_held(pool)).await {
+    if let Err(error) = credentials::ensure(context, &holder, held).await {
         tracing::warn!(namespace, pool = name, %error, "the credentials of a pool that cannot be built any more");
     }
 }

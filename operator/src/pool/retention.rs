@@ -24,7 +24,7 @@ const REMAINING_AGAIN: Duration = Duration::from_secs(5);
 /// Sessions in one answer of the API server.
 const SESSIONS_PAGE: u32 = 500;
 
-pub(super) fn is_held(pool: &KernelPool) -> bool {
+fn is_held(pool: &KernelPool) -> bool {
     pool.finalizers().iter().any(|name| name == SESSIONS_FINALIZER)
 }
 

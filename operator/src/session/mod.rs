@@ -374,6 +374,7 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
     // With its first session a pool has to stay, and without its last it may go.
     let edge = index.count(&namespace, pool) <= 1;
     drop(index);
+    // So has the pool where its calls are, which may be another one.
     let broker = session.spec.tool_broker_ref.as_ref().and_then(|broker| {
         let broker = ObjectRef::new(&broker.name).within(&namespace);
         context.caches.brokers.get(&broker)
