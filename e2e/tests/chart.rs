@@ -25,6 +25,7 @@ gateway:
   autoscaling: {enabled: true}
   publicUrl: https://dormouse.example
   oidc: {issuer: 'https://id.example', audiences: [one, two], caConfigMap: id-ca}
+storage: {roleArn: 'arn:aws:iam::1:role/d', webIdentity: {audience: sts.amazonaws.com}, stsEndpoint: 'https://sts.example'}
 tracing: {endpoint: 'http://collector.observed.svc:4318', ratio: 0.5}
 monitoring:
   from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
@@ -97,7 +98,10 @@ async fn an_api_server_takes_all_of_it_without_a_warning() {
     for mode in ["enforce", "warn"] {
         server.kubectl(&["label", "namespace", SYSTEM, &format!("pod-security.kubernetes.io/{mode}=restricted")]).unwrap();
     }
-    for values in ["{}", ALL, "gateway: {tls: {source: none}}", "gateway: {tls: {source: secret, secret: mine}}"] {
+    let page = std::fs::read_to_string(root().join("docs/installing.md")).unwrap();
+    let without_key = page.split_once("## Install without an access key").unwrap().1.split("```").nth(1).unwrap();
+    let without_key = without_key.strip_prefix("yaml\n").unwrap();
+    for values in ["{}", ALL, "gateway: {tls: {source: none}}", "gateway: {tls: {source: secret, secret: mine}}", without_key] {
         accepts(&server, &rendered(values));
     }
 }
@@ -128,7 +132,15 @@ fn the_values_do_what_they_say() {
     let plainly = one(&plain, "Deployment", "dormouse-gateway");
     assert!(!plainly.contains("OIDC") && !plainly.contains("OTEL"), "neither is there unless somebody says so");
     let operator = one(&all, "Deployment", "dormouse-operator");
-    assert!(operator.contains("DORMOUSE_TRACES_ENDPOINT, value: \"http://collector.observed.svc:4318\""));
+    for wanted in [
+        "DORMOUSE_TRACES_ENDPOINT, value: \"http://collector.observed.svc:4318\"",
+        "DORMOUSE_STS_ENDPOINT, value: \"https://sts.example\"",
+        "DORMOUSE_S3_WEB_IDENTITY_TOKEN_FILE, value: /var/run/secrets/dormouse/storage/token",
+        "serviceAccountToken: {path: token, audience: \"sts.amazonaws.com\"",
+    ] {
+        assert!(operator.contains(wanted), "{wanted}");
+    }
+    assert!(!one(&plain, "Deployment", "dormouse-operator").contains("web-identity"), "nor is a token, which not every store takes");
     assert!(operator.contains("dormouse-gateway.dormouse-system.svc") && operator.contains("dormouse.example"), "names of the certificate");
     let port = |documents: &[String]| one(documents, "Service", "dormouse-gateway").contains("port: 443");
     assert!(port(&plain) && !port(&rendered("gateway: {tls: {source: none}}")));

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use dormouse_crds::pool::Resources;
 use dormouse_protocol::broker::BROKER_PORT;
-use dormouse_service::AdminArgs;
+use dormouse_service::{AdminArgs, memory::MemoryArgs};
 use dormouse_watch::WatchArgs;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
@@ -83,7 +83,8 @@ pub struct Config {
     /// What kernel pods and brokers may reach.
     #[command(flatten)]
     pub network: NetworkArgs,
-    /// Milliseconds after which the status tells that a session is, or was, busy. What somebody may wait for (ready, asleep, failed) is written at once.
+    /// Milliseconds after which the status tells that a session is, or was, busy, and how many sessions a pool's pods run. What somebody may wait for
+    /// (ready, asleep, failed) is written at once.
     #[arg(long, env = "DORMOUSE_STATUS_INTERVAL_MS", default_value_t = 60_000)]
     pub status_interval_ms: u64,
     /// Seconds between two sweeps of the stores for what is left of sessions that do not exist any more; 0: never.
@@ -99,6 +100,9 @@ pub struct Config {
     /// none is made.
     #[arg(long, env = "DORMOUSE_DOOR_NAMES", value_delimiter = ',')]
     pub door_names: Vec<String>,
+    /// How much memory there is.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// How long certificates live.
     #[command(flatten)]
     pub certificates: CertificateArgs,
@@ -163,10 +167,17 @@ pub struct StorageArgs {
     /// Folder with accessKeyId and secretAccessKey (and sessionToken) of the operator itself; read again when they change.
     #[arg(long, env = "DORMOUSE_S3_CREDENTIALS_DIR")]
     pub s3_credentials_dir: Option<PathBuf>,
+    /// File with a token of the operator's ServiceAccount that the store's STS takes for the role (AssumeRoleWithWebIdentity). With it no access key is
+    /// needed anywhere.
+    #[arg(long, env = "DORMOUSE_S3_WEB_IDENTITY_TOKEN_FILE")]
+    pub s3_web_identity_token_file: Option<PathBuf>,
+    /// URL of the STS service. Absent: at AWS the one of the region, elsewhere the object store itself.
+    #[arg(long, env = "DORMOUSE_STS_ENDPOINT")]
+    pub sts_endpoint: Option<String>,
     /// Where kernel pods get their credentials from.
     #[arg(long, env = "DORMOUSE_STORAGE_CREDENTIALS", value_enum, default_value = "sts")]
     pub storage_credentials: CredentialsSource,
-    /// Role to assume; MinIO needs none.
+    /// Role to assume; MinIO needs none from who has an access key.
     #[arg(long, env = "DORMOUSE_STORAGE_ROLE_ARN")]
     pub storage_role_arn: Option<String>,
     /// Seconds that minted credentials live.

@@ -8,7 +8,9 @@ use dormouse_crds::labels::{BROKER, POOL};
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_store::{
     Credentials,
-    sts::{self, Rights},
+    credentials::read_token,
+    rights::{self, Rights},
+    sts::{DURATION_MIN, Identity, StsError},
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -22,7 +24,7 @@ use crate::{
     issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
     pool::validate::{Refusal, storage_secret},
     restricted,
-    storage::{Access, StorageError, Target, credentials_of, data_of, read_secret},
+    storage::{self, Access, StorageError, Target, credentials_of, data_of, read_secret},
 };
 
 /// How often a copied Secret is compared with its original.
@@ -56,7 +58,7 @@ impl Holder<'_> {
     }
 
     fn policy(&self) -> String {
-        sts::policy(&self.target.bucket, &self.target.prefix, self.namespace, self.rights)
+        rights::policy(&self.target.bucket, &self.target.prefix, self.namespace, self.rights)
     }
 
     /// Names the store and the rights: credentials for others are made anew.
@@ -92,7 +94,7 @@ pub async fn ensure(context: &Context, holder: &Holder<'_>, keep: bool) -> Resul
             if let Some(due) = current.as_ref().and_then(|secret| still_good(secret, &made_for, now)) {
                 return Ok(due);
             }
-            let validity = Duration::from_secs(context.config.storage.storage_credentials_seconds).max(sts::DURATION_MIN);
+            let validity = Duration::from_secs(context.config.storage.storage_credentials_seconds).max(DURATION_MIN);
             join(context, holder).await;
             let credentials = mint(&context.config.storage, holder, validity).await?;
             let due = renew_at(now, validity);
@@ -119,19 +121,19 @@ async fn join(context: &Context, holder: &Holder<'_>) {
 }
 
 async fn mint(own: &StorageArgs, holder: &Holder<'_>, validity: Duration) -> Result<Credentials, StorageError> {
-    let target = holder.target;
     let refuse = |reason, message| StorageError::Refused(Refusal { reason, message });
-    let folder = own.s3_credentials_dir.as_deref().ok_or_else(|| {
-        refuse(
-            PoolReason::StorageCredentialsInvalid,
-            "The operator has no storage credentials: install Dormouse with storage.existingSecret.".to_owned(),
-        )
-    })?;
-    let credentials = Credentials::read(folder).map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
-    let role = own.storage_role_arn.as_deref();
-    sts::assume_role_as(&target.endpoint, &target.region, &credentials, &holder.policy(), validity, role).await.map_err(|error| {
+    let read = match (&own.s3_web_identity_token_file, &own.s3_credentials_dir) {
+        (Some(file), _) => read_token(file),
+        (None, Some(folder)) => Credentials::read(folder).map(Identity::Key),
+        (None, None) => {
+            let message = "The operator has no storage credentials: install Dormouse with storage.existingSecret or storage.webIdentity.";
+            return Err(refuse(PoolReason::StorageCredentialsInvalid, message.to_owned()));
+        }
+    };
+    let identity = read.map_err(|error| refuse(PoolReason::StorageCredentialsInvalid, error.to_string()))?;
+    storage::role(own, holder.target).assume(&identity, Some(&holder.policy()), validity).await.map_err(|error| {
         let reason = match &error {
-            sts::StsError::Refused { .. } => PoolReason::StorageCredentialsInvalid,
+            StsError::Refused { .. } => PoolReason::StorageCredentialsInvalid,
             _ => PoolReason::StorageUnavailable,
         };
         refuse(reason, format!("{reason}: {error}"))

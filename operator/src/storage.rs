@@ -15,7 +15,10 @@ use dormouse_crds::{
     pool::{KernelPool, Storage, StoredIn},
 };
 use dormouse_service::metadata::is_metadata_host;
-use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError};
+use dormouse_store::{
+    CredentialSource, Credentials, S3, S3Options, SnapshotStore, StoreError,
+    sts::{self, Role},
+};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client,
@@ -156,6 +159,15 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
         access,
         cluster: own.cluster.clone().unwrap_or_default(),
     })
+}
+
+/// The role that the operator has at the service of its own store.
+pub(crate) fn role(own: &StorageArgs, target: &Target) -> Role {
+    Role {
+        endpoint: own.sts_endpoint.clone().unwrap_or_else(|| sts::endpoint_of(&target.endpoint, &target.region)),
+        region: target.region.clone(),
+        arn: own.storage_role_arn.clone(),
+    }
 }
 
 pub(crate) fn data_of(credentials: &Credentials) -> BTreeMap<String, ByteString> {
@@ -303,7 +315,10 @@ impl Stores {
 
     /// Opens a store with the operator's own credentials.
     pub(crate) fn open_own(&self, own: &StorageArgs, target: &Target) -> Opened {
-        let credentials = CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default());
+        let credentials = match &own.s3_web_identity_token_file {
+            Some(token_file) => CredentialSource::Role { role: role(own, target), token_file: token_file.clone() },
+            None => CredentialSource::Folder(own.s3_credentials_dir.clone().unwrap_or_default()),
+        };
         let key = (target.endpoint.clone(), target.bucket.clone(), target.region.clone());
         let mut stores = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if stores.len() >= STORES_MAX {

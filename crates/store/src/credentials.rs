@@ -2,16 +2,28 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use aws_credential_types::provider::{ProvideCredentials, error::CredentialsError, future};
+use tokio::sync::Mutex;
 
-use crate::StoreError;
+use crate::{
+    StoreError,
+    sts::{Identity, Role},
+};
 
 /// How long credentials from a folder are used before the files are read again: what a rotation may lag behind.
 const REREAD_AFTER: Duration = Duration::from_secs(2);
+
+/// How long credentials of a role are asked for: the most that AWS gives of every role.
+const ROLE_DURATION: Duration = Duration::from_secs(3_600);
+
+/// Others are asked for at two thirds of that.
+const ROLE_RENEW_AFTER: Duration = Duration::from_secs(2_400);
+
+/// Pause after others were not to be had and those of before are still good.
+const ROLE_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Bytes of one credential file at most.
 const CREDENTIAL_BYTES_MAX: u64 = 64 << 10;
@@ -42,14 +54,14 @@ impl Credentials {
     /// When a file is missing, empty, too large or not text.
     pub fn read(folder: &Path) -> Result<Self, StoreError> {
         let required = |name: &str| {
-            read_file(folder, name)?
+            read_file(&folder.join(name))?
                 .ok_or_else(|| StoreError::NoCredentials { reason: format!("{} is missing or empty", folder.join(name).display()) })
         };
         Ok(Self {
             access_key_id: required("accessKeyId")?,
             secret_access_key: required("secretAccessKey")?,
-            session_token: read_file(folder, "sessionToken")?,
-            expiration: read_file(folder, "expiration")?,
+            session_token: read_file(&folder.join("sessionToken"))?,
+            expiration: read_file(&folder.join("expiration"))?,
         })
     }
 
@@ -67,18 +79,26 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-fn read_file(folder: &Path, name: &str) -> Result<Option<String>, StoreError> {
-    let path = folder.join(name);
+fn read_file(path: &Path) -> Result<Option<String>, StoreError> {
     let unreadable = |reason: String| StoreError::NoCredentials { reason: format!("{}: {reason}", path.display()) };
-    match std::fs::metadata(&path) {
+    match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error.to_string())),
         Ok(metadata) if metadata.len() > CREDENTIAL_BYTES_MAX => return Err(unreadable("too large".to_owned())),
         Ok(_) => {}
     }
-    let text = std::fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     let text = text.trim();
     Ok((!text.is_empty()).then(|| text.to_owned()))
+}
+
+/// The token in a file that somebody else renews, such as a kubelet.
+///
+/// # Errors
+/// When the file is missing, empty, too large or not text.
+pub fn read_token(file: &Path) -> Result<Identity, StoreError> {
+    let missing = || StoreError::NoCredentials { reason: format!("{} is missing or empty", file.display()) };
+    read_file(file)?.map(Identity::Token).ok_or_else(missing)
 }
 
 /// Where a store's credentials come from.
@@ -88,34 +108,72 @@ pub enum CredentialSource {
     Static(Credentials),
     /// A folder that is read again while the process runs. See [`Credentials::read`].
     Folder(PathBuf),
+    /// Those of a role, while they are good, for whom the token in a file stands for.
+    Role {
+        /// Which.
+        role: Role,
+        /// See [`read_token`].
+        token_file: PathBuf,
+    },
+}
+
+/// Credentials in use.
+#[derive(Debug)]
+struct Kept {
+    credentials: Credentials,
+    /// When others are to be had.
+    renew: Instant,
+    /// When they are good no more. `None`: that is not known here.
+    end: Option<Instant>,
 }
 
 /// The SDK's view of a [`CredentialSource`].
 #[derive(Debug)]
 pub(crate) struct Provider {
     source: CredentialSource,
-    last: Mutex<Option<(Instant, Credentials)>>,
+    /// Held while others are asked for, so that only one request is under way.
+    kept: Mutex<Option<Kept>>,
 }
 
 impl Provider {
     pub(crate) fn new(source: CredentialSource) -> Self {
-        Self { source, last: Mutex::new(None) }
+        Self { source, kept: Mutex::new(None) }
     }
 
-    fn current(&self) -> Result<Credentials, StoreError> {
-        let folder = match &self.source {
-            CredentialSource::Static(credentials) => return Ok(credentials.clone()),
-            CredentialSource::Folder(folder) => folder,
-        };
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((at, credentials)) = &*last
-            && at.elapsed() < REREAD_AFTER
-        {
+    async fn current(&self) -> Result<Credentials, StoreError> {
+        if let CredentialSource::Static(credentials) = &self.source {
             return Ok(credentials.clone());
         }
-        let credentials = Credentials::read(folder)?;
-        *last = Some((Instant::now(), credentials.clone()));
-        Ok(credentials)
+        let mut kept = self.kept.lock().await;
+        let now = Instant::now();
+        if let Some(kept) = kept.as_ref()
+            && now < kept.renew
+        {
+            return Ok(kept.credentials.clone());
+        }
+        match (self.source.read(now).await, kept.as_mut()) {
+            (Ok(new), _) => Ok(kept.insert(new).credentials.clone()),
+            (Err(error), Some(old)) if old.end.is_some_and(|end| now < end) => {
+                tracing::warn!(%error, "storage credentials are not renewed yet");
+                old.renew = now + ROLE_RETRY_AFTER;
+                Ok(old.credentials.clone())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+}
+
+impl CredentialSource {
+    async fn read(&self, now: Instant) -> Result<Kept, StoreError> {
+        match self {
+            Self::Static(credentials) => Ok(Kept { credentials: credentials.clone(), renew: now, end: None }),
+            Self::Folder(folder) => Ok(Kept { credentials: Credentials::read(folder)?, renew: now + REREAD_AFTER, end: None }),
+            Self::Role { role, token_file } => {
+                let assumed = role.assume(&read_token(token_file)?, None, ROLE_DURATION).await;
+                let credentials = assumed.map_err(|error| StoreError::NoCredentials { reason: error.to_string() })?;
+                Ok(Kept { credentials, renew: now + ROLE_RENEW_AFTER, end: Some(now + ROLE_DURATION) })
+            }
+        }
     }
 }
 
@@ -124,7 +182,7 @@ impl ProvideCredentials for Provider {
     where
         Self: 'a,
     {
-        future::ProvideCredentials::ready(self.current().map(|c| c.to_sdk()).map_err(CredentialsError::provider_error))
+        future::ProvideCredentials::new(async { self.current().await.map(|c| c.to_sdk()).map_err(CredentialsError::provider_error) })
     }
 }
 

@@ -14,6 +14,7 @@ mod held;
 pub mod memory;
 pub mod probe;
 mod resolver;
+pub mod rights;
 pub mod s3;
 mod s3_errors;
 pub mod s3_parts;

@@ -1,7 +1,8 @@
-//! Short-lived credentials that reach a part of one tenant's prefix only.
+//! Short-lived credentials, of AWS STS and of MinIO: `AssumeRole` for who has an access key, `AssumeRoleWithWebIdentity` for who has a token of an issuer
+//! that the service trusts, such as a cluster's.
 //!
-//! `AssumeRole` with a session policy, of AWS STS and of MinIO, signed by hand: one request does not deserve another SDK. MinIO takes it from
-//! its root user and from any user it knows, and from neither when their own credentials are short-lived.
+//! Asked and signed by hand: one request does not deserve another SDK. MinIO takes `AssumeRole` from its root user and from any user it knows, and from
+//! neither when their own credentials are short-lived. So who has a token asks with it for every purpose, and takes no role with what it got.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,15 +21,17 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 pub const DURATION_MIN: Duration = Duration::from_secs(900);
 /// The name under which a session stands in the service's log.
 const SESSION_NAME: &str = "dormouse";
+/// What the names of AWS's services end in.
+const AWS_DOMAINS: [&str; 2] = [".amazonaws.com", ".amazonaws.com.cn"];
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum StsError {
     /// The request could not be made.
-    #[error("cannot make the AssumeRole request: {0}")]
+    #[error("cannot make the request for credentials: {0}")]
     Request(String),
     /// No answer.
-    #[error("{endpoint} does not answer AssumeRole: {reason}")]
+    #[error("{endpoint} does not answer a request for credentials: {reason}")]
     Unreachable {
         /// The service.
         endpoint: String,
@@ -36,7 +39,7 @@ pub enum StsError {
         reason: String,
     },
     /// The service refused.
-    #[error("{endpoint} refuses AssumeRole with {code}: {message}")]
+    #[error("{endpoint} refuses credentials with {code}: {message}")]
     Refused {
         /// The service.
         endpoint: String,
@@ -46,130 +49,83 @@ pub enum StsError {
         message: String,
     },
     /// The answer holds no credentials.
-    #[error("{endpoint} answers AssumeRole without credentials")]
+    #[error("{endpoint} answers without credentials")]
     Answer {
         /// The service.
         endpoint: String,
     },
 }
 
-/// What a process may do below `<prefix>t/<tenant>/`, and nowhere else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rights<'a> {
-    /// The kernel pods of a pool: its own sessions, and what their sessions use.
-    Kernel {
-        /// The pool.
-        pool: &'a str,
-    },
-    /// The pods of a ToolBroker: its journals, messages and jobs, and the audit. Documents to search are read only.
-    Broker {
-        /// The ToolBroker.
-        name: &'a str,
-    },
+/// An STS service, and the role to take there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// URL of the service. See [`endpoint_of`].
+    pub endpoint: String,
+    /// Region that requests are signed for.
+    pub region: String,
+    /// ARN of the role. MinIO needs none from who has a key, AWS always.
+    pub arn: Option<String>,
 }
 
-impl Rights<'_> {
-    /// What may be read, written, removed and listed.
-    fn own(self) -> Vec<String> {
-        match self {
-            Self::Kernel { pool } => vec![format!("s/{pool}/*"), "usage/*".to_owned(), "probe/*".to_owned()],
-            Self::Broker { name } => {
-                vec!["b/*".to_owned(), format!("webhooks/{name}/*"), format!("jobs/{name}/*"), "audit/*".to_owned(), "probe/*".to_owned()]
-            }
-        }
-    }
+/// Who takes a role. `Debug` shows no secret.
+#[derive(Clone)]
+pub enum Identity {
+    /// The holder of a key.
+    Key(Credentials),
+    /// Whom a token stands for.
+    Token(String),
+}
 
-    /// What may be read and listed.
-    fn read(self) -> Vec<String> {
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Kernel { .. } => Vec::new(),
-            Self::Broker { .. } => vec!["knowledge/*".to_owned()],
+            Self::Key(credentials) => credentials.fmt(f),
+            Self::Token(_) => f.write_str("Token"),
         }
     }
 }
 
-/// A policy that allows `rights` below the prefix of a tenant.
+/// URL of the STS service that goes with an S3 service: another host of the same region at AWS, the same elsewhere.
 #[must_use]
-pub fn policy(bucket: &str, prefix: &str, tenant: &str, rights: Rights<'_>) -> String {
-    let below = |part: &String| format!("{prefix}t/{tenant}/{part}");
-    let objects = |parts: &[String]| parts.iter().map(|part| format!("arn:aws:s3:::{bucket}/{}", below(part))).collect::<Vec<_>>();
-    let (own, read) = (rights.own(), rights.read());
-    let listed: Vec<String> = own.iter().chain(&read).map(below).collect();
-    let mut statements = vec![
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
-            "Resource": objects(&own),
-        }),
-        // Whoever stores something says first which cluster it is of, and nobody takes that back.
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:GetObject", "s3:PutObject"],
-            "Resource": objects(&["clusters".to_owned()]),
-        }),
-        serde_json::json!({
-            "Effect": "Allow",
-            "Action": ["s3:ListBucket"],
-            "Resource": [format!("arn:aws:s3:::{bucket}")],
-            "Condition": {"StringLike": {"s3:prefix": listed}},
-        }),
-    ];
-    if !read.is_empty() {
-        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": objects(&read) }));
+pub fn endpoint_of(store: &str, region: &str) -> String {
+    let host = reqwest::Url::parse(store).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    match AWS_DOMAINS.into_iter().find(|domain| host.ends_with(domain)) {
+        Some(domain) => format!("https://sts.{region}{domain}"),
+        None => store.to_owned(),
     }
-    serde_json::json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
 }
 
-/// Credentials with the rights that `credentials` and `policy` both give, for `duration`. See [`assume_role_as`] for AWS.
-///
-/// # Errors
-/// When the service does not answer or refuses.
-pub async fn assume_role(
-    endpoint: &str,
-    region: &str,
-    credentials: &Credentials,
-    policy: &str,
-    duration: Duration,
-) -> Result<Credentials, StsError> {
-    assume_role_as(endpoint, region, credentials, policy, duration, None).await
-}
-
-/// [`assume_role`] with the ARN of the role, which AWS demands and MinIO ignores.
-///
-/// # Errors
-/// When the service does not answer or refuses.
-pub async fn assume_role_as(
-    endpoint: &str,
-    region: &str,
-    credentials: &Credentials,
-    policy: &str,
-    duration: Duration,
-    role_arn: Option<&str>,
-) -> Result<Credentials, StsError> {
-    let seconds = duration.max(DURATION_MIN).as_secs().to_string();
-    let mut fields = vec![
-        ("Action", "AssumeRole"),
-        ("Version", "2011-06-15"),
-        ("RoleSessionName", SESSION_NAME),
-        ("DurationSeconds", &seconds),
-        ("Policy", policy),
-    ];
-    if let Some(arn) = role_arn {
-        fields.push(("RoleArn", arn));
+impl Role {
+    /// Credentials for `duration`, with the rights of the role as far as `policy` gives them, too.
+    ///
+    /// # Errors
+    /// When the service does not answer or refuses.
+    pub async fn assume(&self, identity: &Identity, policy: Option<&str>, duration: Duration) -> Result<Credentials, StsError> {
+        let seconds = duration.max(DURATION_MIN).as_secs().to_string();
+        let mut fields = vec![("Version", "2011-06-15"), ("RoleSessionName", SESSION_NAME), ("DurationSeconds", &seconds)];
+        fields.extend(policy.map(|policy| ("Policy", policy)));
+        fields.extend(self.arn.as_deref().map(|arn| ("RoleArn", arn)));
+        match identity {
+            Identity::Key(_) => fields.push(("Action", "AssumeRole")),
+            Identity::Token(token) => fields.extend([("Action", "AssumeRoleWithWebIdentity"), ("WebIdentityToken", token)]),
+        }
+        let body = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&");
+        let url = format!("{}/", self.endpoint.trim_end_matches('/'));
+        let headers = match identity {
+            Identity::Key(credentials) => signature_headers(&url, &self.region, credentials, &body)?,
+            Identity::Token(_) => Vec::new(),
+        };
+        let (status, text) =
+            send(&url, headers, body).await.map_err(|reason| StsError::Unreachable { endpoint: self.endpoint.clone(), reason })?;
+        if status != 200 {
+            return Err(StsError::Refused {
+                endpoint: self.endpoint.clone(),
+                code: element(&text, "Code").unwrap_or_else(|| status.to_string()),
+                message: element(&text, "Message").unwrap_or_default(),
+            });
+        }
+        parse(&text).ok_or_else(|| StsError::Answer { endpoint: self.endpoint.clone() })
     }
-    let body = fields.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&");
-    let url = format!("{}/", endpoint.trim_end_matches('/'));
-    let headers = signature_headers(&url, region, credentials, &body)?;
-    let (status, text) =
-        send(&url, headers, body).await.map_err(|reason| StsError::Unreachable { endpoint: endpoint.to_owned(), reason })?;
-    if status != 200 {
-        return Err(StsError::Refused {
-            endpoint: endpoint.to_owned(),
-            code: element(&text, "Code").unwrap_or_else(|| status.to_string()),
-            message: element(&text, "Message").unwrap_or_default(),
-        });
-    }
-    parse(&text).ok_or_else(|| StsError::Answer { endpoint: endpoint.to_owned() })
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -257,9 +213,6 @@ fn percent_encode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// AWS takes no longer session policy.
-    const POLICY_BYTES_MAX: usize = 2_048;
-
     #[test]
     fn an_answer_is_read_and_a_strange_one_is_not() {
         let text = "<AssumeRoleResponse xmlns=\"x\"><AssumeRoleResult><Credentials><AccessKeyId>A</AccessKeyId><SecretAccessKey>a&amp;b+c/</SecretAccessKey>\
@@ -272,29 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_names_the_pool_or_the_broker_and_nothing_wider() {
-        let read = |rights| serde_json::from_str::<serde_json::Value>(&policy("b", "p/", "team", rights)).unwrap();
-        let kernel = read(Rights::Kernel { pool: "small" });
-        let own = ["arn:aws:s3:::b/p/t/team/s/small/*", "arn:aws:s3:::b/p/t/team/usage/*", "arn:aws:s3:::b/p/t/team/probe/*"];
-        assert_eq!(kernel["Statement"][0]["Resource"], serde_json::json!(own));
-        assert_eq!(kernel["Statement"][1]["Resource"], serde_json::json!(["arn:aws:s3:::b/p/t/team/clusters"]));
-        let listed = ["p/t/team/s/small/*", "p/t/team/usage/*", "p/t/team/probe/*"];
-        assert_eq!(kernel["Statement"][2]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(listed));
-        let broker = read(Rights::Broker { name: "tools" }).to_string();
-        assert!(!broker.contains("/s/") && broker.contains("/b/*") && broker.contains("/webhooks/tools/*"), "{broker}");
-    }
-
-    #[test]
-    fn a_policy_of_long_names_fits_what_aws_takes() {
-        let (bucket, prefix, name) = ("b".repeat(30), "p".repeat(10) + "/", "n".repeat(30));
-        for rights in [Rights::Kernel { pool: &name }, Rights::Broker { name: &name }] {
-            let length = policy(&bucket, &prefix, &"t".repeat(40), rights).len();
-            assert!(length <= POLICY_BYTES_MAX, "{rights:?}: {length}");
-        }
-    }
-
-    #[test]
     fn a_policy_survives_the_form() {
         assert_eq!(percent_encode("a=b&c d/é"), "a%3Db%26c%20d%2F%C3%A9");
+    }
+
+    #[test]
+    fn a_request_for_credentials_goes_to_another_host_at_aws_only() {
+        for (store, sts) in [
+            ("https://s3.eu-central-1.amazonaws.com", "https://sts.eu-central-1.amazonaws.com"),
+            ("https://s3.amazonaws.com/", "https://sts.eu-central-1.amazonaws.com"),
+            ("https://s3.dualstack.eu-central-1.amazonaws.com", "https://sts.eu-central-1.amazonaws.com"),
+            ("https://s3.cn-north-1.amazonaws.com.cn", "https://sts.eu-central-1.amazonaws.com.cn"),
+            ("http://minio.storage.svc:9000", "http://minio.storage.svc:9000"),
+            ("https://amazonaws.com.example.com", "https://amazonaws.com.example.com"),
+        ] {
+            assert_eq!(endpoint_of(store, "eu-central-1"), sts);
+        }
     }
 }

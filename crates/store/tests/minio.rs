@@ -6,8 +6,9 @@ use bytes::Bytes;
 use dormouse_store::{
     Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore, StoreError,
     probe::{StoreUnsafe, conditional_writes},
+    rights::{Rights, policy},
     s3_parts::{PART_BYTES, PARTS_FROM_BYTES},
-    sts,
+    sts::{Identity, Role, StsError},
 };
 use dormouse_testkit::minio::Minio;
 
@@ -132,10 +133,14 @@ async fn credentials_in_a_folder_are_read_again() {
     assert_eq!(store.get("k").await.unwrap(), None);
 }
 
+fn role(endpoint: &str) -> Role {
+    Role { endpoint: endpoint.to_owned(), region: "us-east-1".to_owned(), arn: None }
+}
+
 /// The store with credentials that have these rights in the tenant `team`.
-async fn scoped(minio: &Minio, rights: sts::Rights<'_>) -> S3 {
-    let policy = sts::policy("sessions", "p/", "team", rights);
-    let scoped = sts::assume_role(&minio.endpoint(), minio.region(), &minio.credentials(), &policy, HOUR).await.unwrap();
+async fn scoped(minio: &Minio, rights: Rights<'_>) -> S3 {
+    let policy = policy("sessions", "p/", "team", rights);
+    let scoped = role(&minio.endpoint()).assume(&Identity::Key(minio.credentials()), Some(&policy), HOUR).await.unwrap();
     assert!(scoped.session_token.is_some() && scoped.expiration.is_some());
     S3::new(&S3Options { credentials: CredentialSource::Static(scoped), ..minio.options("sessions") })
 }
@@ -176,7 +181,7 @@ async fn credentials_of_a_pool_reach_its_sessions_and_no_others() {
     for key in others {
         root.put(key, text("theirs"), Condition::None).await.unwrap();
     }
-    let store = scoped(&minio, sts::Rights::Kernel { pool: "small" }).await;
+    let store = scoped(&minio, Rights::Kernel { pool: "small" }).await;
 
     conditional_writes(&store, "p/t/team/").await.unwrap();
     assert_eq!(store.get("p/t/team/s/small/u/head").await.unwrap(), None);
@@ -205,7 +210,7 @@ async fn credentials_of_a_broker_reach_what_brokers_keep_and_no_session() {
     for key in others.into_iter().chain(["p/t/team/knowledge/base/page.md"]) {
         root.put(key, text("theirs"), Condition::None).await.unwrap();
     }
-    let store = scoped(&minio, sts::Rights::Broker { name: "tools" }).await;
+    let store = scoped(&minio, Rights::Broker { name: "tools" }).await;
     conditional_writes(&store, "p/t/team/").await.unwrap();
     for own in ["b/small_u/calls", "audit/2030-01-01/x", "webhooks/tools/open/m", "jobs/tools/browser/1", "b/all/spent"] {
         let key = format!("p/t/team/{own}");
@@ -221,9 +226,10 @@ async fn credentials_of_a_broker_reach_what_brokers_keep_and_no_session() {
 #[tokio::test]
 async fn a_refused_role_says_why() {
     let minio = Minio::start().await.unwrap();
-    let wrong = Credentials::new("nobody", "wrong-password");
-    let error = sts::assume_role(&minio.endpoint(), minio.region(), &wrong, "{}", HOUR).await.unwrap_err();
-    assert!(matches!(&error, sts::StsError::Refused { code, .. } if !code.is_empty()), "{error}");
-    let nowhere = sts::assume_role("http://127.0.0.1:9", "r", &wrong, "{}", HOUR).await.unwrap_err();
-    assert!(matches!(nowhere, sts::StsError::Unreachable { .. }), "{nowhere}");
+    for wrong in [Identity::Key(Credentials::new("nobody", "wrong-password")), Identity::Token("no.such.token".to_owned())] {
+        let error = role(&minio.endpoint()).assume(&wrong, Some("{}"), HOUR).await.unwrap_err();
+        assert!(matches!(&error, StsError::Refused { code, .. } if !code.is_empty()), "{error}");
+        let nowhere = role("http://127.0.0.1:9").assume(&wrong, Some("{}"), HOUR).await.unwrap_err();
+        assert!(matches!(nowhere, StsError::Unreachable { .. }), "{nowhere}");
+    }
 }

@@ -11,6 +11,7 @@ use dormouse_store::{CredentialSource, Credentials, S3, S3Options, SnapshotStore
 use tempfile::TempDir;
 
 use crate::{
+    apiserver::ApiServer,
     process::{Process, serve_when},
     tools,
 };
@@ -23,6 +24,10 @@ const ROOT_USER: &str = "testkit-root";
 const ROOT_PASSWORD: &str = "testkit-root-password";
 /// Its region.
 const REGION: &str = "us-east-1";
+/// Whom tokens must be meant for that it gives a role for.
+const AUDIENCE: &str = "dormouse";
+/// The role: MinIO makes the name of the audience, as base64url of its SHA-1.
+const ROLE_ARN: &str = "arn:minio:iam:::role/j6nWcuFlCiFVYhLeEvj3kEBddFQ";
 
 /// A MinIO of this test's own. Dropping it ends the process and removes its files.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub struct Minio {
     process: Process,
     port: u16,
     dir: TempDir,
+    /// URL of the API server whose tokens it gives a role for.
+    issuer: Option<String>,
 }
 
 impl Minio {
@@ -38,11 +45,41 @@ impl Minio {
     /// # Errors
     /// When it was not built, or does not become ready.
     pub async fn start() -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("dormouse-minio-").tempdir()?;
+        Self::start_in(tempdir()?, None).await
+    }
+
+    /// The same, and it gives the role [`Minio::role_arn`], which may do everything, for tokens of this API server that are meant for
+    /// [`Minio::audience`].
+    ///
+    /// # Errors
+    /// When it was not built, or does not become ready.
+    pub async fn start_trusting(server: &ApiServer) -> Result<Self> {
+        let discovery = ["--clusterrole=system:service-account-issuer-discovery", "--group=system:unauthenticated"];
+        server.kubectl(&["create", "clusterrolebinding", "issuer", discovery[0], discovery[1]])?;
+        let dir = tempdir()?;
+        let authorities = dir.path().join(".minio/certs/CAs");
+        std::fs::create_dir_all(&authorities)?;
+        std::fs::copy(server.ca(), authorities.join("apiserver.crt"))?;
+        Self::start_in(dir, Some(server.url().to_owned())).await
+    }
+
+    async fn start_in(dir: TempDir, issuer: Option<String>) -> Result<Self> {
         let client = client()?;
-        let (process, port) =
-            serve_when(&log(dir.path()), |port| command(dir.path(), port), async |port| is_ready(&client, port).await).await?;
-        Ok(Self { process, port, dir })
+        let make = |port| command(dir.path(), port, issuer.as_deref());
+        let (process, port) = serve_when(&log(dir.path()), make, async |port| is_ready(&client, port).await).await?;
+        Ok(Self { process, port, dir, issuer })
+    }
+
+    /// The audience of tokens that a role is given for.
+    #[must_use]
+    pub fn audience(&self) -> &'static str {
+        AUDIENCE
+    }
+
+    /// The role that is given for a token.
+    #[must_use]
+    pub fn role_arn(&self) -> &'static str {
+        ROLE_ARN
     }
 
     /// `http://127.0.0.1:PORT`
@@ -90,7 +127,7 @@ impl Minio {
     /// When it does not become ready.
     pub async fn restart(&mut self) -> Result<()> {
         self.process.kill();
-        self.process = Process::start(command(self.dir.path(), self.port)?, &log(self.dir.path()))?;
+        self.process = Process::start(command(self.dir.path(), self.port, self.issuer.as_deref())?, &log(self.dir.path()))?;
         let (client, port) = (client()?, self.port);
         ensure!(
             self.process.until(async || is_ready(&client, port).await).await?,
@@ -127,11 +164,15 @@ async fn is_ready(client: &reqwest::Client, port: u16) -> bool {
         && !matches!(S3::new(&options(port, "readiness")).get("asked").await, Err(StoreError::Unavailable { .. }))
 }
 
+fn tempdir() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("dormouse-minio-").tempdir()?)
+}
+
 fn log(dir: &Path) -> PathBuf {
     dir.join("minio.log")
 }
 
-fn command(dir: &Path, port: u16) -> Result<Command> {
+fn command(dir: &Path, port: u16, issuer: Option<&str>) -> Result<Command> {
     let mut command = Command::new(tools::path("minio")?);
     command
         .args(["server", "--quiet", "--address", &format!("127.0.0.1:{port}")])
@@ -140,5 +181,11 @@ fn command(dir: &Path, port: u16) -> Result<Command> {
         .env("MINIO_ROOT_PASSWORD", ROOT_PASSWORD)
         .env("MINIO_BROWSER", "off")
         .env("HOME", dir);
+    if let Some(issuer) = issuer {
+        command
+            .env("MINIO_IDENTITY_OPENID_CONFIG_URL", format!("{issuer}/.well-known/openid-configuration"))
+            .env("MINIO_IDENTITY_OPENID_CLIENT_ID", AUDIENCE)
+            .env("MINIO_IDENTITY_OPENID_ROLE_POLICY", "readwrite");
+    }
     Ok(command)
 }

@@ -7,7 +7,7 @@ use dormouse_crds::{
     condition::JOURNAL_STORED,
     pool::{Encryption, KernelPool, KernelPoolSpec},
 };
-use dormouse_store::sts::Rights;
+use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};

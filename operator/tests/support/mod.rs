@@ -1,6 +1,8 @@
 //! The real operator, with the rights that its chart gives it, on a real API server and a real MinIO; and kernel pods that report what they are told to.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod between;
+
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
@@ -41,6 +43,8 @@ use kube::Api;
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
+
+use between::Between;
 
 /// How long anything may take on a machine that is busy with everything else.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -101,9 +105,13 @@ fn account_of(server: &ApiServer, folder: &Path, namespaces: &[&str], manifest: 
 }
 
 pub fn start_operator(kubeconfig: &Path, minio: &Minio, folder: &Path, flags: &[&str]) -> (Process, String) {
-    let (credentials, admin) = (minio.credentials(), format!("127.0.0.1:{}", free_port().unwrap()));
-    std::fs::write(folder.join("accessKeyId"), credentials.access_key_id).unwrap();
-    std::fs::write(folder.join("secretAccessKey"), credentials.secret_access_key).unwrap();
+    let admin = format!("127.0.0.1:{}", free_port().unwrap());
+    // With a token there is no key at all.
+    if !flags.iter().any(|flag| flag.starts_with("--s3-web-identity-token-file")) {
+        let credentials = minio.credentials();
+        std::fs::write(folder.join("accessKeyId"), credentials.access_key_id).unwrap();
+        std::fs::write(folder.join("secretAccessKey"), credentials.secret_access_key).unwrap();
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_dormouse-operator"));
     command
         .env("KUBECONFIG", kubeconfig)
@@ -139,6 +147,37 @@ impl Cluster {
     pub async fn start_in(namespaces: &[&str], flags: &[&str]) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+        Self::start_with(server, minio, namespaces, flags, None).await
+    }
+
+    /// With what lies between its operator and its API server.
+    pub async fn start_through(flags: &[&str]) -> (Self, Between) {
+        dormouse_service::telemetry::install_tls_provider();
+        let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
+        let between = Between::start(&server).await;
+        (Self::start_with(server, minio, &[], flags, Some(&between)).await, between)
+    }
+
+    /// With an operator that has a token in place of an access key: what `kubectl create token` gives for `audience`, in this file.
+    pub async fn start_by_token(token_file: &Path, audience: &str, flags: &[&str]) -> Self {
+        dormouse_service::telemetry::install_tls_provider();
+        let server = ApiServer::start().await.unwrap();
+        let minio = Minio::start_trusting(&server).await.unwrap();
+        let (file, role) =
+            (format!("--s3-web-identity-token-file={}", token_file.display()), format!("--storage-role-arn={}", minio.role_arn()));
+        let flags = [flags, &[&file, &role]].concat();
+        let cluster = Self::start_with(server, minio, &[], &flags, None).await;
+        cluster.write_token(token_file, audience);
+        cluster
+    }
+
+    /// What a kubelet does when a token is due, or meant for somebody else now.
+    pub fn write_token(&self, file: &Path, audience: &str) {
+        let token = self.server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM, "--audience", audience]).unwrap();
+        std::fs::write(file, token).unwrap();
+    }
+
+    async fn start_with(server: ApiServer, minio: Minio, namespaces: &[&str], flags: &[&str], between: Option<&Between>) -> Self {
         let bucket = minio.create_bucket("sessions").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let archives = flags.iter().any(|flag| flag.starts_with("--archive-listen"));
@@ -149,6 +188,10 @@ impl Cluster {
         };
         if namespaces.is_empty() {
             server.kubectl(&["create", "namespace", "team"]).unwrap();
+        }
+        if let Some(between) = between {
+            let direct = std::fs::read_to_string(&kubeconfig).unwrap();
+            std::fs::write(&kubeconfig, direct.replace(server.url(), between.url())).unwrap();
         }
         let (operator, _) = start_operator(&kubeconfig, &minio, folder.path(), flags);
         let admin = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();

@@ -1,0 +1,98 @@
+//! What the credentials of a pool's pods and of a broker's pods may do: a session policy of STS.
+
+/// What a process may do below `<prefix>t/<tenant>/`, and nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights<'a> {
+    /// The kernel pods of a pool: its own sessions, and what their sessions use.
+    Kernel {
+        /// The pool.
+        pool: &'a str,
+    },
+    /// The pods of a ToolBroker: its journals, messages and jobs, and the audit. Documents to search are read only.
+    Broker {
+        /// The ToolBroker.
+        name: &'a str,
+    },
+}
+
+impl Rights<'_> {
+    /// What may be read, written, removed and listed.
+    fn own(self) -> Vec<String> {
+        match self {
+            Self::Kernel { pool } => vec![format!("s/{pool}/*"), "usage/*".to_owned(), "probe/*".to_owned()],
+            Self::Broker { name } => {
+                vec!["b/*".to_owned(), format!("webhooks/{name}/*"), format!("jobs/{name}/*"), "audit/*".to_owned(), "probe/*".to_owned()]
+            }
+        }
+    }
+
+    /// What may be read and listed.
+    fn read(self) -> Vec<String> {
+        match self {
+            Self::Kernel { .. } => Vec::new(),
+            Self::Broker { .. } => vec!["knowledge/*".to_owned()],
+        }
+    }
+}
+
+/// A policy that allows `rights` below the prefix of a tenant.
+#[must_use]
+pub fn policy(bucket: &str, prefix: &str, tenant: &str, rights: Rights<'_>) -> String {
+    let below = |part: &String| format!("{prefix}t/{tenant}/{part}");
+    let objects = |parts: &[String]| parts.iter().map(|part| format!("arn:aws:s3:::{bucket}/{}", below(part))).collect::<Vec<_>>();
+    let (own, read) = (rights.own(), rights.read());
+    let listed: Vec<String> = own.iter().chain(&read).map(below).collect();
+    let mut statements = vec![
+        serde_json::json!({
+            "Effect": "Allow",
+            "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
+            "Resource": objects(&own),
+        }),
+        // Whoever stores something says first which cluster it is of, and nobody takes that back.
+        serde_json::json!({
+            "Effect": "Allow",
+            "Action": ["s3:GetObject", "s3:PutObject"],
+            "Resource": objects(&["clusters".to_owned()]),
+        }),
+        serde_json::json!({
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": [format!("arn:aws:s3:::{bucket}")],
+            "Condition": {"StringLike": {"s3:prefix": listed}},
+        }),
+    ];
+    if !read.is_empty() {
+        statements.push(serde_json::json!({ "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": objects(&read) }));
+    }
+    serde_json::json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// AWS takes no longer session policy.
+    const POLICY_BYTES_MAX: usize = 2_048;
+
+    #[test]
+    fn a_policy_names_the_pool_or_the_broker_and_nothing_wider() {
+        let read = |rights| serde_json::from_str::<serde_json::Value>(&policy("b", "p/", "team", rights)).unwrap();
+        let kernel = read(Rights::Kernel { pool: "small" });
+        let own = ["arn:aws:s3:::b/p/t/team/s/small/*", "arn:aws:s3:::b/p/t/team/usage/*", "arn:aws:s3:::b/p/t/team/probe/*"];
+        assert_eq!(kernel["Statement"][0]["Resource"], serde_json::json!(own));
+        assert_eq!(kernel["Statement"][1]["Resource"], serde_json::json!(["arn:aws:s3:::b/p/t/team/clusters"]));
+        let listed = ["p/t/team/s/small/*", "p/t/team/usage/*", "p/t/team/probe/*"];
+        assert_eq!(kernel["Statement"][2]["Condition"]["StringLike"]["s3:prefix"], serde_json::json!(listed));
+        let broker = read(Rights::Broker { name: "tools" }).to_string();
+        assert!(!broker.contains("/s/") && broker.contains("/b/*") && broker.contains("/webhooks/tools/*"), "{broker}");
+    }
+
+    #[test]
+    fn a_policy_of_long_names_fits_what_aws_takes() {
+        let (bucket, prefix, name) = ("b".repeat(30), "p".repeat(10) + "/", "n".repeat(30));
+        for rights in [Rights::Kernel { pool: &name }, Rights::Broker { name: &name }] {
+            let length = policy(&bucket, &prefix, &"t".repeat(40), rights).len();
+            assert!(length <= POLICY_BYTES_MAX, "{rights:?}: {length}");
+        }
+    }
+}
