@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use dormouse_control::writes::Writes;
 use dormouse_crds::{broker::ToolBroker, labels::MANAGER, pool::KernelPool, quota::KernelQuota, session::KernelSession};
-use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, tls::PeerClient};
+use dormouse_service::{Gate, Metrics, Readiness, admin::AdminServer, memory::Memory, tls::PeerClient};
 use dormouse_watch::WatchScope;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -104,6 +104,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
     let (tls, tls_due) = authority.operator_tls().context("the operator's certificate")?;
     let peers = PeerClient::new(tls.clone()).context("the operator's client")?;
+    let memory = Memory::of_process(&config.memory);
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
     let (pool_triggers, pool_queue) = mpsc::channel(TRIGGERS_MAX);
     let sessions: Writer<KernelSession> = Writer::default();
@@ -133,7 +134,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         peers: RwLock::new(peers),
         tls: watch::Sender::new(tls),
         stores: Stores::new(system_namespace),
-        hub: Hub::new(session_triggers),
+        hub: Hub::new(session_triggers, memory.limit()),
         http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?,
         recorder: Recorder::new(client.clone(), reporter),
         metrics,

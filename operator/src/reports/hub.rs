@@ -16,7 +16,10 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::last_words::LastWords;
+use super::{
+    last_words::{LastWords, Words},
+    room::Room,
+};
 
 /// Bytes of lines that are kept of one pod. What it says of more sessions is not taken in.
 pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -64,6 +67,7 @@ pub(super) struct Views {
     pub(super) pods: HashMap<String, PodView>,
     pools: HashMap<(String, String), PoolLoad>,
     last_words: LastWords,
+    room: Room,
 }
 
 /// What all pods reported.
@@ -116,23 +120,24 @@ impl PodView {
 }
 
 impl Views {
-    fn load(&mut self, pod_uid: &str) -> Option<(&mut PodView, &mut PoolLoad)> {
+    fn load(&mut self, pod_uid: &str) -> Option<(&mut PodView, &mut PoolLoad, &mut Room)> {
         let view = self.pods.get_mut(pod_uid)?;
         let load = self.pools.entry((view.namespace.clone(), view.pool.clone())).or_default();
-        Some((view, load))
+        Some((view, load, &mut self.room))
     }
 
     /// Keeps a session's newest report. The answer is whether its slot's use has changed; `None` when the pod has said so much that this is not taken in.
     fn take(&mut self, pod_uid: &str, report: SessionReport) -> Option<bool> {
-        let (view, load) = self.load(pod_uid)?;
+        let (view, load, room) = self.load(pod_uid)?;
         let before = view.sessions.get(&report.uid);
         let bytes = view.bytes - before.map_or(0, weight) + weight(&report);
         view.unnamed.remove(&report.uid);
-        if bytes > KEPT_BYTES_MAX {
-            tracing::warn!(namespace = view.namespace, pool = view.pool, "a kernel pod reports more than is kept");
+        if bytes > KEPT_BYTES_MAX || !room.admits(&view.namespace, view.bytes, bytes) {
+            tracing::warn!(namespace = view.namespace, pool = view.pool, "kernel pods report more than is kept");
             view.lacking = true;
             return None;
         }
+        room.change(&view.namespace, view.bytes, bytes);
         view.bytes = bytes;
         let held = before.is_some_and(holds_slot);
         if let Some(before) = before {
@@ -146,21 +151,30 @@ impl Views {
 
     /// Drops what the pod told of a session. Answers its name.
     fn drop_session(&mut self, pod_uid: &str, uid: &str, epoch: u64) -> Option<String> {
-        let (view, load) = self.load(pod_uid)?;
+        let (view, load, room) = self.load(pod_uid)?;
         view.sessions.get(uid).filter(|report| report.epoch <= epoch)?;
         let report = view.sessions.remove(uid)?;
+        room.change(&view.namespace, weight(&report), 0);
         view.bytes = view.bytes.saturating_sub(weight(&report));
         load.leave(&report);
         Some(report.name)
     }
 
     pub(super) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
-        let (view, load) = self.load(pod_uid)?;
+        let (view, load, _) = self.load(pod_uid)?;
         view.sessions.values().for_each(|report| load.leave(report));
         let mut view = self.pods.remove(pod_uid)?;
         self.tidy(&(view.namespace.clone(), view.pool.clone()));
-        if let Some(info) = view.info.as_ref().filter(|_| view.drained && !view.lacking) {
-            self.last_words.keep(pod_uid, info.boot.clone(), std::mem::take(&mut view.sessions), Instant::now());
+        let now = Instant::now();
+        for (namespace, bytes) in self.last_words.over(now) {
+            self.room.change(&namespace, bytes, 0);
+        }
+        match view.info.as_ref().filter(|_| view.drained && !view.lacking) {
+            Some(info) => {
+                let sessions = std::mem::take(&mut view.sessions);
+                self.last_words.keep(pod_uid, Words::new(&view.namespace, &info.boot, sessions, view.bytes, now));
+            }
+            None => self.room.change(&view.namespace, view.bytes, 0),
         }
         Some(view)
     }
@@ -174,12 +188,13 @@ impl Views {
     }
 
     fn opened(&mut self, pod_uid: &str, info: PodInfo) -> bool {
-        let Some((view, load)) = self.load(pod_uid) else { return false };
+        let Some((view, load, room)) = self.load(pod_uid) else { return false };
         let another = view.info.as_ref().is_none_or(|old| old.boot != info.boot);
         if another {
             view.sessions.values().for_each(|report| load.leave(report));
             view.sessions.clear();
             view.unnamed.clear();
+            room.change(&view.namespace, view.bytes, 0);
             view.bytes = 0;
             (view.drained, view.lacking) = (false, false);
         }
@@ -237,7 +252,7 @@ fn believe(waiting: &mut HashMap<String, Instant>, uid: String, until: Instant) 
 }
 
 /// About how many bytes a report holds; the same whenever it is asked.
-fn weight(report: &SessionReport) -> usize {
+pub(super) fn weight(report: &SessionReport) -> usize {
     const FIELDS_BYTES: usize = 1_024;
     let details = |error: &ApiError| error.details.as_ref().map_or(0, |details| details.to_string().len());
     let failure = report.failure.as_ref().map_or(0, |error| error.message.len() + details(error));
@@ -252,10 +267,10 @@ fn holds_slot(report: &SessionReport) -> bool {
 }
 
 impl Hub {
-    /// An empty hub that tells `sessions` of changes.
+    /// An empty hub that tells `sessions` of changes, in a process that may use so many bytes of memory.
     #[must_use]
-    pub fn new(sessions: mpsc::Sender<ObjectRef<KernelSession>>) -> Self {
-        Self { views: Mutex::default(), sessions }
+    pub fn new(sessions: mpsc::Sender<ObjectRef<KernelSession>>, memory_bytes: Option<u64>) -> Self {
+        Self { views: Mutex::new(Views { room: Room::within(memory_bytes), ..Views::default() }), sessions }
     }
 
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut Views) -> T) -> T {
@@ -268,7 +283,8 @@ impl Hub {
         self.with(|views| {
             let view = views.pods.get(pod_uid).filter(|view| view.pool == pool)?;
             let report = view.sessions.get(session_uid).cloned();
-            Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete: view.open && view.complete, report })
+            let complete = view.open && view.complete && !view.lacking;
+            Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete, report })
         })
     }
 
@@ -346,7 +362,11 @@ impl Hub {
 
     /// Forgets it.
     pub fn forget_last_word(&self, pod_uid: &str, session_uid: &str) {
-        self.with(|views| views.last_words.forget(pod_uid, session_uid));
+        self.with(|views| {
+            if let Some((namespace, bytes)) = views.last_words.forget(pod_uid, session_uid) {
+                views.room.change(&namespace, bytes, 0);
+            }
+        });
     }
 
     pub(super) fn closed(&self, pod_uid: &str) {
@@ -369,7 +389,7 @@ impl Hub {
             ReportLine::Picture => {
                 self.with(|views| {
                     let Some(view) = views.pods.get_mut(pod_uid) else { return };
-                    view.complete = false;
+                    (view.complete, view.lacking) = (false, false);
                     view.unnamed = view.sessions.keys().cloned().collect();
                 });
                 Effect::None
@@ -402,7 +422,7 @@ impl Hub {
                 Effect::Load
             }
             ReportLine::Waiting { uid } => self.with(|views| {
-                let Some((_, load)) = views.load(pod_uid) else { return Effect::None };
+                let Some((_, load, _)) = views.load(pod_uid) else { return Effect::None };
                 if believe(&mut load.waiting, uid, Instant::now() + WAITING_BELIEVED) { Effect::Load } else { Effect::None }
             }),
             ReportLine::Drained => {

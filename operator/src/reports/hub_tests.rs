@@ -36,7 +36,7 @@ fn pod(boot: &str) -> ReportLine {
 
 fn hub() -> (Hub, mpsc::Receiver<ObjectRef<KernelSession>>) {
     let (tx, rx) = mpsc::channel(16);
-    let hub = Hub::new(tx);
+    let hub = Hub::new(tx, None);
     let view = PodView::new("team".to_owned(), "default".to_owned(), CancellationToken::new());
     hub.with(|views| views.pods.insert("pod-uid".to_owned(), view));
     (hub, rx)
@@ -121,6 +121,41 @@ async fn what_is_kept_of_one_pod_is_bounded() {
         hub.take("pod-uid", "team", ReportLine::Forgotten { uid: format!("uid-s{number}"), epoch: 1 }).await;
     }
     assert_eq!(hub.with(|views| (views.pods["pod-uid"].sessions.len(), views.pods["pod-uid"].bytes)), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_kept_of_all_pods_is_bounded_and_given_back() {
+    // Room for 64 KiB of reports of more than 1 KiB each, of which one namespace has half.
+    let hub = Hub::new(mpsc::channel(1 << 10).0, Some(128 << 10));
+    for (uid, namespace) in [("greedy-1", "greedy"), ("greedy-2", "greedy"), ("honest", "team")] {
+        let view = PodView::new(namespace.to_owned(), "default".to_owned(), CancellationToken::new());
+        hub.with(|views| views.pods.insert(uid.to_owned(), view));
+        hub.take(uid, namespace, ReportLine::Picture).await;
+        hub.take(uid, namespace, pod("one")).await;
+    }
+    for number in 0..200 {
+        hub.take(["greedy-1", "greedy-2"][number % 2], "greedy", report("greedy", &format!("s{number}"), 1, State::Idle)).await;
+    }
+    let kept = |uid: &str| hub.with(|views| views.pods[uid].sessions.len());
+    let all = kept("greedy-1") + kept("greedy-2");
+    assert!((20..32).contains(&all), "{all}");
+    hub.take("honest", "team", report("team", "a", 1, State::Idle)).await;
+    assert_eq!(kept("honest"), 1);
+
+    for uid in ["greedy-1", "honest"] {
+        hub.take(uid, "", ReportLine::Complete).await;
+    }
+    let is_complete = |uid: &str| hub.report_of(uid, "default", "uid-other").unwrap().complete;
+    assert!(is_complete("honest") && !is_complete("greedy-1"), "silence of a pod that was not heard out means nothing");
+    // The last words of a pod are kept for a while, and count for as long.
+    hub.take("honest", "team", ReportLine::Drained).await;
+    for uid in ["greedy-1", "greedy-2", "honest"] {
+        hub.with(|views| views.remove(uid));
+    }
+    let weighs = hub.with(|views| views.room.kept());
+    assert!((1_024..2_048).contains(&weighs), "{weighs}");
+    hub.forget_last_word("honest", "uid-a");
+    assert_eq!(hub.with(|views| views.room.kept()), 0);
 }
 
 #[tokio::test]

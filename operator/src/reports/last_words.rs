@@ -6,6 +6,8 @@ use dormouse_crds::session::Placement;
 use dormouse_protocol::kernel::SessionReport;
 use tokio::time::Instant;
 
+use super::hub::weight;
+
 /// How long it is kept. Placements on the pod are cleared by then, or what it has stored is read.
 const KEPT: Duration = Duration::from_secs(600);
 
@@ -13,18 +15,32 @@ const KEPT: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct LastWords(HashMap<String, Words>);
 
+/// What one of them told.
 #[derive(Debug)]
-struct Words {
+pub(super) struct Words {
+    namespace: String,
     boot: String,
     sessions: HashMap<String, SessionReport>,
+    bytes: usize,
     until: Instant,
 }
 
+impl Words {
+    /// The process `boot` has told everything, which holds so many bytes, and is gone.
+    pub(super) fn new(namespace: &str, boot: &str, sessions: HashMap<String, SessionReport>, bytes: usize, now: Instant) -> Self {
+        Self { namespace: namespace.to_owned(), boot: boot.to_owned(), sessions, bytes, until: now + KEPT }
+    }
+}
+
 impl LastWords {
-    /// The process `boot` has told everything, and is gone.
-    pub(super) fn keep(&mut self, pod_uid: &str, boot: String, sessions: HashMap<String, SessionReport>, now: Instant) {
-        self.0.retain(|_, words| words.until > now);
-        self.0.insert(pod_uid.to_owned(), Words { boot, sessions, until: now + KEPT });
+    /// Keeps what a pod has told.
+    pub(super) fn keep(&mut self, pod_uid: &str, words: Words) {
+        self.0.insert(pod_uid.to_owned(), words);
+    }
+
+    /// Drops what has been kept for long enough. Answers of which namespaces it was, and how many bytes.
+    pub(super) fn over(&mut self, now: Instant) -> Vec<(String, usize)> {
+        self.0.extract_if(|_, words| words.until <= now).map(|(_, words)| (words.namespace, words.bytes)).collect()
     }
 
     /// What the process of `placement` told last of a session. `None`: it is not known to have told everything.
@@ -33,8 +49,11 @@ impl LastWords {
         Some(words.sessions.get(session_uid).filter(|report| report.epoch == placement.epoch).cloned())
     }
 
-    /// Drops what it told of a session.
-    pub(super) fn forget(&mut self, pod_uid: &str, session_uid: &str) {
-        self.0.get_mut(pod_uid).and_then(|words| words.sessions.remove(session_uid));
+    /// Drops what it told of a session. Answers of which namespace it was, and how many bytes.
+    pub(super) fn forget(&mut self, pod_uid: &str, session_uid: &str) -> Option<(String, usize)> {
+        let words = self.0.get_mut(pod_uid)?;
+        let bytes = weight(&words.sessions.remove(session_uid)?);
+        words.bytes = words.bytes.saturating_sub(bytes);
+        Some((words.namespace.clone(), bytes))
     }
 }

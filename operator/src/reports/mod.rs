@@ -4,6 +4,7 @@
 
 mod hub;
 mod last_words;
+mod room;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

@@ -87,7 +87,7 @@ async fn context(server: Arc<Server>) -> Context {
         tls: tokio::sync::watch::Sender::new(tls),
         authority,
         stores: Stores::default(),
-        hub: Hub::new(tokio::sync::mpsc::channel(1).0),
+        hub: Hub::new(tokio::sync::mpsc::channel(1).0, None),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
         recorder: Recorder::new(client.clone(), "test".into()),
         metrics: OperatorMetrics::register(&Metrics::new()).unwrap(),
