@@ -21,7 +21,7 @@ use dormouse_crds::{
     labels::POOL,
     pool::{KernelPool, KernelPoolStatus, StoredIn},
 };
-use dormouse_store::sts::Rights;
+use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
@@ -45,8 +45,6 @@ use validate::{Refusal, ValidPool, validate};
 
 /// The pool of sessions that name none.
 pub const DEFAULT_POOL: &str = "default";
-/// How often a pool that is well is looked at although nothing tells of a change.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How often a pool is looked at that somebody must change something for.
 const REFUSED_AGAIN: Duration = Duration::from_secs(15);
 /// How often a pool that is not ready is looked at: its pods say why.
@@ -198,13 +196,15 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
         stored_in: place,
     };
     let live = Some(context.hub.live(&pool.namespace().unwrap_or_default(), &pool.name_any()));
+    // A pool that is well is looked at as often, although nothing tells of a change.
+    let interval = Duration::from_millis(context.config.status_interval_ms);
     if new == old {
         // How many sessions are live changes all the time.
         if live == old.sessions {
             context.writes.caught_up(&uid);
-            return Ok(LOOK_AGAIN);
+            return Ok(interval);
         }
-        if let Err(wait) = context.writes.busy(&uid, Duration::from_millis(context.config.status_interval_ms), Instant::now()) {
+        if let Err(wait) = context.writes.busy(&uid, interval, Instant::now()) {
             return Ok(wait);
         }
     }
@@ -213,7 +213,7 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
     context.writes.caught_up(&uid);
     let word = |status: &KernelPoolStatus| find(&status.conditions, READY).map(|c| (c.reason.clone(), c.message.clone()));
     if word(&old) == word(&new) {
-        return Ok(LOOK_AGAIN);
+        return Ok(interval);
     }
     if find(&old.conditions, READY).map(|c| &c.reason) != find(&new.conditions, READY).map(|c| &c.reason) {
         context.event(pool, !health.reason.is_trouble(), &health.reason.to_string(), &health.message).await;
@@ -222,5 +222,5 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
     for waiting in session::waiting_for(pool, context) {
         context.hub.tell(waiting.namespace.as_deref().unwrap_or_default(), &waiting.name).await;
     }
-    Ok(LOOK_AGAIN)
+    Ok(interval)
 }
