@@ -15,7 +15,7 @@ use axum::middleware::from_fn_with_state;
 use dormouse_service::{
     Clock, Ids, Metrics,
     memory::{self, Memory},
-    public::{self, Limits},
+    public::{Door, Limits},
     tls::DoorCertificate,
 };
 use tokio::net::TcpListener;
@@ -75,11 +75,10 @@ pub struct Gateway {
     authenticator: Arc<dyn Authenticator>,
     registry: Metrics,
     metrics: metrics::GatewayMetrics,
-    limits: Limits,
+    door: Door,
     is_local: bool,
     memory: Memory,
     keys: Option<Arc<dyn KeyStore>>,
-    certificate: Option<DoorCertificate>,
     origins: origins::Origins,
     resource: resource::Resource,
     links: Option<links::Links>,
@@ -103,11 +102,10 @@ impl Gateway {
             authenticator,
             registry,
             metrics,
-            limits,
+            door: Door::new(limits),
             is_local: false,
             memory: Memory::unlimited(),
             keys: None,
-            certificate: None,
             origins: origins::Origins::default(),
             resource: resource::Resource::default(),
             links: None,
@@ -165,14 +163,14 @@ impl Gateway {
     #[must_use]
     pub fn with_certificate(mut self, certificate: DoorCertificate) -> Self {
         self.resource.is_tls = true;
-        self.certificate = Some(certificate);
+        self.door.certificate = Some(certificate);
         self
     }
 
     /// What clients may take of the listener.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.door.limits = limits;
         self
     }
 
@@ -199,6 +197,13 @@ impl Gateway {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.registry
+    }
+
+    /// Sends clients elsewhere once this is cancelled, some time before it is told to stop. See [`Door::leaving`].
+    #[must_use]
+    pub fn leaving_with(mut self, leaving: CancellationToken) -> Self {
+        self.door.leaving = leaving;
+        self
     }
 
     /// The routes of the HTTP API. Streams that would never end do so with `shutdown`.
@@ -233,7 +238,7 @@ impl Gateway {
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
         let desires = tokio::spawn(self.background_wakes(shutdown.clone()));
-        public::serve_with(listener, self.routes(shutdown.clone()), self.limits, self.certificate.clone(), shutdown).await;
+        self.door.clone().serve(listener, self.routes(shutdown.clone()), shutdown).await;
         desires.abort();
     }
 }

@@ -28,8 +28,9 @@ use crate::{
 const READY_POLL: Duration = Duration::from_millis(250);
 /// How long a check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
-/// Least time between becoming unready and closing the listener, so that the Service has stopped sending.
-const LEAVE_PAUSE: Duration = Duration::from_secs(2);
+/// Time between becoming unready and closing the listener: whoever sends here, such as kube-proxy or an ingress, has stopped by then, and clients that
+/// keep a connection have been told to make another.
+const LEAVE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Flags; each is an environment variable too.
 #[derive(Debug, Clone, clap::Parser)]
@@ -190,6 +191,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     let objects = ApprovalObjects::new(objects_client, scope, Arc::clone(&watched), Arc::new(gateway.router().clone()));
     tokio::spawn(watching.clone().run_until_cancelled_owned(objects.run()));
     tracing::info!(address = %args.listen, "serving");
+    gateway = gateway.leaving_with(shutdown.clone());
     let closing = CancellationToken::new();
     tokio::spawn({
         let closing = closing.clone();

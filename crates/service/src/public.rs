@@ -21,7 +21,7 @@ use axum::{
     Router,
     body::Body,
     http::{
-        HeaderValue,
+        HeaderValue, StatusCode, Version,
         header::{CONNECTION, TRANSFER_ENCODING},
     },
 };
@@ -85,99 +85,117 @@ impl Default for Limits {
     }
 }
 
-/// Serves a router to anybody until `shutdown` is cancelled, then lets the requests in flight end.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
-    serve_with(listener, router, limits, None, shutdown).await;
+/// How a listener for anybody serves.
+#[derive(Debug, Clone)]
+pub struct Door {
+    /// What clients may take.
+    pub limits: Limits,
+    /// What it shows; without it there is no TLS.
+    pub certificate: Option<DoorCertificate>,
+    /// Cancelled some time before the shutdown: connections are still taken, for those who do not know yet, and each answer over HTTP/1 ends its own.
+    /// So nobody sends over a connection that the shutdown closes: to a client that would be a failure.
+    pub leaving: CancellationToken,
 }
 
-/// The same behind TLS, if there is a certificate.
-pub async fn serve_with(
-    listener: TcpListener,
-    router: Router,
-    limits: Limits,
-    certificate: Option<DoorCertificate>,
-    shutdown: CancellationToken,
-) {
-    let graceful = GracefulShutdown::new();
-    let connections = Arc::new(Connections::default());
-    loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let Some(admitted) = connections.admit(limits) else { continue };
-                let (router, watcher) = (router.clone(), graceful.watcher());
-                let _ = stream.set_nodelay(true);
-                match certificate.as_ref().map(DoorCertificate::config) {
-                    None => drop(tokio::spawn(connection(stream, router, limits, admitted, watcher))),
-                    Some(config) => drop(tokio::spawn(secured(stream, config, router, limits, admitted, watcher))),
+impl Door {
+    /// Without TLS, and without a time to leave.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, certificate: None, leaving: CancellationToken::new() }
+    }
+
+    /// Serves a router to anybody until `shutdown` is cancelled, then lets the requests in flight end.
+    pub async fn serve(self, listener: TcpListener, router: Router, shutdown: CancellationToken) {
+        let graceful = GracefulShutdown::new();
+        let connections = Arc::new(Connections::default());
+        let Self { limits, certificate, leaving } = self;
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let Some(admitted) = connections.admit(limits) else { continue };
+                    let _ = stream.set_nodelay(true);
+                    let served = Served { router: router.clone(), limits, leaving: leaving.clone(), admitted, watcher: graceful.watcher() };
+                    match certificate.as_ref().map(DoorCertificate::config) {
+                        None => drop(tokio::spawn(served.connection(stream))),
+                        Some(config) => drop(tokio::spawn(served.secured(stream, config))),
+                    }
                 }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
             }
         }
-    }
-    drop(listener);
-    if tokio::time::timeout(limits.drain_timeout, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still running when the time to stop was over");
+        drop(listener);
+        if tokio::time::timeout(limits.drain_timeout, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests were still running when the time to stop was over");
+        }
     }
 }
 
-/// A connection that speaks TLS. Its handshake is a time without a request.
-async fn secured(
-    stream: TcpStream,
-    config: Arc<rustls::ServerConfig>,
+/// What one connection is served with.
+struct Served {
     router: Router,
     limits: Limits,
+    leaving: CancellationToken,
     admitted: Admitted,
     watcher: Watcher,
-) {
-    let accepted = tokio::select! {
-        accepted = TlsAcceptor::from(config).accept(stream) => accepted,
-        () = admitted.evicted.cancelled() => return,
-        () = admitted.activity.idle_for(limits.idle_timeout) => return,
-    };
-    match accepted {
-        Ok(stream) => connection(stream, router, limits, admitted, watcher).await,
-        Err(error) => tracing::debug!(%error, "a client and the door did not agree on TLS"),
-    }
 }
 
-async fn connection<S>(stream: S, router: Router, limits: Limits, admitted: Admitted, watcher: Watcher)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = {
-        let activity = Arc::clone(&admitted.activity);
-        hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            let busy = Busy::new(&activity);
-            let mut router = router.clone();
-            async move {
-                let last = request.headers().contains_key(TRANSFER_ENCODING);
-                let request = request.map(|body| Body::new(Paced::new(body, limits)));
-                let mut response = router.call(request).await.unwrap_or_else(|never: Infallible| match never {});
-                // Beside chunks, a length is not even seen here: what stands before may have gone by that, and another request may begin where
-                // it saw a body (RFC 9112, 6.3).
-                if last {
-                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+impl Served {
+    /// A connection that speaks TLS. Its handshake is a time without a request.
+    async fn secured(self, stream: TcpStream, config: Arc<rustls::ServerConfig>) {
+        let accepted = tokio::select! {
+            accepted = TlsAcceptor::from(config).accept(stream) => accepted,
+            () = self.admitted.evicted.cancelled() => return,
+            () = self.admitted.activity.idle_for(self.limits.idle_timeout) => return,
+        };
+        match accepted {
+            Ok(stream) => self.connection(stream).await,
+            Err(error) => tracing::debug!(%error, "a client and the door did not agree on TLS"),
+        }
+    }
+
+    async fn connection<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self { router, limits, leaving, admitted, watcher } = self;
+        let service = {
+            let activity = Arc::clone(&admitted.activity);
+            hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+                let busy = Busy::new(&activity);
+                let (mut router, leaving) = (router.clone(), leaving.clone());
+                async move {
+                    let (chunked, version) = (request.headers().contains_key(TRANSFER_ENCODING), request.version());
+                    let request = request.map(|body| Body::new(Paced::new(body, limits)));
+                    let mut response = router.call(request).await.unwrap_or_else(|never: Infallible| match never {});
+                    // Beside chunks, a length is not even seen here: what stands before may have gone by that, and another request may begin where
+                    // it saw a body (RFC 9112, 6.3). HTTP/2 has no such header, and says by itself which requests it still takes.
+                    let ends = chunked || (leaving.is_cancelled() && version < Version::HTTP_2);
+                    // One that becomes something else, such as a WebSocket, says so in this header.
+                    if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok::<_, Infallible>(response.map(|body| Body::new(Answer { body, _busy: busy })))
                 }
-                Ok::<_, Infallible>(response.map(|body| Body::new(Answer { body, _busy: busy })))
-            }
-        })
-    };
-    let builder = builder();
-    let stream = Draining { stream, write_timeout: limits.write_timeout, stalled: None };
-    let served = watcher.watch(builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned());
-    tokio::select! {
-        served = served => if let Err(error) = served {
-            tracing::debug!(%error, "connection ended");
-        },
-        () = admitted.evicted.cancelled() => tracing::debug!("an idle connection made room"),
-        () = admitted.activity.idle_for(limits.idle_timeout) => tracing::debug!("a connection was idle for too long"),
+            })
+        };
+        let builder = builder();
+        let stream = Draining { stream, write_timeout: limits.write_timeout, stalled: None };
+        let served = watcher.watch(builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned());
+        tokio::select! {
+            served = served => if let Err(error) = served {
+                tracing::debug!(%error, "connection ended");
+            },
+            () = admitted.evicted.cancelled() => tracing::debug!("an idle connection made room"),
+            () = admitted.activity.idle_for(limits.idle_timeout) => tracing::debug!("a connection was idle for too long"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::{Router, routing::get};
 use dormouse_service::{
-    public::{Limits, serve_with},
+    public::{Door, Limits},
     telemetry::install_tls_provider,
     tls::DoorCertificate,
 };
@@ -48,7 +48,8 @@ async fn the_door_shows_its_certificate_and_a_rotated_one_without_a_restart() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/", get(|| async { "behind the door" }));
-    tokio::spawn(serve_with(listener, router, Limits::default(), Some(certificate), CancellationToken::new()));
+    let door = Door { certificate: Some(certificate), ..Door::new(Limits::default()) };
+    tokio::spawn(door.serve(listener, router, CancellationToken::new()));
     assert!(answer(address, &first).await.unwrap().ends_with("behind the door"));
 
     std::fs::write(folder.path().join("tls.crt"), "half a certificate").unwrap();

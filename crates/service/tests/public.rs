@@ -7,7 +7,7 @@ use axum::{
     body::Bytes,
     routing::{get, post},
 };
-use dormouse_service::public::{Limits, serve};
+use dormouse_service::public::{Door, Limits};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -24,13 +24,17 @@ fn limits() -> Limits {
 }
 
 async fn served(limits: Limits) -> SocketAddr {
+    opened(Door::new(limits), CancellationToken::new()).await
+}
+
+async fn opened(door: Door, shutdown: CancellationToken) -> SocketAddr {
     let router = Router::new()
         .route("/", get(|| async { "here" }))
         .route("/body", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/large", get(|| async { vec![b'x'; 64 << 20] }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, router, limits, CancellationToken::new()));
+    tokio::spawn(door.serve(listener, router, shutdown));
     address
 }
 
@@ -125,4 +129,41 @@ async fn of_too_many_connections_the_idlest_makes_room() {
     let mut newest = idle.pop().unwrap();
     newest.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(rest(newest).await.ends_with("here"));
+}
+
+/// What is answered until the first `here`.
+async fn answered(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut all = String::new();
+    while !all.ends_with("here") {
+        let mut part = [0; 256];
+        let read = stream.read(&mut part).await.unwrap();
+        assert!(read > 0, "the connection ended before an answer: {all}");
+        all += std::str::from_utf8(&part[..read]).unwrap();
+    }
+    all
+}
+
+#[tokio::test]
+async fn who_leaves_still_serves_and_sends_everybody_elsewhere_before_it_closes() {
+    let door = Door::new(limits());
+    let (leaving, shutdown) = (door.leaving.clone(), CancellationToken::new());
+    let address = opened(door, shutdown.clone()).await;
+    let mut kept = TcpStream::connect(address).await.unwrap();
+    let before = answered(&mut kept).await;
+    assert!(!before.contains("connection: close"), "{before}");
+
+    leaving.cancel();
+    let last = answered(&mut kept).await;
+    assert!(last.contains("connection: close"), "{last}");
+    assert_eq!(rest(kept).await, "", "and it is closed");
+    assert!(is_answered(address).await, "somebody who does not know yet");
+
+    shutdown.cancel();
+    let closed = async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, closed).await.unwrap();
 }

@@ -2,8 +2,9 @@
 
 use dormouse_protocol::{ApiError, eval::EvalRequest, kernel::EvalCall, session::session_id};
 use futures::StreamExt as _;
+use tokio::sync::oneshot;
 
-use super::{Broke, Client, Closed, Frames, Framing, Head, Queue, skip};
+use super::{Broke, Client, Closed, Frames, Framing, HEARTBEAT_INTERVAL, Head, Queue, skip};
 use crate::{
     directory::Key,
     in_flight::{InFlight, means_elsewhere},
@@ -11,7 +12,7 @@ use crate::{
     router::{Route, Router},
 };
 
-/// Runs a cell and streams its events up to `final`. An error here comes before the first event.
+/// Runs a cell and streams its events up to `final`. An error here comes before the first event, a heartbeat among them.
 pub async fn eval(router: &Router, key: &Key, eval: EvalRequest, request_id: String) -> Result<Frames, ApiError> {
     Cell { router: router.clone(), key: key.clone(), eval, request_id, run: false }.begin().await
 }
@@ -32,12 +33,13 @@ struct Cell {
 
 impl Cell {
     async fn begin(self) -> Result<Frames, ApiError> {
-        let mut in_flight = InFlight::of_cell();
-        let (lines, route) = self.open(&mut in_flight).await?;
-        let (queue, receiver) = Queue::new();
-        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&route.record.uid) };
-        tokio::spawn(self.pump(in_flight, client, lines, route));
-        Ok(receiver)
+        let record = self.router.find(&self.key).await?;
+        let (queue, frames) = Queue::new();
+        let client = Client { queue, framing: Framing::Ndjson, last_seq: 0, session: session_id(&record.uid) };
+        let (tell, told) = oneshot::channel();
+        let is_run = self.run;
+        tokio::spawn(self.pump(client, tell));
+        begun(frames, told, is_run).await
     }
 
     async fn open(&self, in_flight: &mut InFlight) -> Result<(Lines, Route), ApiError> {
@@ -49,7 +51,9 @@ impl Cell {
     }
 
     /// Forwards until the end; a stream that breaks is opened again with the same idempotency key.
-    async fn pump(self, mut in_flight: InFlight, mut client: Client, mut lines: Lines, mut route: Route) {
+    async fn pump(self, mut client: Client, tell: oneshot::Sender<Option<ApiError>>) {
+        let mut in_flight = InFlight::of_cell();
+        let Some((mut lines, mut route)) = first(&mut client, tell, self.open(&mut in_flight)).await else { return };
         loop {
             let broke = match forward(&mut lines, &mut client).await {
                 Ok(()) | Err(Broke::Closed) => return,
@@ -66,6 +70,42 @@ impl Cell {
             }
         }
     }
+}
+
+/// The stream of a cell: as soon as it is told that its first event is there, or, for a cell that nobody accepts as a run, once it is time for a heartbeat.
+/// Up to then an error is the answer, with a status of its own; from then on it is the stream's last event.
+pub(super) async fn begun(frames: Frames, told: oneshot::Receiver<Option<ApiError>>, is_run: bool) -> Result<Frames, ApiError> {
+    let known = async { if is_run { Some(told.await) } else { tokio::time::timeout(HEARTBEAT_INTERVAL, told).await.ok() } };
+    match known.await {
+        Some(Ok(Some(error))) => Err(error),
+        _ => Ok(frames),
+    }
+}
+
+/// What `open` comes to, and lets whoever waits know of that. `None`: it came to nothing, or the client has gone, which ends it.
+pub(super) async fn first<T>(
+    client: &mut Client,
+    tell: oneshot::Sender<Option<ApiError>>,
+    open: impl Future<Output = Result<T, ApiError>>,
+) -> Option<T> {
+    let gone = client.queue.frames.clone();
+    let opened = tokio::select! {
+        biased;
+        () = gone.closed() => return None,
+        opened = client.beating(open) => opened.ok()?,
+    };
+    let error = match opened {
+        Ok(opened) => {
+            // Who waits no more has the stream already.
+            let _ = tell.send(None);
+            return Some(opened);
+        }
+        Err(error) => error,
+    };
+    if let Err(Some(error)) = tell.send(Some(error)) {
+        client.send_error(&error).await;
+    }
+    None
 }
 
 /// Forwards the events of a cell. What the client has seen before a break is left out, but for the end, which it cannot have seen.

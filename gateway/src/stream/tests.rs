@@ -1,4 +1,9 @@
-use super::{cell::forward, *};
+use tokio::sync::oneshot;
+
+use super::{
+    cell::{begun, first, forward},
+    *,
+};
 
 fn client() -> (Client, Frames) {
     let (queue, receiver) = Queue::new();
@@ -61,6 +66,42 @@ async fn a_stream_in_which_nothing_happens_says_so_at_most_every_15_seconds() {
     }
     assert!(forwarding.await.unwrap() && beats >= 8, "{beats}");
     assert_eq!(kinds, ["log", "final"]);
+}
+
+/// Nothing comes of it after this time.
+async fn full_after(seconds: u64) -> Result<(), ApiError> {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    Err(ApiError::new(ErrorCode::CapacityExhausted, "no room"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_first_event_has_heartbeats_too() {
+    for (seconds, is_run, beats) in [(9, false, None), (60, false, Some(6)), (60, true, None)] {
+        let ((mut client, frames), (tell, told)) = (client(), oneshot::channel());
+        let opening = tokio::spawn(async move { first(&mut client, tell, full_after(seconds)).await.is_none() });
+        let (mut kinds, began) = (Vec::new(), tokio::time::Instant::now());
+        match begun(frames, told, is_run).await {
+            Err(error) => assert!(error.code == ErrorCode::CapacityExhausted && beats.is_none(), "a status tells it, after {seconds} s"),
+            Ok(mut frames) => {
+                assert!(began.elapsed() <= Duration::from_secs(15));
+                while let Some(frame) = frames.recv().await {
+                    let head = Head::read(&frame.bytes).unwrap();
+                    kinds.push((head.type_, head.payload.code));
+                }
+                assert_eq!(kinds.pop(), Some(("error".to_owned(), Some(ErrorCode::CapacityExhausted))), "the stream tells it");
+                assert!(kinds.iter().all(|(kind, _)| kind == "heartbeat") && Some(kinds.len() + 1) == beats, "{kinds:?}");
+            }
+        }
+        assert!(opening.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_before_the_first_event_is_not_waited_for() {
+    let ((mut client, frames), (tell, told)) = (client(), oneshot::channel());
+    let opening = tokio::spawn(async move { first(&mut client, tell, std::future::pending::<Result<(), ApiError>>()).await.is_none() });
+    drop(begun(frames, told, false));
+    assert!(opening.await.unwrap());
 }
 
 fn long(seq: u64, end: bool) -> Lines {
