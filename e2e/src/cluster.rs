@@ -25,16 +25,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster whose images are those of the tools and those in `images`. Removes what earlier test runs that were killed left.
+    /// Starts a cluster of so many nodes whose images are those of the tools and those in `images`. Removes what earlier test runs that were killed left.
     ///
     /// # Errors
     /// When it does not come up; its logs are in `target/e2e-logs` then.
-    pub fn up(images: &Path) -> Result<Self> {
+    pub fn up(images: &Path, nodes: u32) -> Result<Self> {
         let home = home()?;
         remove_stale(&home)?;
         let name = format!("{NAME_PREFIX}{}", std::process::id());
         let cluster = Self { name, home, running: true };
-        let status = cluster.script("up.sh").env("CLUSTER_IMAGES", images).status()?;
+        let status = cluster.script("up.sh").env("CLUSTER_IMAGES", images).env("CLUSTER_NODES", nodes.to_string()).status()?;
         if !status.success() {
             cluster.collect_logs()?;
         }
@@ -50,6 +50,16 @@ impl Cluster {
         let path = format!("/run/netns/{}", self.name);
         let netns = File::open(&path).with_context(|| format!("open {path}"))?;
         move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network)).with_context(|| format!("enter {path}"))
+    }
+
+    /// Ends node `number`, which is not the first, as a power failure does.
+    ///
+    /// # Errors
+    /// When the script fails.
+    pub fn lose(&self, number: u32) -> Result<()> {
+        let status = self.script("lose.sh").arg(number.to_string()).status()?;
+        ensure!(status.success(), "e2e/cluster/lose.sh: {status}");
+        Ok(())
     }
 
     /// The folder of its state: sockets, logs, volumes.
@@ -74,6 +84,7 @@ impl Cluster {
             std::fs::remove_dir_all(&to)?;
         }
         std::fs::create_dir_all(&to)?;
+        // Of the first node; another's are beside them.
         for folder in ["log", "pod-logs"] {
             // cp follows the links that kubelet makes to the container's log files.
             let status = Command::new("cp").arg("-rL").arg(self.folder().join(folder)).arg(&to).status()?;

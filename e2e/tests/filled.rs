@@ -17,7 +17,7 @@ use dormouse_protocol::{
     session::CreateSession,
 };
 use dormouse_service::tls::Server;
-use dormouse_testkit::wait::eventually;
+use dormouse_testkit::{soak, wait::eventually};
 use futures::StreamExt as _;
 use serde_json::json;
 use tokio::{
@@ -32,8 +32,9 @@ use crate::support::{
     fleet::{Fleet, TENANT, pod_address},
 };
 
-/// Sessions that run each of the hostile cells.
-const EACH: usize = 5;
+/// Sessions that run each of the hostile cells, and as many in a soak.
+const EACH: u64 = 2;
+const EACH_IN_SOAK: u64 = 5;
 /// How long a client stays that reads nothing of its answer.
 const HELD: Duration = Duration::from_secs(12);
 /// Sessions whose specs are as large as they may be, in a namespace that has no pods.
@@ -70,7 +71,7 @@ async fn what_tenants_share_is_filled_by_every_means_stays_small_and_serves_othe
     attacks.spawn(large_specs(Client::new(&fleet.url, LARGE, Some(&fleet.token)).unwrap(), LARGE_SPECS));
     attacks.spawn(large_specs(Client::new(&fleet.url, EVIL, Some(&fleet.token)).unwrap(), 20));
     attacks.spawn(unknown_tokens(fleet.url.clone()));
-    for number in 0..EACH * CELLS.len() {
+    for number in 0..usize::try_from(soak::count(EACH, EACH_IN_SOAK)).unwrap() * CELLS.len() {
         attacks.spawn(hostile_session(client.clone(), fleet.url.clone(), fleet.token.clone(), number));
     }
     let held = half_requests(&fleet).await;

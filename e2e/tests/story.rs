@@ -8,17 +8,24 @@ mod story {
     pub mod bad_input;
     pub mod broker;
     pub mod cells;
+    pub mod clients;
     pub mod files;
     pub mod install;
     pub mod kills;
     pub mod lifetime;
     pub mod network;
+    pub mod nodes;
     pub mod outside;
+    pub mod removal;
     pub mod scene;
+    pub mod upgrades;
     pub mod world;
 }
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use anyhow::{Context, Result};
 
@@ -27,17 +34,34 @@ use dormouse_e2e::{
     kube::Kube,
     steps::{Steps, say},
 };
-use story::{bad_input, broker, cells, files, install, kills, lifetime, network, outside, scene, world::World};
+use dormouse_testkit::soak;
+use story::{bad_input, broker, cells, files, install, kills, lifetime, network, nodes, outside, removal, scene, upgrades, world::World};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
 
 #[test]
 fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
+    on_a_cluster(1, async |cluster, kube, steps| tell(cluster, kube, steps).await);
+}
+
+/// Takes minutes, most of which Kubernetes needs to give up a node: `cargo xtask soak story`.
+#[test]
+fn a_node_is_drained_and_another_is_lost_and_no_cell_is() {
+    if soak::count(0, 1) == 0 {
+        return say("SKIPPED a_node_is_drained_and_another_is_lost_and_no_cell_is: cargo xtask soak story runs it\n");
+    }
+    on_a_cluster(nodes::NODES, async |cluster, kube, steps| nodes::come_and_go(cluster, kube, steps).await);
+}
+
+/// Tells a story on a cluster of its own. One at a time: each has a machine's worth of processes.
+fn on_a_cluster(nodes: u32, tell: impl AsyncFnOnce(&Cluster, Kube, &mut Steps) -> Result<()> + Send) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let images = std::env::var_os(IMAGES_DIR_ENV).map(PathBuf::from).expect("the story needs a cluster and images: run `cargo xtask test`");
     dormouse_service::telemetry::install_tls_provider();
     let begin = std::time::Instant::now();
-    let cluster = Cluster::up(&images).unwrap();
+    let cluster = Cluster::up(&images, nodes).unwrap();
     let mut steps = Steps::default();
     steps.add("a Kubernetes", begin.elapsed());
     // One thread that lives in the cluster's network, with all that it starts.
@@ -67,7 +91,7 @@ fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
 
 async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("an S3 store and an HTTP service", install::surroundings(&kube)).await?;
-    steps.run("1 helm install", install::helm(&kube)).await?;
+    steps.run("1 helm install", install::helm(&kube, "")).await?;
     steps.run("1 CRDs are served and explained", install::crds(&kube)).await?;
     steps.run("2 kubectl apply of the README's files, Ready", install::apply_examples(&kube)).await?;
     let world = World::new(cluster, kube).await.context("a client of the gateway")?;
@@ -95,9 +119,12 @@ async fn tell(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<()> {
     steps.run("6 a session's own Secret, and a new value in it", broker::rotates(&world)).await?;
     steps.run("6 the second broker goes", broker::closes(&world)).await?;
     steps.run("6 kills under load", kills::nothing_is_lost(&world)).await?;
+    steps.run("6 helm upgrade and rollback under load", upgrades::nobody_notices(&world)).await?;
     steps.run("7 delete leaves nothing", lifetime::delete_leaves_nothing(&world)).await?;
     steps.run("7 nor does what comes after", lifetime::nothing_stays_of_the_dead(&world)).await?;
     steps.run("invalid objects are refused with a sentence", bad_input::invalid_objects(&world)).await?;
     steps.run("a missing bucket, wrong credentials and an unsafe store are reasons", bad_input::unusable_storage(&world)).await?;
+    steps.run("8 a namespace goes with all that it has", removal::a_tenant_goes_with_its_namespace(&world)).await?;
+    steps.run("9 everything goes, as the page says", removal::everything_goes(&world)).await?;
     Ok(())
 }

@@ -23,11 +23,11 @@ pub async fn surroundings(kube: &Kube) -> Result<()> {
     Bucket::open(kube).await?.create().await
 }
 
-/// `helm install` brings up operator and gateway.
-pub async fn helm(kube: &Kube) -> Result<()> {
+/// `helm install`, with more flags, brings up operator and gateway.
+pub async fn helm(kube: &Kube, flags: &str) -> Result<()> {
     kube.kubectl(&format!("create namespace {SYSTEM}")).await?;
     kube.helm(&format!(
-        "install dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml --wait --timeout {WAIT_SECONDS}s"
+        "install dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml {flags} --wait --timeout {WAIT_SECONDS}s"
     ))
     .await?;
     for deployment in ["dormouse-operator", "dormouse-gateway"] {

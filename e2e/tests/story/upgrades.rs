@@ -1,0 +1,97 @@
+//! Step 6: the release is upgraded under load, and gone back from. Every process is replaced each time, and no client has a failure to handle.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+
+use dormouse_testkit::soak;
+
+use super::{
+    clients::{Client, Patience, wait_for_cells, work_during},
+    world::{NAMESPACE, SYSTEM, WAIT_SECONDS, World},
+};
+
+/// Clients, each with a session of its own.
+const CLIENTS: usize = 4;
+/// Upgrades of a story, and of a soak; each is gone back from.
+const UPGRADES: u64 = 1;
+const SOAK_UPGRADES: u64 = 10;
+/// Cells that every client has had answered before what comes next.
+const CELLS_BETWEEN: u64 = 5;
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What the next release has otherwise: something of every process, and the version that objects are stored as.
+const NEXT: &str = "--set gateway.podAnnotations.release=next --set operator.podAnnotations.release=next --set crds.storedVersion=v1beta1 \
+                    --set kernel.diskCacheBytes=536870912 --set broker.resources.requests.cpu=11m";
+/// What the operator makes of it, and by what it is told that it has: the size of a kernel pod's cache, and a broker's request.
+const MADE: [(&str, &str, &str, &str); 2] = [
+    ("dormouse-kernel-default", "{.spec.template.spec.volumes[?(@.name==\"disk-cache\")].emptyDir.sizeLimit}", "603979776", "1140850688"),
+    ("tools-broker", "{.spec.template.spec.containers[0].resources.requests.cpu}", "11m", "50m"),
+];
+
+/// There and back again under load.
+pub async fn nobody_notices(world: &World) -> Result<()> {
+    let upgrades = soak::count(UPGRADES, SOAK_UPGRADES);
+    let made = (0..CLIENTS).map(|number| Client::new(world, format!("upgraded-{number}"), Patience::None));
+    let clients = try_join_all(made).await?;
+    let rounds = async {
+        for _ in 0..upgrades {
+            wait_for_cells(&clients, CELLS_BETWEEN).await?;
+            replaced(world, true).await?;
+            wait_for_cells(&clients, CELLS_BETWEEN).await?;
+            replaced(world, false).await?;
+        }
+        wait_for_cells(&clients, CELLS_BETWEEN).await
+    };
+    let cells = work_during(&clients, rounds).await?;
+    soak::report(&format!("{upgrades} upgrades under load, each gone back from: {cells} cells answered, none sent twice"));
+    Ok(())
+}
+
+/// Upgrades, or goes back, and waits until nothing of before runs any more.
+async fn replaced(world: &World, upgrade: bool) -> Result<()> {
+    let before = pods(world).await?;
+    let (way, to) = if upgrade { ("upgrade", NEXT) } else { ("rollback", "") };
+    let command = if upgrade {
+        format!(
+            "upgrade dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml {to} --wait --timeout {WAIT_SECONDS}s"
+        )
+    } else {
+        format!("rollback dormouse --namespace {SYSTEM} --wait --timeout {WAIT_SECONDS}s")
+    };
+    world.kube.helm(&command).await?;
+    for (deployment, path, next, former) in MADE {
+        until(world, deployment, path, if upgrade { next } else { former }).await.with_context(|| format!("helm {way}"))?;
+        world.kube.kubectl(&format!("rollout status deployment/{deployment} --timeout={WAIT_SECONDS}s")).await?;
+    }
+    for (namespace, pod) in before {
+        world.kube.kubectl(&format!("wait --for=delete pod/{pod} -n {namespace} --timeout={WAIT_SECONDS}s")).await?;
+    }
+    Ok(())
+}
+
+/// Every pod of the product, by namespace and name.
+async fn pods(world: &World) -> Result<Vec<(&'static str, String)>> {
+    let mut all = Vec::new();
+    for (namespace, component) in [(SYSTEM, "operator"), (SYSTEM, "gateway"), (NAMESPACE, "kernel"), (NAMESPACE, "broker")] {
+        let found = world.pods_of(namespace, component).await?;
+        ensure!(!found.is_empty(), "no {component} runs");
+        all.extend(found.into_iter().map(|pod| (namespace, pod)));
+    }
+    Ok(all)
+}
+
+/// Until a Deployment of the tenant's says this.
+async fn until(world: &World, deployment: &str, path: &str, wanted: &str) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(u64::from(WAIT_SECONDS));
+    loop {
+        let said = world.kube.kubectl_args(&["get", "deployment", deployment, "-o", &format!("jsonpath={path}")]).await?;
+        if said == wanted {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "deployment {deployment} says {said:?} and not {wanted:?}");
+        tokio::time::sleep(POLL).await;
+    }
+}
