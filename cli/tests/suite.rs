@@ -3,6 +3,7 @@
 
 mod approvals;
 mod bodies;
+mod browser;
 mod canaries;
 mod canary;
 mod checkpoints;

@@ -11,6 +11,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
+/// Tells tests where the images are; those that need them refuse to run without.
+pub const DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
 /// Packages whose binary of the same name becomes `localhost/NAME:dev`.
 pub const PROCESSES: [&str; 4] = ["dormouse-operator", "dormouse-gateway", "dormouse-kernel", "dormouse-broker"];
 /// What the story's product talks to, packed the same way.

@@ -4,6 +4,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
@@ -11,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{broken, fuzz, tools, workspace};
+use crate::{broken, fuzz, images, tools, workspace};
 
 /// How long one part may take. A part that takes longer has failed. The longest is the simulation of the processes: a sixth of a second a seed.
 const PART_SECONDS_MAX: u64 = 6 * 3_600;
@@ -22,8 +23,8 @@ const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 /// Tells tests to run their whole counts.
 const SOAK_ENV: &str = "DORMOUSE_SOAK";
 
-/// The package whose tests run the binaries of others.
-const RUNS_BINARIES: &str = "dormouse-e2e";
+/// The package whose tests run the whole.
+const E2E: &str = "dormouse-e2e";
 
 /// Tests of one binary.
 struct Part {
@@ -38,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 22] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -49,20 +50,24 @@ const PARTS: [Part; 18] = [
     Part { name: "claimants", package: "dormouse-gateway", test: SUITE, tests: "apiserver::", env: (SOAK_ENV, "1") },
     Part { name: "forks", package: "dormouse-kernel", test: SUITE, tests: "forks::", env: (SOAK_ENV, "1") },
     Part { name: "collect", package: "dormouse-kernel", test: SUITE, tests: "collect::", env: (SOAK_ENV, "1") },
-    Part { name: "neighbours", package: RUNS_BINARIES, test: SUITE, tests: "neighbours::", env: (SOAK_ENV, "1") },
-    Part { name: "parked", package: RUNS_BINARIES, test: SUITE, tests: "parked::", env: (SOAK_ENV, "1") },
+    Part { name: "filled", package: E2E, test: SUITE, tests: "filled::", env: (SOAK_ENV, "1") },
+    Part { name: "neighbours", package: E2E, test: SUITE, tests: "neighbours::", env: (SOAK_ENV, "1") },
+    Part { name: "parked", package: E2E, test: SUITE, tests: "parked::", env: (SOAK_ENV, "1") },
     Part { name: "canaries", package: "dormouse", test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
-    Part { name: "kernel-memory", package: RUNS_BINARIES, test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
+    Part { name: "kernel-memory", package: E2E, test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
+    Part { name: "browsers", package: "dormouse", test: SUITE, tests: "browser::", env: (SOAK_ENV, "1") },
     Part { name: "region", package: "dormouse-control", test: "region", tests: "", env: (SOAK_ENV, "1") },
-    Part { name: "scale", package: RUNS_BINARIES, test: SUITE, tests: "scale::", env: (SOAK_ENV, "1") },
+    Part { name: "scale", package: E2E, test: SUITE, tests: "scale::", env: (SOAK_ENV, "1") },
+    Part { name: "story", package: E2E, test: "story", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "sieve", package: "dormouse-operator", test: SUITE, tests: "sieve::", env: (SOAK_ENV, "1") },
     Part { name: "broker", package: "dormouse-broker", test: "broker", tests: "", env: (SOAK_ENV, "1") },
 ];
 
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, neighbours, parked, canaries, kernel-memory, region, scale, archive-pages, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, filled, neighbours, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]
@@ -86,10 +91,10 @@ pub fn run(args: &Args) -> Result<()> {
         tools::build()?;
     }
     let mut said = Vec::new();
+    let built = if parts.is_empty() { Vec::new() } else { build()? };
     for part in parts {
-        build(part)?;
         let began = Instant::now();
-        let lines = run_part(part).with_context(|| format!("the soak of {}", part.name))?;
+        let lines = run_part(part, &built).with_context(|| format!("the soak of {}", part.name))?;
         said.extend(lines.into_iter().map(|line| format!("{}: {line}", part.name)));
         said.push(format!("{}: {} s", part.name, began.elapsed().as_secs()));
     }
@@ -106,29 +111,54 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn build(part: &Part) -> Result<()> {
-    if part.package == RUNS_BINARIES {
-        workspace::run(workspace::cargo().args(["build", "--release", "--workspace", "--bins"]))?;
-    }
-    workspace::run(command(part).arg("--no-run"))
+/// A test binary that was built.
+struct Built {
+    package: PathBuf,
+    executable: PathBuf,
 }
 
-fn command(part: &Part) -> Command {
-    let mut command = workspace::cargo();
-    command.args(["test", "--release", "--package", part.package, "--test", part.test]);
-    command
+/// Builds all tests, and the programs that some of them run. Not those of a part alone: chosen so, crates have other features, and all is compiled again.
+fn build() -> Result<Vec<Built>> {
+    workspace::run(workspace::cargo().args(["build", "--release", "--workspace", "--bins", "--tests"]))?;
+    images::pack()?;
+    let mut list = workspace::cargo();
+    list.args(["test", "--release", "--workspace", "--no-run", "--message-format=json"]);
+    let built = workspace::output(&mut list)?;
+    let artifacts = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let test = |artifact: serde_json::Value| {
+        let text = |pointer: &str| artifact.pointer(pointer)?.as_str().map(PathBuf::from);
+        let is_test = artifact.pointer("/target/kind/0")? == "test";
+        Some(Built { package: text("/manifest_path")?.parent()?.to_owned(), executable: text("/executable")? }).filter(|_| is_test)
+    };
+    Ok(artifacts.filter_map(test).collect())
 }
 
-fn run_part(part: &Part) -> Result<Vec<String>> {
-    let mut command = command(part);
+/// The binary of a part. Packages lie in folders of other names, so it is asked which.
+fn command(part: &Part, built: &[Built]) -> Result<Command> {
+    let folder = PathBuf::from(workspace::output(workspace::cargo().args(["pkgid", "--package", part.package]))?);
+    let folder = folder.to_string_lossy().trim_start_matches("path+file://").split('#').next().map(PathBuf::from).unwrap_or_default();
+    let is_it = |built: &&Built| {
+        let name = built.executable.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        built.package == folder && name.rsplit_once('-').is_some_and(|(name, _)| name == part.test)
+    };
+    let built = built.iter().find(is_it).with_context(|| format!("{} has no tests {}", part.package, part.test))?;
+    let mut command = Command::new(&built.executable);
+    command.current_dir(&built.package);
+    Ok(command)
+}
+
+fn run_part(part: &Part, built: &[Built]) -> Result<Vec<String>> {
+    let mut command = command(part, built)?;
     command
-        .args(["--", "--nocapture", part.tests])
+        .args(["--nocapture", part.tests])
         .env(tools::DIR_ENV, tools::home()?.join("bin"))
+        .env(tools::HOME_ENV, tools::home()?)
+        .env(images::DIR_ENV, workspace::target().join("images"))
         .env(part.env.0, part.env.1)
         .env(ARENAS.0, ARENAS.1);
     eprintln!("xtask: {}", workspace::show(&command));
-    let mut child = command.stderr(Stdio::piped()).spawn().context("start cargo test")?;
-    let errors = BufReader::new(child.stderr.take().context("cargo's output")?);
+    let mut child = command.stderr(Stdio::piped()).spawn().context("start the tests")?;
+    let errors = BufReader::new(child.stderr.take().context("their output")?);
     let (tell, lines) = mpsc::channel();
     // Ends with the child, which holds the other end.
     std::thread::spawn(move || {

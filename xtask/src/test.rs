@@ -9,9 +9,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{images, tools, workspace};
 
-/// Tells the story where the images are; it refuses to run without.
-const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
-
 /// Flags of `test`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -43,7 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.story {
         command.args(["--test", "story"]);
     }
-    command.env(tools::DIR_ENV, tools::home()?.join("bin")).env(tools::HOME_ENV, tools::home()?).env(IMAGES_DIR_ENV, images);
+    command.env(tools::DIR_ENV, tools::home()?.join("bin")).env(tools::HOME_ENV, tools::home()?).env(images::DIR_ENV, images);
     eprintln!("xtask: {}", workspace::show(&command));
     let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let lines = BufReader::new(child.stdout.take().context("cargo's output")?);

@@ -50,6 +50,19 @@ pub fn npm(suite: &str, packages: &[&str]) -> Option<PathBuf> {
     })
 }
 
+/// A program of Debian that bears its package's name.
+pub fn debian(suite: &str, package: &str) -> Option<()> {
+    let is_here = || runs(Command::new(package).arg("--version"));
+    let installs = || {
+        runs(Command::new("apt-get").args(["install", "-yqq", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    if is_here() || (installs() && is_here()) {
+        return Some(());
+    }
+    eprintln!("SKIPPED {suite}: {package} cannot be installed here");
+    None
+}
+
 /// A command that a Go module has.
 pub fn go(suite: &str, package: &str) -> Option<PathBuf> {
     let command = package.split('@').next()?.rsplit('/').next()?.to_owned();
