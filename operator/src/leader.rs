@@ -1,6 +1,6 @@
 //! Leader election by a Lease: of several operators one works, and the others wait.
 //!
-//! A holder renews every third of the lease's duration and gives up when it could not for two thirds, so it has stopped before another may
+//! A holder renews every quarter of the lease's duration and gives up when it could not for three quarters, so it has stopped before another may
 //! begin. Times of other holders' clocks are not compared with ours: a lease is taken over when it was *seen* unchanged for its duration.
 
 use std::time::Duration;
@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 /// Name of the Lease.
 pub const LEASE: &str = "dormouse-operator";
 /// How long a holder may be silent before another takes over.
-const DURATION: Duration = Duration::from_secs(15);
+const DURATION: Duration = Duration::from_secs(20);
 /// How often the holder says that it is there.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 /// How long a holder that cannot renew goes on.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RENEW_DEADLINE: Duration = Duration::from_secs(15);
 /// How long one attempt to renew may take, and the pause before the next.
-const ATTEMPT_MAX: Duration = Duration::from_millis(2_500);
+const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 const ATTEMPT_AGAIN: Duration = Duration::from_millis(250);
 /// How often the others look.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
