@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 
 use dormouse_testkit::soak;
@@ -25,7 +25,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// What the next release has otherwise: something of every process, and the version that objects are stored as.
 const NEXT: &str = "--set gateway.podAnnotations.release=next --set operator.podAnnotations.release=next --set crds.storedVersion=v1beta1 \
                     --set kernel.diskCacheBytes=536870912 --set broker.resources.requests.cpu=11m";
-/// What the operator makes of it, and by what it is told that it has: the size of a kernel pod's cache, and a broker's request.
+/// What the operator makes of it, by Deployment: where that stands, in the next release and in this one. The limit of a kernel pod's cache, and what a
+/// broker requests.
 const MADE: [(&str, &str, &str, &str); 2] = [
     ("dormouse-kernel-default", "{.spec.template.spec.volumes[?(@.name==\"disk-cache\")].emptyDir.sizeLimit}", "603979776", "1140850688"),
     ("tools-broker", "{.spec.template.spec.containers[0].resources.requests.cpu}", "11m", "50m"),
@@ -39,9 +40,9 @@ pub async fn nobody_notices(world: &World) -> Result<()> {
     let rounds = async {
         for _ in 0..upgrades {
             wait_for_cells(&clients, CELLS_BETWEEN).await?;
-            replaced(world, true).await?;
+            replaced(world, Way::There).await?;
             wait_for_cells(&clients, CELLS_BETWEEN).await?;
-            replaced(world, false).await?;
+            replaced(world, Way::Back).await?;
         }
         wait_for_cells(&clients, CELLS_BETWEEN).await
     };
@@ -50,20 +51,27 @@ pub async fn nobody_notices(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Upgrades, or goes back, and waits until nothing of before runs any more.
-async fn replaced(world: &World, upgrade: bool) -> Result<()> {
+/// From the release to the next one, or back.
+#[derive(Clone, Copy)]
+enum Way {
+    There,
+    Back,
+}
+
+/// Has helm go, and waits until nothing of before runs any more.
+async fn replaced(world: &World, way: Way) -> Result<()> {
     let before = pods(world).await?;
-    let (way, to) = if upgrade { ("upgrade", NEXT) } else { ("rollback", "") };
-    let command = if upgrade {
-        format!(
-            "upgrade dormouse charts/dormouse --namespace {SYSTEM} --values e2e/manifests/values.yaml {to} --wait --timeout {WAIT_SECONDS}s"
-        )
-    } else {
-        format!("rollback dormouse --namespace {SYSTEM} --wait --timeout {WAIT_SECONDS}s")
+    let command = match way {
+        Way::There => format!("upgrade dormouse charts/dormouse --values e2e/manifests/values.yaml {NEXT}"),
+        Way::Back => "rollback dormouse".to_owned(),
     };
-    world.kube.helm(&command).await?;
+    world.kube.helm(&format!("{command} --namespace {SYSTEM} --wait --timeout {WAIT_SECONDS}s")).await?;
     for (deployment, path, next, former) in MADE {
-        until(world, deployment, path, if upgrade { next } else { former }).await.with_context(|| format!("helm {way}"))?;
+        let wanted = match way {
+            Way::There => next,
+            Way::Back => former,
+        };
+        until(world, deployment, path, wanted).await?;
         world.kube.kubectl(&format!("rollout status deployment/{deployment} --timeout={WAIT_SECONDS}s")).await?;
     }
     for (namespace, pod) in before {
