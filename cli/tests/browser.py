@@ -43,7 +43,9 @@ def jupyter_lab(url, folder):
     flags = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token="]
     environment = {**os.environ, "HOME": folder, "KERNEL_DORMOUSE_SESSION": "s"}
     command = [pathlib.Path(sys.executable).parent / "jupyter", "lab", f"--gateway-url={url}", *flags]
-    server = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    log = pathlib.Path(folder, "lab.log")
+    with log.open("w") as written:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=written, stderr=subprocess.STDOUT)
     try:
         began = time.monotonic()
         while True:
@@ -51,7 +53,7 @@ def jupyter_lab(url, folder):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status", timeout=5).read()
                 break
             except OSError:
-                assert server.poll() is None and time.monotonic() - began < PATIENCE_MS / 1000, server.stderr.read()
+                assert server.poll() is None and time.monotonic() - began < PATIENCE_MS / 1000, log.read_text()
                 time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -61,23 +63,23 @@ def jupyter_lab(url, folder):
 
 async def lab(url):
     """A notebook is opened, run, reloaded and run again: the heap of the session counts on."""
-    folder = tempfile.mkdtemp()
     cell = {"cell_type": "code", "id": "one", "execution_count": None, "metadata": {}, "outputs": [], "source": CELL}
     kernel = {"name": "dormouse", "display_name": "Dormouse (TypeScript)", "language": "typescript"}
     notebook = {"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    pathlib.Path(folder, "n.ipynb").write_text(json.dumps(notebook))
-    with jupyter_lab(url, folder) as at:
-        async with chromium() as browser:
-            page = await browser.new_page()
-            page.set_default_timeout(PATIENCE_MS)
-            for count in (1, 2):
-                await page.goto(f"{at}/lab/tree/n.ipynb")
-                await page.locator(".jp-Notebook .cm-content").first.click()
-                # The toolbar says which kernel it is once there is one, and that it is at rest.
-                await page.locator('[data-status="idle"]').first.wait_for()
-                await page.keyboard.press("Control+Enter")
-                await page.locator(".jp-OutputArea-output", has_text=f"run {count}").wait_for()
-                await page.keyboard.press("Control+s")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        pathlib.Path(folder, "n.ipynb").write_text(json.dumps(notebook))
+        with jupyter_lab(url, folder) as at:
+            async with chromium() as browser:
+                page = await browser.new_page()
+                page.set_default_timeout(PATIENCE_MS)
+                for count in (1, 2):
+                    await page.goto(f"{at}/lab/tree/n.ipynb")
+                    await page.locator(".jp-Notebook .cm-content").first.click()
+                    # The toolbar says which kernel it is once there is one, and that it is at rest.
+                    await page.locator('[data-status="idle"]').first.wait_for()
+                    await page.keyboard.press("Control+Enter")
+                    await page.locator(".jp-OutputArea-output", has_text=f"run {count}").wait_for()
+                    await page.keyboard.press("Control+s")
 
 
 FOREIGN = """

@@ -2,13 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::support::{Cluster, SYSTEM, apply};
-use bytes::Bytes;
+use crate::support::{Cluster, SYSTEM, apply, says_that_it_is_stored, stores};
 use dormouse_erasure::clusters::TenantPrefix;
-use dormouse_lifecycle::SessionKey;
 use dormouse_operator::controller::CONCURRENCY_OF_NAMESPACE;
-use dormouse_store::{Condition, S3, SnapshotStore as _};
-use serde_json::json;
+use dormouse_store::{S3, SnapshotStore as _};
 
 /// A pool of the namespace `team` with a bucket and credentials of its own.
 fn pool(cluster: &Cluster, name: &str, endpoint: &str) {
@@ -27,17 +24,12 @@ fn pool(cluster: &Cluster, name: &str, endpoint: &str) {
 
 /// A session that has stored something, as its status says.
 async fn stored(cluster: &Cluster, bucket: Option<&S3>, name: &str, pool: &str) {
-    let uid = cluster.session(name, &format!("pool: {pool}"));
+    cluster.session(name, &format!("pool: {pool}"));
     let finalizers = || cluster.get(&["kernelsession", name], "{.metadata.finalizers}");
     cluster.until("the operator knows it", async || finalizers().contains("dormouse.dev/storage")).await;
-    let snapshot = json!({ "epoch": 1, "sequence": 1, "bytes": 1, "engineDigest": "e", "time": "2026-01-01T00:00:00Z" });
-    let patch = json!({ "status": { "snapshot": snapshot } }).to_string();
-    let args = ["patch", "kernelsession", name, "-n", "team", "--subresource=status", "--type=merge", "-p", &patch];
-    cluster.server.kubectl(&args).unwrap();
-    let Some(bucket) = bucket else { return };
-    let key = SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), pool: pool.to_owned(), uid, name: String::new() };
-    for key in [key.head(), key.segment(1, 1, "ab"), key.calls()] {
-        bucket.put(&key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    match bucket {
+        Some(bucket) => drop(stores(&cluster.server, bucket, "team", name, pool).await),
+        None => says_that_it_is_stored(&cluster.server, "team", name),
     }
 }
 

@@ -10,7 +10,7 @@ use dormouse_service::{
     ca::CertPem,
     tls::{PeerIdentity, TlsFiles},
 };
-use dormouse_store::{Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore as _, StoreError};
+use dormouse_store::{Condition, PutError, SnapshotStore as _, StoreError};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -40,15 +40,6 @@ async fn identity(cluster: &Cluster, pool: &str) -> PeerIdentity {
     let (ca, cert, key) =
         (text(cluster, &name, "ca.crt").await, text(cluster, &name, "tls.crt").await, text(cluster, &name, "tls.key").await);
     TlsFiles::from_pem(&CertPem { ca, cert, key, not_after: SystemTime::now() }).unwrap().identity()
-}
-
-/// The store with the credentials in a Secret.
-async fn store(cluster: &Cluster, name: &str) -> S3 {
-    let credentials = Credentials {
-        session_token: Some(text(cluster, name, "sessionToken").await),
-        ..Credentials::new(&text(cluster, name, "accessKeyId").await, &text(cluster, name, "secretAccessKey").await)
-    };
-    S3::new(&S3Options { credentials: CredentialSource::Static(credentials), ..cluster.minio.options("sessions") })
 }
 
 fn key(pool: &str) -> SessionKey {
@@ -91,7 +82,7 @@ async fn pools_of_one_namespace_share_neither_certificate_nor_credentials() {
         ("dormouse-storage-other", other.head(), [default.head(), broker.clone()]),
         ("tools-broker-storage", broker.clone(), [default.head(), other.head()]),
     ] {
-        let store = store(&cluster, secret).await;
+        let store = cluster.store_by(secret).await;
         store.put(&may, Bytes::from_static(b"mine"), Condition::Absent).await.unwrap();
         for key in may_not {
             let put = store.put(&key, Bytes::from_static(b"theirs"), Condition::None).await;
@@ -153,7 +144,7 @@ async fn the_pods_of_a_pool_that_cannot_be_built_any_more_keep_their_certificate
         cluster.server.kubectl(&["delete", "secret", name, "-n", "team"]).unwrap();
     }
     cluster.until("it has both again", async || there(&cluster).await).await;
-    let store = store(&cluster, names[0]).await;
+    let store = cluster.store_by(names[0]).await;
     let head = key("default").head();
     store.put(&head, Bytes::from_static(b"mine"), Condition::Absent).await.unwrap();
     let elsewhere = store.put(&format!("new/{head}"), Bytes::from_static(b"x"), Condition::None).await;

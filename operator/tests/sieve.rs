@@ -1,17 +1,16 @@
 //! An operator that ends behind any of its writes, acts on what is not so any more, or misses what happened: in the end everything is as if nothing had
 //! been. The three patterns are those of Sieve (Sun et al., Automatic reliability testing for cluster management controllers, OSDI 2022).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::{
     Cluster, PATIENCE, apply,
     between::{Between, Fault},
+    stores,
 };
-use bytes::Bytes;
-use dormouse_lifecycle::SessionKey;
-use dormouse_store::{Condition, SnapshotStore as _};
+use dormouse_store::SnapshotStore as _;
 use dormouse_testkit::soak;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const FLAGS: [&str; 1] = ["--orphan-sweep-interval-seconds=0"];
 /// Runs of each pattern in a soak, and in every other run.
@@ -39,9 +38,9 @@ const CHANCE_BEGINS: &str = "dormouse.dev/";
 /// Lines that are shown before the first that differs.
 const LINES_AROUND: usize = 20;
 /// Pause between two looks.
-const POLL: std::time::Duration = std::time::Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 /// The operator is done when it has written nothing for so long.
-const QUIET: std::time::Duration = std::time::Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(3);
 
 /// One namespace, in which the same happens each time.
 struct Case<'a> {
@@ -116,15 +115,7 @@ impl Case<'_> {
 
     /// The session has stored something; then it, its broker and its pool are deleted.
     async fn unmake(&mut self) {
-        let uid = self.kubectl(&["get", "kernelsession", "a", "-o", "jsonpath={.metadata.uid}"]);
-        let key =
-            SessionKey { store_prefix: String::new(), tenant: self.namespace.clone(), pool: "default".into(), uid, name: String::new() };
-        for object in [key.head(), key.segment(1, 1, "ab"), key.calls()] {
-            self.cluster.bucket.put(&object, Bytes::from_static(b"x"), Condition::None).await.unwrap();
-        }
-        let snapshot = json!({ "epoch": 1, "sequence": 1, "bytes": 1, "engineDigest": "e", "time": "2026-01-01T00:00:00Z" });
-        let status = json!({ "status": { "snapshot": snapshot } }).to_string();
-        self.kubectl(&["patch", "kernelsession", "a", "--subresource=status", "--type=merge", "-p", &status]);
+        stores(&self.cluster.server, &self.cluster.bucket, &self.namespace, "a", "default").await;
         self.kubectl(&["delete", OWN, "--all", "--wait=false"]);
     }
 

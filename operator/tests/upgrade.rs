@@ -1,9 +1,7 @@
 //! What an upgrade of the operator may change under pools, and what they say then.
 
-use crate::support::{Cluster, apply, pool};
-use bytes::Bytes;
-use dormouse_lifecycle::SessionKey;
-use dormouse_store::{Condition, SnapshotStore as _};
+use crate::support::{Cluster, apply, pool, stores};
+use dormouse_store::SnapshotStore as _;
 use serde_json::json;
 
 /// No sweep in between.
@@ -33,19 +31,13 @@ fn ready(cluster: &Cluster, kind: &str, name: &str, field: &str) -> String {
 async fn a_pool_whose_store_an_upgrade_changed_says_so_and_neither_it_nor_its_sessions_change_until_it_is_named_again() {
     let mut cluster = Cluster::start(&FLAGS).await;
     apply(&cluster.server, &pool("warmPods: 1"));
-    let uid = cluster.session("a", "");
+    cluster.session("a", "");
     cluster.until("the pool has its pods", async || !cluster.get(&DEPLOYMENT, "{.metadata.uid}").is_empty()).await;
     let pods = json!({ "status": { "replicas": 1, "readyReplicas": 1, "availableReplicas": 1 } });
     patch(&cluster, &[DEPLOYMENT[0], DEPLOYMENT[1], "--subresource=status"], &pods);
     let stored_in = |cluster: &Cluster| cluster.get(&["kernelpool", "default"], "{.status.storedIn.bucket}:{.status.storedIn.prefix}");
     cluster.until("it is said where sessions are stored", async || stored_in(&cluster) == "sessions:").await;
-    let snapshot = json!({ "epoch": 1, "sequence": 1, "bytes": 1, "engineDigest": "e", "time": "2026-01-01T00:00:00Z" });
-    patch(&cluster, &["kernelsession", "a", "--subresource=status"], &json!({ "status": { "snapshot": snapshot } }));
-    let key = SessionKey { store_prefix: String::new(), tenant: "team".to_owned(), pool: "default".into(), uid, name: String::new() };
-    let objects = [key.head(), key.segment(1, 1, "ab"), key.calls()];
-    for key in &objects {
-        cluster.bucket.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
-    }
+    let objects = stores(&cluster.server, &cluster.bucket, "team", "a", "default").await;
 
     let generation = cluster.get(&DEPLOYMENT, "{.metadata.generation}");
     cluster.restart(&MOVED, async {}).await;

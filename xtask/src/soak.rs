@@ -4,7 +4,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
@@ -113,7 +113,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// A test binary that was built.
 struct Built {
-    package: PathBuf,
+    /// As cargo names its package.
+    package: String,
+    test: String,
+    /// The package's folder, in which its tests run.
+    folder: PathBuf,
     executable: PathBuf,
 }
 
@@ -123,27 +127,31 @@ fn build() -> Result<Vec<Built>> {
     images::pack()?;
     let mut list = workspace::cargo();
     list.args(["test", "--release", "--workspace", "--no-run", "--message-format=json"]);
-    let built = workspace::output(&mut list)?;
-    let artifacts = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let test = |artifact: serde_json::Value| {
-        let text = |pointer: &str| artifact.pointer(pointer)?.as_str().map(PathBuf::from);
-        let is_test = artifact.pointer("/target/kind/0")? == "test";
-        Some(Built { package: text("/manifest_path")?.parent()?.to_owned(), executable: text("/executable")? }).filter(|_| is_test)
-    };
-    Ok(artifacts.filter_map(test).collect())
+    let said = workspace::output(&mut list)?;
+    Ok(said.lines().filter_map(|line| Built::read(&serde_json::from_str(line).ok()?)).collect())
 }
 
-/// The binary of a part. Packages lie in folders of other names, so it is asked which.
+impl Built {
+    /// Out of what cargo says of an artifact. `None`: it is no test.
+    fn read(artifact: &serde_json::Value) -> Option<Self> {
+        let text = |pointer: &str| artifact.pointer(pointer).and_then(serde_json::Value::as_str);
+        text("/target/kind/0").filter(|kind| *kind == "test")?;
+        Some(Self {
+            package: text("/package_id")?.to_owned(),
+            test: text("/target/name")?.to_owned(),
+            folder: Path::new(text("/manifest_path")?).parent()?.to_owned(),
+            executable: text("/executable")?.into(),
+        })
+    }
+}
+
+/// The binary of a part.
 fn command(part: &Part, built: &[Built]) -> Result<Command> {
-    let folder = PathBuf::from(workspace::output(workspace::cargo().args(["pkgid", "--package", part.package]))?);
-    let folder = folder.to_string_lossy().trim_start_matches("path+file://").split('#').next().map(PathBuf::from).unwrap_or_default();
-    let is_it = |built: &&Built| {
-        let name = built.executable.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        built.package == folder && name.rsplit_once('-').is_some_and(|(name, _)| name == part.test)
-    };
-    let built = built.iter().find(is_it).with_context(|| format!("{} has no tests {}", part.package, part.test))?;
-    let mut command = Command::new(&built.executable);
-    command.current_dir(&built.package);
+    let package = workspace::output(workspace::cargo().args(["pkgid", "--package", part.package]))?;
+    let found = built.iter().find(|built| built.package == package.trim() && built.test == part.test);
+    let found = found.with_context(|| format!("{} has no tests {}", part.package, part.test))?;
+    let mut command = Command::new(&found.executable);
+    command.current_dir(&found.folder);
     Ok(command)
 }
 

@@ -141,17 +141,19 @@ impl Provider {
     }
 
     async fn current(&self) -> Result<Credentials, StoreError> {
-        if let CredentialSource::Static(credentials) = &self.source {
-            return Ok(credentials.clone());
-        }
-        let mut kept = self.kept.lock().await;
         let now = Instant::now();
+        self.current_at(now, self.source.read(now)).await
+    }
+
+    /// What is kept, as long as it is not to be renewed; then what is read. Where nothing is, what is kept serves on while it is good.
+    async fn current_at(&self, now: Instant, read: impl Future<Output = Result<Kept, StoreError>>) -> Result<Credentials, StoreError> {
+        let mut kept = self.kept.lock().await;
         if let Some(kept) = kept.as_ref()
             && now < kept.renew
         {
             return Ok(kept.credentials.clone());
         }
-        match (self.source.read(now).await, kept.as_mut()) {
+        match (read.await, kept.as_mut()) {
             (Ok(new), _) => Ok(kept.insert(new).credentials.clone()),
             (Err(error), Some(old)) if old.end.is_some_and(|end| now < end) => {
                 tracing::warn!(%error, "storage credentials are not renewed yet");
@@ -201,5 +203,34 @@ mod tests {
         let credentials = Credentials::read(folder.path()).unwrap();
         assert_eq!((credentials.access_key_id.as_str(), credentials.session_token.as_ref()), ("id", None));
         assert!(!format!("{credentials:?}").contains("hush"));
+    }
+
+    /// What a provider of a role gives after so long, where a service gives this.
+    async fn given(provider: &Provider, begun: Instant, seconds: u64, service: Option<&str>) -> Result<String, StoreError> {
+        let now = begun + Duration::from_secs(seconds);
+        let read = async {
+            let id = service.ok_or_else(|| StoreError::NoCredentials { reason: "no answer".to_owned() })?;
+            Ok(Kept { credentials: Credentials::new(id, "hush"), renew: now + ROLE_RENEW_AFTER, end: Some(now + ROLE_DURATION) })
+        };
+        provider.current_at(now, read).await.map(|credentials| credentials.access_key_id)
+    }
+
+    #[tokio::test]
+    async fn credentials_of_a_role_are_renewed_in_time_and_serve_on_while_nobody_renews_them() {
+        let role = Role { endpoint: String::new(), region: String::new(), arn: None };
+        let (provider, begun) = (Provider::new(CredentialSource::Role { role, token_file: PathBuf::new() }), Instant::now());
+        assert!(matches!(given(&provider, begun, 0, None).await, Err(StoreError::NoCredentials { .. })), "there are none to serve on");
+        for (seconds, service, expected) in [
+            (0, Some("first"), "first"),
+            (2_399, Some("early"), "first"),
+            (2_400, None, "first"),
+            (2_459, Some("asked for too soon"), "first"),
+            (2_460, Some("second"), "second"),
+            (4_859, Some("early"), "second"),
+        ] {
+            assert_eq!(given(&provider, begun, seconds, service).await.unwrap(), expected, "after {seconds} s");
+        }
+        let over = given(&provider, begun, 2_460 + 3_600, None).await;
+        assert!(matches!(over, Err(StoreError::NoCredentials { .. })), "they are good no more: {over:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Step 6: what the product runs on is killed under load, one process after the other. Nothing that was answered is lost, done twice or told otherwise
 //! later.
 //!
-//! A story kills as often as it takes to meet every kind of process twice; a soak (`DORMOUSE_SOAK=1 cargo xtask test --story`) every ten
+//! A story kills as often as it takes to meet every kind of process twice; a soak (`cargo xtask soak story`) every ten
 //! seconds for twenty minutes.
 
 use std::time::{Duration, Instant};

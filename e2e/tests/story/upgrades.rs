@@ -1,7 +1,5 @@
 //! Step 6: the release is upgraded under load, and gone back from. Every process is replaced each time, and no client has a failure to handle.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 
@@ -19,8 +17,6 @@ const UPGRADES: u64 = 1;
 const SOAK_UPGRADES: u64 = 10;
 /// Cells that every client has had answered before what comes next.
 const CELLS_BETWEEN: u64 = 5;
-/// Pause between two looks.
-const POLL: Duration = Duration::from_millis(100);
 
 /// What the next release has otherwise: something of every process, and the version that objects are stored as.
 const NEXT: &str = "--set gateway.podAnnotations.release=next --set operator.podAnnotations.release=next --set crds.storedVersion=v1beta1 \
@@ -71,7 +67,7 @@ async fn replaced(world: &World, way: Way) -> Result<()> {
             Way::There => next,
             Way::Back => former,
         };
-        until(world, deployment, path, wanted).await?;
+        world.kube.wait(&format!("jsonpath={path}={wanted}"), &format!("deployment/{deployment}"), WAIT_SECONDS).await?;
         world.kube.kubectl(&format!("rollout status deployment/{deployment} --timeout={WAIT_SECONDS}s")).await?;
     }
     for (namespace, pod) in before {
@@ -89,17 +85,4 @@ async fn pods(world: &World) -> Result<Vec<(&'static str, String)>> {
         all.extend(found.into_iter().map(|pod| (namespace, pod)));
     }
     Ok(all)
-}
-
-/// Until a Deployment of the tenant's says this.
-async fn until(world: &World, deployment: &str, path: &str, wanted: &str) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(u64::from(WAIT_SECONDS));
-    loop {
-        let said = world.kube.kubectl_args(&["get", "deployment", deployment, "-o", &format!("jsonpath={path}")]).await?;
-        if said == wanted {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "deployment {deployment} says {said:?} and not {wanted:?}");
-        tokio::time::sleep(POLL).await;
-    }
 }

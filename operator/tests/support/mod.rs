@@ -22,7 +22,9 @@ use axum::{
     http::StatusCode,
     routing::{get, post},
 };
+use bytes::Bytes;
 use dormouse_crds::session::{Placement, SnapshotStatus};
+use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::{
     kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
     session::State as SessionState,
@@ -31,7 +33,7 @@ use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
     tls::{Identity, Process as Peer, Server, TlsFiles, require},
 };
-use dormouse_store::S3;
+use dormouse_store::{Condition, CredentialSource, Credentials, S3, S3Options, SnapshotStore as _};
 use dormouse_testkit::{
     apiserver::{ApiServer, Write},
     minio::Minio,
@@ -158,8 +160,8 @@ impl Cluster {
         (Self::start_with(server, minio, &[], flags, Some(&between)).await, between)
     }
 
-    /// With an operator that has a token in place of an access key: what `kubectl create token` gives for `audience`, in this file.
-    pub async fn start_by_token(token_file: &Path, audience: &str, flags: &[&str]) -> Self {
+    /// With an operator that has a token in place of an access key, in this file: one that MinIO takes, unless it is for another `audience`.
+    pub async fn start_by_token(token_file: &Path, audience: Option<&str>, flags: &[&str]) -> Self {
         dormouse_service::telemetry::install_tls_provider();
         let server = ApiServer::start().await.unwrap();
         let minio = Minio::start_trusting(&server).await.unwrap();
@@ -172,7 +174,8 @@ impl Cluster {
     }
 
     /// What a kubelet does when a token is due, or meant for somebody else now.
-    pub fn write_token(&self, file: &Path, audience: &str) {
+    pub fn write_token(&self, file: &Path, audience: Option<&str>) {
+        let audience = audience.unwrap_or(self.minio.audience());
         let token = self.server.kubectl(&["create", "token", "dormouse-operator", "-n", SYSTEM, "--audience", audience]).unwrap();
         std::fs::write(file, token).unwrap();
     }
@@ -236,6 +239,17 @@ impl Cluster {
             all.iter().skip(from).filter(|write| write.user == OPERATOR && write.resource == "leases").count() >= times
         };
         self.until("the operator renews its lease", renewed).await;
+    }
+
+    /// The store with the credentials in a Secret of the namespace `team`, once it is there.
+    pub async fn store_by(&self, secret: &str) -> S3 {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "team");
+        self.until(secret, async || secrets.get_opt(secret).await.unwrap().is_some()).await;
+        let data = secrets.get(secret).await.unwrap().data.unwrap();
+        let text = |key: &str| String::from_utf8(data[key].0.clone()).unwrap();
+        let key = Credentials::new(text("accessKeyId"), text("secretAccessKey"));
+        let credentials = CredentialSource::Static(Credentials { session_token: Some(text("sessionToken")), ..key });
+        S3::new(&S3Options { credentials, ..self.minio.options("sessions") })
     }
 
     /// Makes a session. Answers its uid.
@@ -310,6 +324,25 @@ impl Cluster {
         self.server.kubectl(&args).unwrap();
         pod
     }
+}
+
+/// Has a session's status say that it has stored something, and stores that: the keys are answered.
+pub async fn stores(server: &ApiServer, bucket: &S3, namespace: &str, name: &str, pool: &str) -> [String; 3] {
+    let uid = server.kubectl(&["get", "kernelsession", name, "-n", namespace, "-o", "jsonpath={.metadata.uid}"]).unwrap();
+    let key = SessionKey { store_prefix: String::new(), tenant: namespace.to_owned(), pool: pool.to_owned(), uid, name: String::new() };
+    let keys = [key.head(), key.segment(1, 1, "ab"), key.calls()];
+    for key in &keys {
+        bucket.put(key, Bytes::from_static(b"x"), Condition::None).await.unwrap();
+    }
+    says_that_it_is_stored(server, namespace, name);
+    keys
+}
+
+/// Has a session's status say so, whatever is stored.
+pub fn says_that_it_is_stored(server: &ApiServer, namespace: &str, name: &str) {
+    let snapshot = json!({ "epoch": 1, "sequence": 1, "bytes": 1, "engineDigest": "e", "time": "2026-01-01T00:00:00Z" });
+    let status = json!({ "status": { "snapshot": snapshot } }).to_string();
+    server.kubectl(&["patch", "kernelsession", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &status]).unwrap();
 }
 
 /// Manifest of the pool `default`.
