@@ -302,9 +302,7 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
 
 /// The memory of the session now and at every commit that is kept, and what else is compressed.
 async fn memory(data: &Path) -> Vec<(String, Vec<u8>)> {
-    let cache_dir = Some(data.join("engine"));
-    let engines =
-        tokio::task::spawn_blocking(move || Engines::new(EngineOptions { cache_dir, ..EngineOptions::default() }).unwrap()).await.unwrap();
+    let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::for_user()).unwrap()).await.unwrap();
     let bucket = Folder::open(data.join("store")).unwrap();
     let mut said = Vec::new();
     for key in bucket.list("t/default/s/").await.unwrap() {

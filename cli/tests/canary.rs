@@ -96,12 +96,7 @@ async fn no_secret_is_in_any_stored_byte_and_no_value_in_an_encrypted_one() {
     let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/session.yaml");
     let (endpoint, credentials) = (minio.endpoint(), minio.credentials());
     let variables = [("AWS_ACCESS_KEY_ID", credentials.access_key_id.as_str()), ("AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key)];
-    let engines = tokio::task::spawn_blocking({
-        let cache_dir = Some(data.path().join("engine"));
-        move || Engines::new(EngineOptions { cache_dir, ..EngineOptions::default() }).unwrap()
-    })
-    .await
-    .unwrap();
+    let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::for_user()).unwrap()).await.unwrap();
 
     let kms = Transit::start("sessions").await.unwrap();
     let (kms_url, kms_folder) = (kms.url(), kms.credentials());

@@ -19,7 +19,7 @@ const FILENAME: &str = "cell.ts";
 
 static ENGINE: LazyLock<Result<Engine, Arc<dormouse_engine::EngineError>>> = LazyLock::new(|| {
     let other = std::env::var_os(OTHER_ENGINE).and_then(|path| std::fs::read(path).ok());
-    other.map_or_else(|| Engine::new(EngineOptions::default()), |wasm| Engine::of_module(&wasm)).map_err(Arc::new)
+    other.map_or_else(|| Engine::new(EngineOptions::for_user()), |wasm| Engine::of_module(&wasm)).map_err(Arc::new)
 });
 
 /// The variable that names another `engine.wasm` than the one that is built in.

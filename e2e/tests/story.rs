@@ -7,6 +7,7 @@
 mod story {
     pub mod bad_input;
     pub mod broker;
+    pub mod burst;
     pub mod cells;
     pub mod clients;
     pub mod files;
@@ -35,7 +36,9 @@ use dormouse_e2e::{
     steps::{Steps, say},
 };
 use dormouse_testkit::soak;
-use story::{bad_input, broker, cells, files, install, kills, lifetime, network, nodes, outside, removal, scene, upgrades, world::World};
+use story::{
+    bad_input, broker, burst, cells, files, install, kills, lifetime, network, nodes, outside, removal, scene, upgrades, world::World,
+};
 
 /// Names the folder of the images; `cargo xtask test` sets it.
 const IMAGES_DIR_ENV: &str = "DORMOUSE_E2E_IMAGES";
@@ -45,13 +48,27 @@ fn a_session_sleeps_in_s3_and_wakes_with_its_closures_alive() {
     on_a_cluster(1, async |cluster, kube, steps| tell(cluster, kube, steps).await);
 }
 
-/// Takes two minutes and a half: `cargo xtask soak story`.
 #[test]
 fn a_node_is_drained_and_later_lost_and_no_cell_is() {
-    if soak::count(0, 1) == 0 {
-        return say("SKIPPED a_node_is_drained_and_later_lost_and_no_cell_is: cargo xtask soak story runs it\n");
+    if is_soak("a_node_is_drained_and_later_lost_and_no_cell_is") {
+        on_a_cluster(nodes::NODES, async |cluster, kube, steps| nodes::come_and_go(cluster, kube, steps).await);
     }
-    on_a_cluster(nodes::NODES, async |cluster, kube, steps| nodes::come_and_go(cluster, kube, steps).await);
+}
+
+#[test]
+fn sessions_that_need_a_pod_each_begin_at_once() {
+    if is_soak("sessions_that_need_a_pod_each_begin_at_once") {
+        on_a_cluster(1, async |cluster, kube, steps| burst::begins(cluster, kube, steps).await);
+    }
+}
+
+/// Whether a story of some minutes is told.
+fn is_soak(story: &str) -> bool {
+    let is_soak = soak::count(0, 1) > 0;
+    if !is_soak {
+        say(&format!("SKIPPED {story}: cargo xtask soak story runs it\n"));
+    }
+    is_soak
 }
 
 /// Tells a story on a cluster of its own. One at a time: each has a machine's worth of processes.

@@ -70,7 +70,8 @@ pub struct Args {
     /// Address of a ToolBroker; {name} and {namespace} are replaced.
     #[arg(long, env = "DORMOUSE_BROKER_ADDRESS", default_value_t = format!("{{name}}-broker.{{namespace}}.svc:{BROKER_PORT}"))]
     pub broker_address: String,
-    /// Folder for compiled engine code, which only this process may write; absent: compile at every start.
+    /// Folder for compiled engine code, which nobody but root and this process's user may write. The image names the one that it has; absent: compile
+    /// at every start.
     #[arg(long, env = "DORMOUSE_ENGINE_CACHE_DIR")]
     pub engine_cache_dir: Option<PathBuf>,
     /// How much memory there is.

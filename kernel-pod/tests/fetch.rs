@@ -89,7 +89,7 @@ fn pod(world: &World, name: &str, net: &Arc<Net>) -> Pod {
         store_prefix: "p/".to_owned(),
         isolation: dormouse_kernel::Isolation::Shared,
     };
-    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let engine = Engine::new(EngineOptions::for_user()).unwrap();
     Pod::new(config, engine, world.store.clone(), Arc::<Net>::clone(net)).unwrap()
 }
 

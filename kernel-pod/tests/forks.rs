@@ -83,7 +83,7 @@ async fn children_of_one_parent_draw_nothing_twice_and_cost_what_they_changed() 
         isolation: dormouse_kernel::Isolation::Shared,
     };
     let tools = Arc::clone(&World::default().tools);
-    let pod = Pod::new(config, Engines::new(EngineOptions::default()).unwrap(), Arc::new(store.clone()), tools).unwrap();
+    let pod = Pod::new(config, Engines::new(EngineOptions::for_user()).unwrap(), Arc::new(store.clone()), tools).unwrap();
     ready(&pod).await;
     let parent = assign(&pod, "parent", 1);
     value(&pod, &parent, PARENT).await;

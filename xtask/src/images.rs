@@ -1,5 +1,5 @@
 //! The four OCI images, from the release binaries, without Docker: each holds one binary, the shared libraries that it names,
-//! and the certificates of public authorities. `deploy/docker` has Dockerfiles that make the same for people who have Docker.
+//! the certificates of public authorities, and the kernel's the compiled engine. `deploy/docker` has Dockerfiles that make the same for people who have Docker.
 
 use std::{
     fs,
@@ -23,6 +23,9 @@ const USER: &str = "65532";
 const TAG: &str = "dev";
 /// glibc looks up hosts by this file; without it DNS is asked before `/etc/hosts` or not at all.
 const NSSWITCH: &str = "hosts: files dns\n";
+/// What runs the engine, and where in its image that lies, compiled.
+const KERNEL: &str = "dormouse-kernel";
+const ENGINE: &str = "/usr/lib/dormouse/engine";
 /// Public certificate authorities.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -69,10 +72,27 @@ fn pack_one(folder: &Path, binary: &Path, name: &str, nsswitch: &Path) -> Result
     for library in shared_libraries(binary)? {
         command.arg(format!("{}:{library}", fs::canonicalize(&library)?.display()));
     }
+    if file == KERNEL {
+        for compiled in fs::read_dir(compiled_engine(folder)?)? {
+            let compiled = compiled?;
+            command.arg(format!("{}:{ENGINE}/{}", compiled.path().display(), compiled.file_name().to_string_lossy()));
+        }
+        command.args(["--env", &format!("DORMOUSE_ENGINE_CACHE_DIR={ENGINE}")]);
+    }
     command.args(["--user", USER]);
     workspace::output(&mut command)?;
     fs::rename(&new, &tar)?;
     Ok(())
+}
+
+/// A folder with nothing but the compiled engine and the key that vouches for it.
+fn compiled_engine(images: &Path) -> Result<PathBuf> {
+    let folder = images.join("engine");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    workspace::run(Command::new(workspace::target().join("release/compile-engine")).arg(&folder))?;
+    Ok(folder)
 }
 
 fn is_newer(tar: &Path, binary: &Path) -> bool {

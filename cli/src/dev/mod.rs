@@ -103,8 +103,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let callers = callers(args.token_file.as_deref())?;
     // Sessions are files here, also when their heaps are in a bucket: two processes would overwrite each other's.
     let _lock = folder::lock(&args.data)?;
-    let engine_dir = args.data.join("engine");
-    let engines = tokio::task::spawn_blocking(move || load_engines(engine_dir)).await??;
+    let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::for_user())).await?.context("cannot load the engine")?;
     let sessions_dir = args.data.join("sessions");
     let cluster = name_of(&System, &sessions_dir)?;
     let plain = args.storage.open(&args.data)?;
@@ -207,11 +206,6 @@ async fn seal(args: &Args, namespace: &str) -> anyhow::Result<Seal> {
     let seal = dormouse_kms::seal(namespace, folder, &args.kms).context("--kms-url")?;
     seal.writer().await?;
     Ok(seal)
-}
-
-fn load_engines(cache: PathBuf) -> anyhow::Result<Engines> {
-    std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    Engines::new(EngineOptions { cache_dir: Some(cache), ..EngineOptions::default() }).context("cannot load the engine")
 }
 
 /// Says what is served and how to try it.

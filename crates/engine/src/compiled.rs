@@ -1,6 +1,11 @@
 //! The configuration of wasmtime, and `engine.wasm` as native code.
 
-use std::{io, os::unix::fs::MetadataExt as _, path::Path};
+use std::{
+    fs::DirBuilder,
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    path::Path,
+};
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Config, Engine, Module, OptLevel};
@@ -54,31 +59,39 @@ impl Wasm<'_> {
 
 /// The module, compiled, or taken from the cache when that is given and can be trusted.
 pub(crate) fn module(engine: &Engine, wasm: &Wasm<'_>, digest: &str, cache_dir: Option<&Path>) -> Result<Module, EngineError> {
-    let load = |error: wasmtime::Error| EngineError::Load(format!("{error:#}"));
-    let Some(dir) = cache_dir else { return Module::new(engine, wasm.bytes).map_err(load) };
-    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
-    owned_by_us(dir)?;
+    let Some(dir) = cache_dir else { return compile(engine, wasm, digest) };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| failed(dir, &error))?;
+    nobody_elses(dir)?;
     let file = dir.join(format!("{digest}-{WASMTIME_VERSION}.cwasm"));
     let vault = match Vault::open(dir) {
         Ok(vault) => vault,
         Err(error) => {
             tracing::warn!(%error, "compiled code is not cached");
-            return Module::new(engine, wasm.bytes).map_err(load);
+            return compile(engine, wasm, digest);
         }
     };
     if file.exists() {
-        owned_by_us(&file)?;
+        nobody_elses(&file)?;
         if let Some(module) = load_cached(engine, &vault, &file) {
             return Ok(module);
         }
-        tracing::warn!(file = %file.display(), "compiled code is damaged or does not fit this process; compiling anew");
+        tracing::warn!(file = %file.display(), "compiled code is damaged or does not fit this processor");
     }
-    let module = Module::new(engine, wasm.bytes).map_err(load)?;
-    let stored = module.serialize().map_err(load).and_then(|code| vault.write(&file, &code).map_err(|error| failed(&file, &error)));
-    if let Err(error) = stored {
-        tracing::warn!(%error, "compiled code is not cached");
+    let module = compile(engine, wasm, digest)?;
+    let code = module.serialize().map_err(load)?;
+    if let Err(error) = vault.write(&file, &code) {
+        tracing::warn!(file = %file.display(), %error, "compiled code is not cached");
     }
     Ok(module)
+}
+
+fn compile(engine: &Engine, wasm: &Wasm<'_>, digest: &str) -> Result<Module, EngineError> {
+    tracing::info!(engine = digest, "compiling the engine");
+    Module::new(engine, wasm.bytes).map_err(load)
+}
+
+fn load(error: wasmtime::Error) -> EngineError {
+    EngineError::Load(format!("{error:#}"))
 }
 
 fn failed(path: &Path, error: &io::Error) -> EngineError {
@@ -88,23 +101,23 @@ fn failed(path: &Path, error: &io::Error) -> EngineError {
 /// What the file holds, if this machine's key vouches for every bit of it.
 fn load_cached(engine: &Engine, vault: &Vault, file: &Path) -> Option<Module> {
     let code = vault.read(file).ok().flatten()?;
-    // SAFETY: only who has the key can have written these bytes, and the key is this user's alone; they are a copy in memory, so that nothing
-    // changes them between the check and the use.
+    // SAFETY: only who has the key can have written these bytes, and nobody but this user and root can have put the key there; they are a copy in
+    // memory, so that nothing changes them between the check and the use.
     #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
     let loaded = unsafe { Module::deserialize(engine, &code) };
     loaded.ok()
 }
 
-/// Refuses what another user owns or could write.
-pub(crate) fn owned_by_us(path: &Path) -> Result<(), EngineError> {
+/// Refuses what another user than root owns or could write.
+pub(crate) fn nobody_elses(path: &Path) -> Result<(), EngineError> {
     let refuse = |why: String| EngineError::Load(format!("{} is not trusted as a place for compiled code: {why}", path.display()));
     let found = std::fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
     let us = rustix::process::geteuid().as_raw();
     if found.file_type().is_symlink() {
         return Err(refuse("it is a symbolic link".to_owned()));
     }
-    if found.uid() != us {
-        return Err(refuse(format!("it belongs to user {}, not {us}", found.uid())));
+    if found.uid() != us && found.uid() != 0 {
+        return Err(refuse(format!("it belongs to user {}, not to {us} or root", found.uid())));
     }
     if found.mode() & 0o022 != 0 {
         return Err(refuse("others may write it; chmod go-w".to_owned()));

@@ -26,11 +26,23 @@ const PAGES_PER_WASM_PAGE: u32 = 16;
 /// How an engine is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
-    /// Keeps compiled code in this directory, so that the next process starts faster. The directory and its files must belong to this process's
-    /// user and be writable by no one else: what lies there is run as native code. `None`: compile at every start.
+    /// Keeps compiled code in this directory, so that the next process starts faster: compiling takes six seconds of a processor. The directory and
+    /// its files must belong to this process's user or to root, and be writable by no one else: what lies there is run as native code. `None`:
+    /// compile at every start.
     pub cache_dir: Option<PathBuf>,
     /// Asked before the memory of an instance grows. `None`: only the instance's own limit counts.
     pub growth: Option<Arc<dyn Growth>>,
+}
+
+impl EngineOptions {
+    /// Keeps compiled code where programs of this user keep what can be made again: in `dormouse/engine` below `$XDG_CACHE_HOME`, or below
+    /// `$HOME/.cache` (XDG Base Directory Specification 0.8: relative paths are ignored). Without either, nothing is kept.
+    #[must_use]
+    pub fn for_user() -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+        Self { cache_dir: caches.map(|caches| caches.join("dormouse/engine")), ..Self::default() }
+    }
 }
 
 /// sha256 of `engine.wasm`, in hex.

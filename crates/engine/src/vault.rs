@@ -5,12 +5,13 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use aws_lc_rs::hmac;
 use rand::RngCore as _;
 
-use crate::compiled::owned_by_us;
+use crate::compiled::nobody_elses;
 
 /// Bytes of the key, and of a hash.
 const HASH_BYTES: usize = 32;
@@ -27,31 +28,24 @@ impl Vault {
     /// The folder, with the key that it has or with a new one.
     ///
     /// # Errors
-    /// The key cannot be read or written, or is not this user's alone.
+    /// The key cannot be read or written, or another user could have written it.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let file = dir.join(KEY);
-        let key = match std::fs::read(&file) {
-            Ok(key) if key.len() == HASH_BYTES => {
-                owned_by_us(&file).map_err(|error| io::Error::other(error.to_string()))?;
-                key
-            }
-            Ok(_) => Self::make_key(dir, &file)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make_key(dir, &file)?,
-            Err(error) => return Err(error),
-        };
+        let mut key = read(&file)?;
+        if key.len() != HASH_BYTES {
+            std::fs::remove_file(&file).or_else(unless_missing)?;
+            make_key(dir, &file)?;
+            key = read(&file)?;
+        }
+        nobody_elses(&file).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self { dir: dir.to_owned(), key: hmac::Key::new(hmac::HMAC_SHA256, &key) })
-    }
-
-    fn make_key(dir: &Path, file: &Path) -> io::Result<Vec<u8>> {
-        let mut key = vec![0; HASH_BYTES];
-        rand::rng().fill_bytes(&mut key);
-        write_durably(dir, file, &[&key])?;
-        Ok(key)
     }
 
     /// Writes a file that is whole, or not there, whenever the machine stops.
     pub(crate) fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
-        write_durably(&self.dir, file, &[hmac::sign(&self.key, bytes).as_ref(), bytes])
+        let draft = write_draft(file, &[hmac::sign(&self.key, bytes).as_ref(), bytes])?;
+        std::fs::rename(&draft, file)?;
+        File::open(&self.dir)?.sync_all()
     }
 
     /// What [`Vault::write`] wrote; `None` when a bit of it differs.
@@ -66,20 +60,61 @@ impl Vault {
     }
 }
 
-fn write_durably(dir: &Path, file: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let draft = file.with_extension(format!("{}.tmp", std::process::id()));
+/// Makes a key, unless another process has made one meanwhile: of two, what was signed with the one that went would not be believed.
+fn make_key(dir: &Path, file: &Path) -> io::Result<()> {
+    let mut key = [0; HASH_BYTES];
+    rand::rng().fill_bytes(&mut key);
+    let draft = write_draft(file, &[&key])?;
+    let linked = std::fs::hard_link(&draft, file);
+    std::fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => File::open(dir)?.sync_all(),
+    }
+}
+
+/// A file of this content beside `file`, of a name that nobody else writes to.
+fn write_draft(file: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let (process, number) = (std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed));
+    let draft = file.with_extension(format!("{process}.{number}.tmp"));
     let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     for part in parts {
         out.write_all(part)?;
     }
     out.sync_all()?;
-    std::fs::rename(&draft, file)?;
-    File::open(dir)?.sync_all()
+    Ok(draft)
+}
+
+/// What the file holds; nothing when it is not there.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(file).or_else(unless_missing)
+}
+
+fn unless_missing<T: Default>(error: io::Error) -> io::Result<T> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(T::default()) } else { Err(error) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_who_open_a_folder_at_once_have_one_key() {
+        for _ in 0..50 {
+            let dir = tempfile::tempdir().unwrap();
+            let file = |n: usize| dir.path().join(format!("code-{n}"));
+            std::thread::scope(|scope| {
+                for n in 0..4 {
+                    let dir = dir.path();
+                    scope.spawn(move || Vault::open(dir).unwrap().write(&file(n), b"code").unwrap());
+                }
+            });
+            let vault = Vault::open(dir.path()).unwrap();
+            assert!((0..4).all(|n| vault.read(&file(n)).unwrap().is_some()));
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 5, "no draft is left");
+        }
+    }
 
     #[test]
     fn no_bit_of_a_file_or_its_key_may_differ() {

@@ -56,6 +56,9 @@ pub async fn token_is_nowhere(world: &World) -> Result<()> {
         let mounted = world.kube.get(&format!("pod {pod}")).await?.to_string();
         ensure!(!mounted.contains("\"widgets\"") && !mounted.contains(TOKEN), "the kernel pod names the tool's Secret: {mounted}");
     }
+    // The image has it compiled, so that a pod starts at once.
+    let log = world.kube.kubectl(&format!("logs -n {NAMESPACE} -l dormouse.dev/component=kernel --tail=-1")).await?;
+    ensure!(!log.contains("compiling the engine"), "{log}");
     for selector in ["dormouse.dev/component=kernel", "dormouse.dev/component=broker"] {
         no_token_in_logs(world, &format!("-n {NAMESPACE} -l {selector}")).await?;
     }

@@ -10,6 +10,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dormouse_client::Client;
 use dormouse_e2e::cluster::root;
+use dormouse_engine::EngineOptions;
 use dormouse_protocol::kernel::KERNEL_PORT;
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
@@ -305,8 +306,8 @@ async fn start_kernel(server: &ApiServer, broker: SocketAddr, minio: &Minio, fol
     let (mut command, address) = (Command::new(binary("dormouse-kernel")), pod_address(1));
     command.args(["--namespace", TENANT, "--pod", "kernel", "--slots", SLOTS, "--broker-address", &broker.to_string()]);
     command.arg("--listen").arg(SocketAddr::from((address, KERNEL_PORT)).to_string());
-    std::fs::create_dir(folder.join("engine")).unwrap();
-    command.arg("--tls-dir").arg(folder.join("kernel")).arg("--engine-cache-dir").arg(folder.join("engine"));
+    command.arg("--tls-dir").arg(folder.join("kernel"));
+    command.arg("--engine-cache-dir").arg(EngineOptions::for_user().cache_dir.unwrap());
     let kernel = shared("kernel", storage(command, minio, folder), folder);
     kernel.ready().await;
     kernel_pod(server, folder, TENANT, "kernel", address);

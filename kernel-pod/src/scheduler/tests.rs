@@ -25,7 +25,7 @@ const BUILTIN: &str = "new Array(4e9).join('')";
 /// One thread for everything: what runs beside the loops runs because they let it.
 #[tokio::test]
 async fn requests_timers_and_short_cells_run_beside_loops_and_long_builtins() {
-    let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::new());
+    let (engine, scheduler) = (Engine::new(EngineOptions::for_user()).unwrap(), Scheduler::new());
     let long: Vec<_> = [LOOP, BUILTIN, LOOP, BUILTIN].map(|code| session(&engine, &scheduler, code, Duration::from_secs(600))).into();
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -42,7 +42,7 @@ async fn requests_timers_and_short_cells_run_beside_loops_and_long_builtins() {
 
 #[tokio::test]
 async fn long_cells_share_what_there_is_and_all_come_to_their_end() {
-    let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::with_permits(1));
+    let (engine, scheduler) = (Engine::new(EngineOptions::for_user()).unwrap(), Scheduler::with_permits(1));
     let wall = Duration::from_millis(40);
     let long: Vec<_> = [LOOP, BUILTIN, LOOP, BUILTIN, LOOP].map(|code| session(&engine, &scheduler, code, wall)).into();
     let mut ended = Vec::new();
@@ -59,7 +59,7 @@ async fn long_cells_share_what_there_is_and_all_come_to_their_end() {
 /// The permit of a task that is gone, or that waits for the world, is another's.
 #[tokio::test]
 async fn a_permit_is_not_kept_by_who_does_not_run() {
-    let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::with_permits(1));
+    let (engine, scheduler) = (Engine::new(EngineOptions::for_user()).unwrap(), Scheduler::with_permits(1));
     let gone = session(&engine, &scheduler, LOOP, Duration::from_secs(600));
     let waits = session(&engine, &scheduler, LOOP, Duration::from_secs(600));
     while scheduler.0.as_ref().unwrap().waiting() == 0 {
@@ -85,7 +85,7 @@ async fn a_permit_is_not_kept_by_who_does_not_run() {
 
 #[tokio::test]
 async fn without_turns_a_cell_runs_on_to_its_end() {
-    let (engine, scheduler) = (Engine::new(EngineOptions::default()).unwrap(), Scheduler::inline());
+    let (engine, scheduler) = (Engine::new(EngineOptions::for_user()).unwrap(), Scheduler::inline());
     let mut instance = engine.create(&Settings { heap_bytes: 64 << 20, determinism: None }).unwrap();
     let cell = CellSource { code: "for (let i = 0; i < 1e6; i++); 7".to_owned(), ..CellSource::default() };
     let mut session = std::pin::pin!(scheduler.run(async move { instance.eval(&cell, &Budget::default()).await }));

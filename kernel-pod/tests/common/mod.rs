@@ -30,7 +30,7 @@ pub use dormouse_testkit::wait::PATIENCE;
 use futures::StreamExt as _;
 use tokio::sync::watch;
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::for_user()).expect("the engine loads"));
 
 static EARLIER: LazyLock<Engine> = LazyLock::new(|| Engine::twin(1).expect("the engine loads"));
 
@@ -138,7 +138,7 @@ impl World {
 
     /// A pod with so much memory.
     pub fn pod_with_memory(&self, memory: &Memory, slots: u32) -> Pod {
-        let options = EngineOptions { growth: Some(growth(memory.clone())), ..EngineOptions::default() };
+        let options = EngineOptions { growth: Some(growth(memory.clone())), ..EngineOptions::for_user() };
         let environment = Environment { memory: memory.clone(), ..Environment::default() };
         self.pod_within("a", slots, Engines::new(options).unwrap(), environment)
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::common::{World, assign_spec, eval, spec};
 
-pub static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
+pub static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::for_user()).unwrap());
 
 /// The way to a broker in this process.
 pub struct Direct(Broker);

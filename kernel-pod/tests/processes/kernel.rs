@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use dormouse_crds::{NameRef, broker::ToolBrokerSpec, session::KernelSessionSpec};
+use dormouse_engine::EngineOptions;
 use dormouse_protocol::kernel::{Assignment, PodInfo};
 use dormouse_service::ca::{Ca, LEAF_VALIDITY};
 use dormouse_service::tls::{Identity, PeerClient, Process as Role, TlsFiles};
@@ -62,7 +63,6 @@ impl Cluster {
         write(&dir.path().join("s3"), &[("accessKeyId", &root.access_key_id), ("secretAccessKey", &root.secret_access_key)]);
         let broker = ca.issue(&[Identity::new(Role::Broker, NAMESPACE, BROKER).dns_name()], LEAF_VALIDITY).unwrap();
         write(&dir.path().join("broker-tls"), &[("ca.crt", &broker.ca), ("tls.crt", &broker.cert), ("tls.key", &broker.key)]);
-        std::fs::create_dir(dir.path().join("engine")).unwrap();
         Self { client: PeerClient::new(TlsFiles::from_pem(&gateway).unwrap()).unwrap(), minio, dir }
     }
 
@@ -85,7 +85,7 @@ impl Cluster {
             .arg("--tls-dir")
             .arg(path("tls"))
             .arg("--engine-cache-dir")
-            .arg(path("engine"));
+            .arg(EngineOptions::for_user().cache_dir.unwrap());
         let process = Process::start(command, &path(&format!("{name}.log"))).unwrap();
         let mut kernel = Kernel { process, name: name.to_owned(), address: format!("127.0.0.1:{port}"), boot: String::new() };
         kernel.boot = self.boot(&mut kernel).await;

@@ -61,7 +61,7 @@ const RUN_MAX: Duration = Duration::from_secs(48 * 3_600);
 /// Engines of two builds before this one.
 static EARLIER: LazyLock<[Engine; 2]> = LazyLock::new(|| [1, 2].map(|number| Engine::twin(number).expect("the engine loads")));
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).expect("the engine loads"));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::for_user()).expect("the engine loads"));
 
 /// Forms requests, and never sends one.
 static FORMS: LazyLock<reqwest::Client> = LazyLock::new(|| {

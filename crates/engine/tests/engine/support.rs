@@ -8,7 +8,7 @@ use dormouse_engine::{
 use serde_json::Value;
 
 /// One engine for all tests: compiling takes a second.
-pub static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
+pub static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(EngineOptions::for_user()).unwrap());
 
 pub const HEAP_BYTES: u64 = 64 << 20;
 
