@@ -21,7 +21,7 @@ use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
 use serde::Serialize;
 
-use crate::{Broker, JournalStore, meters::Meters};
+use crate::{Broker, BrokerStore, meters::Meters};
 
 /// How long a line waits for others.
 const GATHER: Duration = Duration::from_secs(5);
@@ -185,7 +185,7 @@ pub(crate) struct Audit {
 
 #[derive(Debug)]
 struct Inner {
-    place: JournalStore,
+    place: BrokerStore,
     process: String,
     meters: Meters,
     waiting: Mutex<Waiting>,
@@ -202,7 +202,7 @@ struct Waiting {
 
 impl Audit {
     /// To this store, under the name of this process.
-    pub(crate) fn new(place: JournalStore, process: String, meters: Meters) -> Self {
+    pub(crate) fn new(place: BrokerStore, process: String, meters: Meters) -> Self {
         Self { inner: Arc::new(Inner { place, process, meters, waiting: Mutex::default(), number: tokio::sync::Mutex::default() }) }
     }
 
@@ -245,7 +245,7 @@ impl Audit {
             if batch.is_empty() {
                 return;
             }
-            let JournalStore { store, prefix, namespace, .. } = &self.inner.place;
+            let BrokerStore { store, prefix, namespace, .. } = &self.inner.place;
             let day = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
             let key = keys::audit(prefix, namespace, &day, &self.inner.process, *number);
             let body = batch.join("\n") + "\n";

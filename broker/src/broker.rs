@@ -25,11 +25,11 @@ use crate::{
     egress::{BrokerRules, Egress, FetchClients, Names},
     exchange,
     jobs::{Jobs, RunnerTool},
-    journal::{Claim, Journal, Limits, Ticket, ended},
-    ledger::{Admitted, JournalStore, Ledger, NonIdempotent},
+    ledger::{Admitted, BrokerStore, Ledger, NonIdempotent},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
+    recent::{Claim, Limits, RecentCalls, Ticket, ended},
     room,
     sources::{self, Found},
     uploads::Uploads,
@@ -66,13 +66,13 @@ struct Inner {
     /// The spec in force, and what was found for it elsewhere. Whoever changes either holds it.
     sources: tokio::sync::Mutex<(ToolBrokerSpec, Found)>,
     /// Where documents of a bucket are.
-    place: Option<JournalStore>,
+    place: Option<BrokerStore>,
     secrets: Secrets,
     http: Http,
     /// Whose addresses may be private.
     names: Names,
     clock: Clock,
-    journal: Journal,
+    recent: RecentCalls,
     ledger: Option<Ledger>,
     audit: Option<Audit>,
     queue: Option<Queue>,
@@ -91,19 +91,14 @@ impl Broker {
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
     pub fn new(spec: ToolBrokerSpec, secrets: Secrets) -> Result<Self, ConfigError> {
-        Self::with_journal(&spec, secrets, &Metrics::new(), None)
+        Self::with_store(&spec, secrets, &Metrics::new(), None)
     }
 
-    /// A broker of this spec. With a `place` for its journal, calls that are not safe to repeat are journaled there.
+    /// A broker of this spec. With a `place` for what it stores, calls that are not safe to repeat are journaled there.
     ///
     /// # Errors
     /// Everything that is wrong with the spec and its Secrets.
-    pub fn with_journal(
-        spec: &ToolBrokerSpec,
-        secrets: Secrets,
-        metrics: &Metrics,
-        place: Option<JournalStore>,
-    ) -> Result<Self, ConfigError> {
+    pub fn with_store(spec: &ToolBrokerSpec, secrets: Secrets, metrics: &Metrics, place: Option<BrokerStore>) -> Result<Self, ConfigError> {
         let names = Names::default();
         let world = Surroundings {
             http: Http::new(exchange::client(&names)?),
@@ -122,7 +117,7 @@ impl Broker {
         spec: &ToolBrokerSpec,
         secrets: Secrets,
         metrics: &Metrics,
-        place: Option<JournalStore>,
+        place: Option<BrokerStore>,
         world: Surroundings,
     ) -> Result<Self, ConfigError> {
         Self::build(spec, secrets, metrics, place, (world, Names::default()))
@@ -132,7 +127,7 @@ impl Broker {
         spec: &ToolBrokerSpec,
         secrets: Secrets,
         metrics: &Metrics,
-        place: Option<JournalStore>,
+        place: Option<BrokerStore>,
         (world, names): (Surroundings, Names),
     ) -> Result<Self, ConfigError> {
         let Surroundings { http, fetches, ids, clock } = world;
@@ -141,7 +136,7 @@ impl Broker {
         let catalog = RwLock::new(Arc::new(catalog));
         let sources = tokio::sync::Mutex::new((spec.clone(), Found::default()));
         let meters = Meters::new(metrics)?;
-        let journal = Journal::new(Limits::default());
+        let recent = RecentCalls::new(Limits::default());
         let slots = Semaphore::new(CALLS_IN_FLIGHT_MAX);
         let audit = place.clone().map(|place| Audit::new(place, ids.next().simple().to_string(), meters.clone()));
         let spending = Spending::new(place.clone(), ids.clone(), meters.clone());
@@ -158,7 +153,7 @@ impl Broker {
             http,
             names,
             clock,
-            journal,
+            recent,
             ledger,
             audit,
             queue,
@@ -173,7 +168,7 @@ impl Broker {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Takes another spec, and looks for what it names elsewhere; the journal stays.
+    /// Takes another spec, and looks for what it names elsewhere; what was made stays known.
     ///
     /// # Errors
     /// Everything that is wrong with it; then the old one stays in force.
@@ -213,7 +208,7 @@ impl Broker {
         self.catalog().descriptions()
     }
 
-    /// Makes a call, or joins one that is being made, or answers from the journal. The call goes on when the caller goes away:
+    /// Makes a call, or joins one that is being made, or answers what it was answered before. The call goes on when the caller goes away:
     /// the session's next process asks for the same one.
     ///
     /// # Errors
@@ -278,7 +273,7 @@ impl Broker {
     {
         let may_be_new = non_idempotent.is_none_or(|non_idempotent| self.inner.ledger.is_some() || non_idempotent.honours_key);
         loop {
-            let claim = self.inner.journal.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
+            let claim = self.inner.recent.claim(&call, may_be_new).inspect_err(|error| self.inner.meters.refused(error))?;
             match claim {
                 Claim::Answered(answer) => {
                     self.inner.meters.repeats.inc();
@@ -346,7 +341,7 @@ impl Broker {
     ///
     /// # Errors
     /// It does not, or cannot be reached: calls that are not safe to repeat are refused for as long.
-    pub async fn probe_journal(&self) -> Result<(), ApiError> {
+    pub async fn probe_store(&self) -> Result<(), ApiError> {
         match &self.inner.ledger {
             Some(ledger) => ledger.probe().await,
             None => Ok(()),

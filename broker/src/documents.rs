@@ -6,7 +6,7 @@ use dormouse_seal::Name;
 use dormouse_store::{Condition, ETag, PutError, StoreError};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::JournalStore;
+use crate::BrokerStore;
 
 /// Tries of a request that the store did not answer.
 const TRIES_MAX: u32 = 4;
@@ -43,7 +43,7 @@ impl From<DocumentError> for ApiError {
     }
 }
 
-impl JournalStore {
+impl BrokerStore {
     /// Reads one, with its version.
     pub(crate) async fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<(T, ETag)>, DocumentError> {
         let Some(object) = again(|| self.store.get(key)).await? else { return Ok(None) };

@@ -37,7 +37,7 @@ use self::{
     page::{close, damaged, keys_error, open, refused, unreadable},
     slot::{Change, Queued, Said, Slot, Wanted, let_go},
 };
-use crate::{journal, meters::Meters};
+use crate::{meters::Meters, recent};
 
 /// Sessions whose page is kept in memory; one that is not in use goes when there are more.
 const PAGES_MAX: usize = 1_024;
@@ -57,9 +57,9 @@ const UID_BYTES_MAX: usize = 96;
 /// Digits of what tells this process from all others.
 const BOOT_DIGITS: usize = 16;
 
-/// Where a broker's journal is stored.
+/// Where a broker stores what outlives it: the journal of calls, its audit, what models have cost, messages that are to be delivered.
 #[derive(Clone)]
-pub struct JournalStore {
+pub struct BrokerStore {
     /// The store.
     pub store: Arc<dyn SnapshotStore>,
     /// Before every key.
@@ -72,16 +72,16 @@ pub struct JournalStore {
     pub seal: Arc<Seal>,
 }
 
-impl std::fmt::Debug for JournalStore {
+impl std::fmt::Debug for BrokerStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JournalStore").field("prefix", &self.prefix).field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("BrokerStore").field("prefix", &self.prefix).field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    place: JournalStore,
+    place: BrokerStore,
     probed: OnceCell<()>,
     boot: String,
     attempts: AtomicU64,
@@ -108,7 +108,7 @@ pub(crate) struct NonIdempotent {
 }
 
 impl Ledger {
-    pub(crate) fn new(place: JournalStore, meters: Meters, ids: &Ids) -> Self {
+    pub(crate) fn new(place: BrokerStore, meters: Meters, ids: &Ids) -> Self {
         let boot = ids.digits(BOOT_DIGITS);
         Self { place, probed: OnceCell::new(), boot, attempts: AtomicU64::new(0), slots: Mutex::default(), meters }
     }
@@ -148,7 +148,7 @@ impl Ledger {
             settled_below: call.settled_below,
             page: call.page.clone(),
             repeated: call.repeated && !non_idempotent.honours_key,
-            fingerprint: journal::fingerprint(call),
+            fingerprint: recent::fingerprint(call),
             attempt,
             take_over: None,
         };
@@ -202,7 +202,7 @@ impl Ledger {
     /// There is no room, or the page cannot be stored now.
     pub(crate) async fn park(&self, call: &ToolCall) -> Result<Standing, ApiError> {
         let slot = self.read_again(&call.session_uid).await?;
-        let park = Change::Park { call: call.call, epoch: call.epoch, fingerprint: journal::fingerprint(call), attempt: self.attempt() };
+        let park = Change::Park { call: call.call, epoch: call.epoch, fingerprint: recent::fingerprint(call), attempt: self.attempt() };
         match self.apply(&slot, park).await? {
             Said::Standing(standing) => Ok(standing),
             Said::Unparked(refusal) => Err(refused(call.call, refusal)),
@@ -216,7 +216,7 @@ impl Ledger {
     /// The page cannot be read, or is not believed.
     pub(crate) async fn is_parked(&self, call: &ToolCall) -> Result<bool, ApiError> {
         let slot = self.read_again(&call.session_uid).await?;
-        let look = Change::LookParked { call: call.call, fingerprint: journal::fingerprint(call) };
+        let look = Change::LookParked { call: call.call, fingerprint: recent::fingerprint(call) };
         Ok(self.apply(&slot, look).await? == Said::Parked(true))
     }
 

@@ -17,7 +17,7 @@ use dormouse_store::{S3, S3Args, SnapshotStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Broker, ConfigError, JournalStore, LivingPools, Secrets};
+use crate::{Broker, BrokerStore, ConfigError, LivingPools, Secrets};
 
 /// How often the configuration is looked at.
 const CONFIG_CHECK: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ pub struct Args {
 
 impl Args {
     /// Where these flags say that the journal is kept.
-    fn journal(&self) -> Result<Option<JournalStore>, KeyLocationError> {
+    fn journal(&self) -> Result<Option<BrokerStore>, KeyLocationError> {
         let Some(s3) = &self.s3 else { return Ok(None) };
         let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&s3.options()));
         if !self.cluster.is_empty() {
@@ -91,7 +91,7 @@ impl Args {
         }
         let seal = dormouse_kms::seal(&self.namespace, self.encryption_keys_dir.as_deref(), &self.kms)?;
         let (namespace, broker) = (self.namespace.clone(), self.name.clone());
-        Ok(Some(JournalStore { store, prefix: s3.s3_prefix.clone(), namespace, broker, seal: Arc::new(seal) }))
+        Ok(Some(BrokerStore { store, prefix: s3.s3_prefix.clone(), namespace, broker, seal: Arc::new(seal) }))
     }
 }
 
@@ -117,7 +117,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     });
     let Some((broker, text)) = first_config(&args, journal, &metrics, &gate, &shutdown).await? else { return Ok(()) };
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
-    let probe = tokio::spawn(probe_journal(broker.clone(), shutdown.clone()));
+    let probe = tokio::spawn(probe_store(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
     let look = tokio::spawn(broker.clone().keep_looking());
     let pools = args.pools_file.map(LivingPools::file).unwrap_or_default();
@@ -131,7 +131,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
 
 async fn first_config(
     args: &Args,
-    journal: Option<JournalStore>,
+    journal: Option<BrokerStore>,
     metrics: &Metrics,
     gate: &Gate,
     shutdown: &CancellationToken,
@@ -140,7 +140,7 @@ async fn first_config(
     loop {
         let made = read(&args.config).and_then(|text| {
             let spec = yaml_serde::from_str::<ToolBrokerSpec>(&text)?;
-            let broker = Broker::with_journal(&spec, secrets.clone(), metrics, journal.clone())?;
+            let broker = Broker::with_store(&spec, secrets.clone(), metrics, journal.clone())?;
             Ok((broker, text))
         });
         if let Ok((broker, _)) = &made {
@@ -187,8 +187,8 @@ impl Broker {
 }
 
 /// Until the journal's store has passed its probe, each call that needs it asks again; here it is asked before the first.
-async fn probe_journal(broker: Broker, shutdown: CancellationToken) {
-    while let Err(error) = broker.probe_journal().await {
+async fn probe_store(broker: Broker, shutdown: CancellationToken) {
+    while let Err(error) = broker.probe_store().await {
         tracing::error!(%error, "calls that are not safe to repeat are refused");
         if shutdown.run_until_cancelled(tokio::time::sleep(CONFIG_CHECK)).await.is_none() {
             return;

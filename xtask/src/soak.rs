@@ -39,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 22] = [
+const PARTS: [Part; 23] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -47,6 +47,7 @@ const PARTS: [Part; 22] = [
     Part { name: "network", package: "dormouse-kernel", test: SUITE, tests: "storage_faults::", env: (SOAK_ENV, "1") },
     Part { name: "processes", package: "dormouse-kernel", test: SUITE, tests: "processes::", env: (SOAK_ENV, "1") },
     Part { name: "mutants", package: "dormouse-conformance", test: "fuzz_corpus", tests: "", env: ("DORMOUSE_MUTANTS", "100000") },
+    Part { name: "nesting", package: "dormouse-conformance", test: "nesting", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "claimants", package: "dormouse-gateway", test: SUITE, tests: "apiserver::", env: (SOAK_ENV, "1") },
     Part { name: "forks", package: "dormouse-kernel", test: SUITE, tests: "forks::", env: (SOAK_ENV, "1") },
     Part { name: "collect", package: "dormouse-kernel", test: SUITE, tests: "collect::", env: (SOAK_ENV, "1") },
@@ -67,7 +68,7 @@ const PARTS: [Part; 22] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, claimants, forks, collect, filled, neighbours, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

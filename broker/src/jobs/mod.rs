@@ -26,7 +26,7 @@ use dormouse_store::{Condition, ETag};
 use serde_json::Value;
 
 use self::document::{Document, State};
-use crate::{Broker, JournalStore, audit::Line, documents::DocumentError};
+use crate::{Broker, BrokerStore, audit::Line, documents::DocumentError};
 
 pub(crate) use serve::routes;
 pub(crate) use tool::RunnerTool;
@@ -55,7 +55,7 @@ const LEASE_DIGITS: usize = 32;
 /// Where jobs are kept.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    store: JournalStore,
+    store: BrokerStore,
     ids: Ids,
     /// Open jobs that are somebody's until that time, by the names under which runners look.
     leased: Mutex<HashMap<String, i64>>,
@@ -70,7 +70,7 @@ struct JobName {
 }
 
 impl Jobs {
-    pub(crate) fn new(store: JournalStore, ids: Ids) -> Self {
+    pub(crate) fn new(store: BrokerStore, ids: Ids) -> Self {
         Self { store, ids, leased: Mutex::default() }
     }
 

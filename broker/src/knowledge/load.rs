@@ -15,7 +15,7 @@ use super::{
     parse::{self, Form},
 };
 use crate::{
-    JournalStore, Secrets, answer,
+    BrokerStore, Secrets, answer,
     credential::{Caller, Credential},
     egress,
 };
@@ -32,7 +32,7 @@ type Read = Vec<(String, Form, Vec<u8>)>;
 /// It cannot be had at all.
 pub(crate) async fn load(
     spec: &Knowledge,
-    from: (&Secrets, &Http, Option<&JournalStore>),
+    from: (&Secrets, &Http, Option<&BrokerStore>),
     before: Option<&Arc<Base>>,
 ) -> Result<(Arc<Base>, Vec<String>), String> {
     let (secrets, http, place) = from;
@@ -130,7 +130,7 @@ fn of_config_map(secrets: &Secrets, name: &str, key: Option<&str>, left_out: &mu
     Ok(room.read)
 }
 
-async fn of_bucket(place: &JournalStore, prefix: &str, left_out: &mut Vec<String>) -> Result<Read, String> {
+async fn of_bucket(place: &BrokerStore, prefix: &str, left_out: &mut Vec<String>) -> Result<Read, String> {
     let prefix = keys::knowledge(&place.prefix, &place.namespace, prefix);
     let names = place.names(&prefix, DOCUMENTS_MAX + 1).await.map_err(|error| error.to_string())?;
     // What stands for a folder is no document.

@@ -18,7 +18,7 @@ use dormouse_store::{Condition, ETag, PutError};
 use serde::{Deserialize, Serialize};
 
 use super::{Budget, Budgets};
-use crate::{JournalStore, meters::Meters};
+use crate::{BrokerStore, meters::Meters};
 
 /// Attempts to replace a number that others replace, too.
 const ATTEMPTS_MAX: usize = 12;
@@ -52,7 +52,7 @@ type Known = Arc<tokio::sync::Mutex<Option<(Count, Option<ETag>)>>>;
 /// Counts what is spent.
 #[derive(Debug)]
 pub(crate) struct Spending {
-    place: Option<JournalStore>,
+    place: Option<BrokerStore>,
     known: Mutex<HashMap<String, Known>>,
     ids: Ids,
     meters: Meters,
@@ -74,7 +74,7 @@ enum Change {
 
 impl Spending {
     /// In this store; without one, nothing can be budgeted.
-    pub(crate) fn new(place: Option<JournalStore>, ids: Ids, meters: Meters) -> Self {
+    pub(crate) fn new(place: Option<BrokerStore>, ids: Ids, meters: Meters) -> Self {
         Self { place, known: Mutex::default(), ids, meters }
     }
 
@@ -126,7 +126,7 @@ impl Spending {
         }
     }
 
-    async fn change(&self, place: &JournalStore, key: &str, model: &str, change: &Change) -> Result<(), ApiError> {
+    async fn change(&self, place: &BrokerStore, key: &str, model: &str, change: &Change) -> Result<(), ApiError> {
         let known = self.known(key);
         let mut known = known.lock().await;
         let name = self.ids.digits(NAME_DIGITS);
@@ -212,7 +212,7 @@ impl Change {
     }
 }
 
-async fn read(place: &JournalStore, key: &str) -> Result<(Count, Option<ETag>), ApiError> {
+async fn read(place: &BrokerStore, key: &str) -> Result<(Count, Option<ETag>), ApiError> {
     let Some(object) = place.store.get(key).await.map_err(|error| unavailable(&error))? else { return Ok((Count::default(), None)) };
     let corrupt = |error| ApiError::new(ErrorCode::SnapshotCorrupt, format!("what was spent on models cannot be read ({key}): {error}"));
     Ok((serde_json::from_slice(&object.bytes).map_err(corrupt)?, Some(object.etag)))

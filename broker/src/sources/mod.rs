@@ -17,7 +17,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use crate::{
-    JournalStore, Secrets, answer, catalog,
+    BrokerStore, Secrets, answer, catalog,
     egress::{self, Names},
     knowledge::{self, Base},
 };
@@ -61,7 +61,7 @@ pub(crate) async fn find(
     spec: &ToolBrokerSpec,
     (secrets, names): (&Secrets, &Names),
     http: &Http,
-    place: Option<&JournalStore>,
+    place: Option<&BrokerStore>,
     before: &Found,
 ) -> (Found, Vec<String>) {
     let documents = spec.openapi.iter().filter(|source| source.document.inline.is_none()).map(|source| async move {

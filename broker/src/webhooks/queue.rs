@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::message::{Lease, Leased, Message, Order, Sent, Verdict};
-use crate::{Broker, JournalStore, documents::DocumentError, meters::Meters};
+use crate::{Broker, BrokerStore, documents::DocumentError, meters::Meters};
 
 /// Attempts under way at one time.
 const IN_FLIGHT_MAX: usize = 32;
@@ -76,7 +76,7 @@ pub(crate) struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    place: JournalStore,
+    place: BrokerStore,
     boot: String,
     clock: Clock,
     meters: Meters,
@@ -86,7 +86,7 @@ struct Inner {
 }
 
 impl Queue {
-    pub(crate) fn new(place: JournalStore, ids: &Ids, clock: Clock, meters: Meters) -> Self {
+    pub(crate) fn new(place: BrokerStore, ids: &Ids, clock: Clock, meters: Meters) -> Self {
         let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         let inner = Inner { place, boot: ids.digits(BOOT_DIGITS), clock, meters, known: Mutex::default(), changed: Notify::new(), slots };
         Self { inner: Arc::new(inner) }
@@ -102,12 +102,12 @@ impl Queue {
     }
 
     fn open(&self) -> String {
-        let JournalStore { prefix, namespace, broker, .. } = &self.inner.place;
+        let BrokerStore { prefix, namespace, broker, .. } = &self.inner.place;
         keys::webhooks_open(prefix, namespace, broker)
     }
 
     fn done(&self) -> String {
-        let JournalStore { prefix, namespace, broker, .. } = &self.inner.place;
+        let BrokerStore { prefix, namespace, broker, .. } = &self.inner.place;
         keys::webhooks_done(prefix, namespace, broker)
     }
 

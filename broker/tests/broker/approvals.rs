@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use axum::{Json, Router, extract::State, routing::post};
-use dormouse_broker::{Broker, JournalStore};
+use dormouse_broker::{Broker, BrokerStore};
 use dormouse_protocol::{
     ErrorCode,
     broker::{DecideCall, FETCH, FetchCall, FetchOutcome, ToolAnswer, ToolCall, Waits, digest},
@@ -22,8 +22,8 @@ use crate::world::{audit, call, secrets};
 /// Decisions of the long test; a soak has more.
 const DECISIONS: &str = "DORMOUSE_TEST_DECISIONS";
 
-pub fn place(store: &Arc<Memory>) -> JournalStore {
-    JournalStore {
+pub fn place(store: &Arc<Memory>) -> BrokerStore {
+    BrokerStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: "p/".to_owned(),
         namespace: "team-a".to_owned(),
@@ -33,7 +33,7 @@ pub fn place(store: &Arc<Memory>) -> JournalStore {
 }
 
 fn broker(store: &Arc<Memory>, spec: Value) -> Broker {
-    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), Some(place(store))).unwrap()
+    Broker::with_store(&serde_json::from_value(spec).unwrap(), secrets(), &Metrics::new(), Some(place(store))).unwrap()
 }
 
 pub fn decision(number: u64, tool: &str, args: &Value, id: &str) -> DecideCall {
@@ -259,7 +259,7 @@ async fn what_is_refused_is_told_of_and_a_look_at_what_waits_is_not() {
     let mut spec = rules(&url, "Always");
     let free = json!({ "name": "free", "service": "bank", "method": "POST", "path": "/pay" });
     spec["tools"].as_array_mut().unwrap().push(free);
-    let broker = Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), &metrics, Some(place(&store))).unwrap();
+    let broker = Broker::with_store(&serde_json::from_value(spec).unwrap(), secrets(), &metrics, Some(place(&store))).unwrap();
     let args = json!({ "to": "a" });
     let (one, two) = (call(1, "pay", args.clone()), call(2, "pay", args.clone()));
     let post = json!({ "method": "POST", "url": format!("{url}/pay"), "headers": [], "body": "e30=" });

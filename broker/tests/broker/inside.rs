@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_broker::{Broker, JournalStore, Secrets};
+use dormouse_broker::{Broker, BrokerStore, Secrets};
 use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
     broker::{DeliveriesCall, FETCH, FetchCall, Notice},
@@ -309,14 +309,14 @@ fn broker(spec: Value) -> Broker {
         ("clientSecret".to_owned(), b"s".to_vec()),
     ];
     let secrets = Secrets::memory([("keys".to_owned(), values.into_iter().collect())].into_iter().collect());
-    let place = JournalStore {
+    let place = BrokerStore {
         store: Arc::new(Memory::new()) as Arc<dyn SnapshotStore>,
         prefix: String::new(),
         namespace: "team-a".to_owned(),
         broker: "tools".to_owned(),
         seal: Arc::new(Seal::none()),
     };
-    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets, &Metrics::new(), Some(place)).unwrap()
+    Broker::with_store(&serde_json::from_value(spec).unwrap(), secrets, &Metrics::new(), Some(place)).unwrap()
 }
 
 fn secret() -> Value {

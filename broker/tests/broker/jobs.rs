@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, BrokerStore, FetchClients, Secrets, Surroundings};
 use dormouse_protocol::{
     ErrorCode,
     broker::{AnswerJobCall, ClaimJobCall, ClaimedJob, DecideCall, HeartbeatJobCall, ToolAnswer, ToolCall, Waits, WaitsFor, digest},
@@ -29,7 +29,7 @@ impl World {
     fn broker(&self) -> Broker {
         let tool = |name: &str, approval: Value| json!({ "name": name, "runner": { "capability": "browser", "expiresSeconds": 3_600 }, "approval": approval });
         let spec = json!({ "tools": [tool("render", json!("Never")), tool("print", json!({ "editable": true }))] });
-        let place = JournalStore {
+        let place = BrokerStore {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
             namespace: "team-a".to_owned(),

@@ -2,7 +2,7 @@
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use bytes::Bytes;
-use dormouse_broker::{Broker, JournalStore};
+use dormouse_broker::{Broker, BrokerStore};
 use dormouse_lifecycle::{SessionKey, calls::CallPage};
 use dormouse_protocol::{
     ErrorCode,
@@ -40,14 +40,14 @@ impl Shared {
     }
 
     fn sealing(&self, seal: Seal) -> Broker {
-        let place = JournalStore {
+        let place = BrokerStore {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
             namespace: "team-a".to_owned(),
             broker: "tools".to_owned(),
             seal: Arc::new(seal),
         };
-        Broker::with_journal(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()
+        Broker::with_store(&spec(&self.base_url), secrets(), &Metrics::new(), Some(place)).unwrap()
     }
 
     /// The page as it is stored.
@@ -223,7 +223,7 @@ async fn a_credential_is_not_stored() {
 async fn no_call_leaves_while_its_intent_is_not_known_to_be_stored() {
     let shared = Shared::start().await;
     let broker = shared.broker();
-    broker.probe_journal().await.unwrap();
+    broker.probe_store().await.unwrap();
     shared.store.down.store(true, SeqCst);
     let error = broker.call(make(1, "a")).await.unwrap_err();
     assert!(error.code == ErrorCode::StorageUnavailable && error.retryable, "{error:?}");

@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::{Router, extract::State, http::StatusCode, response::IntoResponse as _, routing::get};
 use bytes::Bytes;
-use dormouse_broker::{Broker, ConfigError, JournalStore, Secrets};
+use dormouse_broker::{Broker, BrokerStore, ConfigError, Secrets};
 use dormouse_protocol::ErrorCode;
 use dormouse_seal::Seal;
 use dormouse_service::Metrics;
@@ -27,14 +27,14 @@ fn broker_in(store: &Arc<Memory>, knowledge: Value) -> Result<Broker, ConfigErro
     let wiki = [("token".to_owned(), WIKI_TOKEN.as_bytes().to_vec())].into_iter().collect();
     let secrets = Secrets::memory([("wiki".to_owned(), wiki)].into_iter().collect())
         .with_config_maps([("docs".to_owned(), map)].into_iter().collect());
-    let place = JournalStore {
+    let place = BrokerStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: "p/".to_owned(),
         namespace: "team-a".to_owned(),
         broker: "tools".to_owned(),
         seal: Arc::new(Seal::none()),
     };
-    Broker::with_journal(&serde_json::from_value(json!({ "knowledge": knowledge })).unwrap(), secrets, &Metrics::new(), Some(place))
+    Broker::with_store(&serde_json::from_value(json!({ "knowledge": knowledge })).unwrap(), secrets, &Metrics::new(), Some(place))
 }
 
 async fn broker(store: &Arc<Memory>, knowledge: Value) -> (Broker, Vec<String>) {

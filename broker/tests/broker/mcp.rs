@@ -212,7 +212,7 @@ async fn a_call_waits_for_a_person_where_the_spec_says_so() {
     spec.mcp_servers[0].approval = serde_json::from_value(json!({ "when": "args.city != 'Bonn'", "editable": true })).unwrap();
     let secrets = [("mcp".to_owned(), [("token".to_owned(), b"first".to_vec())].into_iter().collect())].into_iter().collect();
     let place = approvals::place(&Arc::new(Memory::new()));
-    let broker = Broker::with_journal(&spec, Secrets::memory(secrets), &Metrics::new(), Some(place)).unwrap();
+    let broker = Broker::with_store(&spec, Secrets::memory(secrets), &Metrics::new(), Some(place)).unwrap();
     assert_eq!(broker.look_for_tools().await.unwrap(), Vec::<String>::new());
     assert!(broker.tools()[0].approval, "code is told");
     assert_eq!(value(&broker, call(1, "rain", json!({ "city": "Bonn" }))).await["city"], "Bonn", "it needs nobody");

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::Engine as _;
-use dormouse_broker::{Broker, ConfigError, JournalStore, Secrets};
+use dormouse_broker::{Broker, BrokerStore, ConfigError, Secrets};
 use dormouse_protocol::{
     ErrorCode,
     broker::{BodyAnswer, BodyCall, FETCH, FetchCall, ToolAnswer},
@@ -204,14 +204,14 @@ fn broker(spec: Value, store: Option<&Arc<Memory>>) -> Result<Broker, ConfigErro
 }
 
 fn counted(spec: Value, store: Option<&Arc<Memory>>, metrics: &Metrics) -> Result<Broker, ConfigError> {
-    let place = store.map(|store| JournalStore {
+    let place = store.map(|store| BrokerStore {
         store: Arc::clone(store) as Arc<dyn SnapshotStore>,
         prefix: String::new(),
         namespace: "team-a".to_owned(),
         broker: "tools".to_owned(),
         seal: Arc::new(Seal::none()),
     });
-    Broker::with_journal(&serde_json::from_value(spec).unwrap(), secrets(), metrics, place)
+    Broker::with_store(&serde_json::from_value(spec).unwrap(), secrets(), metrics, place)
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn operations_that_the_service_allows_are_tools() {
     let base = service().await;
     let metrics = Metrics::new();
     let spec = spec(&base, json!({ "document": { "inline": document() } }));
-    let broker = Broker::with_journal(&spec, nothing(), &metrics, None).unwrap();
+    let broker = Broker::with_store(&spec, nothing(), &metrics, None).unwrap();
     assert_eq!(names(&broker), ["addPet", "getPet", "listPets"], "neither what its methods nor what its paths leave out");
     let listed = value(&broker, call(1, "listPets", json!({ "tags": ["a", "b"], "X-Trace": "t-1" }))).await;
     assert_eq!(listed, json!({ "asked": "GET /v2/pets?tags=a&tags=b", "trace": "t-1", "body": null }), "below the service's own baseUrl");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::Engine as _;
-use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, BrokerStore, FetchClients, Secrets, Surroundings};
 use dormouse_crds::webhooks::EventKind;
 use dormouse_protocol::{
     ErrorCode,
@@ -113,7 +113,7 @@ impl World {
         let mut hook = json!({ "url": URL, "events": ["completed", "failed"], "secretRef": { "name": "events", "key": "secret" } });
         hook["secretHeaders"] = headers;
         let spec = json!({ "webhooks": [hook] });
-        let place = JournalStore {
+        let place = BrokerStore {
             store: Arc::clone(&self.store) as Arc<dyn SnapshotStore>,
             prefix: "p/".to_owned(),
             namespace: "team-a".to_owned(),

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use dormouse_broker::{Broker, JournalStore};
+use dormouse_broker::{Broker, BrokerStore};
 use dormouse_crds::broker::Offload;
 use dormouse_crds::manifest::Document;
 use dormouse_crds::webhooks::EventKind;
@@ -27,7 +27,7 @@ use super::{POD, certificates::Authority, sessions, values};
 pub(super) async fn start(
     files: &[PathBuf],
     namespace: &str,
-    journal: &JournalStore,
+    journal: &BrokerStore,
     authority: &Authority,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
@@ -37,8 +37,8 @@ pub(super) async fn start(
     let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let journal = JournalStore { broker: metadata.name.clone(), ..journal.clone() };
-        let broker = Broker::with_journal(&spec, secrets.clone(), &Metrics::new(), Some(journal))
+        let journal = BrokerStore { broker: metadata.name.clone(), ..journal.clone() };
+        let broker = Broker::with_store(&spec, secrets.clone(), &Metrics::new(), Some(journal))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
         broker.look_now().await;
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));

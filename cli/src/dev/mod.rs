@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use dormouse_broker::JournalStore;
+use dormouse_broker::BrokerStore;
 use dormouse_durable::{System, replace};
 use dormouse_engine::{EngineOptions, Engines};
 use dormouse_erasure::clusters::{Joined, TenantPrefix};
@@ -114,7 +114,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let journal = JournalStore {
+    let journal = BrokerStore {
         store: Arc::clone(&store),
         prefix: STORE_PREFIX.to_owned(),
         namespace: namespace.clone(),

@@ -286,16 +286,18 @@ fn status(name: &str) -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// Inputs that have every construct by itself, left as it is and printed, from a byte to as much as a cell may be.
+/// Inputs that have every construct by itself, left as it is and printed, from a byte to as much as a cell may be: at each power of two its least, its
+/// middle and its most when it is the `whole`, else one of them in turn.
 #[must_use]
-pub fn every_construct() -> Vec<Vec<u8>> {
+pub fn every_construct(whole: bool) -> Vec<Vec<u8>> {
+    const PARTS: [u8; 3] = [0, 120, 254];
     let mut inputs = Vec::new();
     for number in 0..CONSTRUCTS.len() {
+        let tsx = u8::from(CONSTRUCTS.get(number).is_some_and(|it| it.1.starts_with("<a") || it.1.starts_with("<>")));
         for power in 0..u8::try_from(SOURCE_BYTES_MAX.ilog2()).unwrap_or(0) {
-            for part in [0, 120, 254] {
-                let tsx = u8::from(CONSTRUCTS.get(number).is_some_and(|it| it.1.starts_with("<a") || it.1.starts_with("<>")));
-                let kinds = [tsx, tsx | PRINTED];
-                inputs.extend(kinds.map(|kind| vec![kind, power, part, 0, u8::try_from(number).unwrap_or(0)]));
+            let turn = (number + usize::from(power)) % PARTS.len();
+            for part in PARTS.iter().enumerate().filter(|(at, _)| whole || *at == turn).map(|(_, part)| *part) {
+                inputs.extend([tsx, tsx | PRINTED].map(|kind| vec![kind, power, part, 0, u8::try_from(number).unwrap_or(0)]));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use dormouse_broker::{Broker, FetchClients, JournalStore, Secrets, Surroundings};
+use dormouse_broker::{Broker, BrokerStore, FetchClients, Secrets, Surroundings};
 use dormouse_crds::{
     NameRef,
     broker::ToolBrokerSpec,
@@ -336,7 +336,7 @@ impl World {
 
     /// A broker in this process, over this store; it listens.
     pub fn serve_broker(&self, node: &Node, store: Arc<dyn SnapshotStore>) {
-        let place = JournalStore {
+        let place = BrokerStore {
             store,
             prefix: PREFIX.to_owned(),
             namespace: TEAM.to_owned(),

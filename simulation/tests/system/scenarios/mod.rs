@@ -6,6 +6,7 @@ mod approvals;
 mod calls;
 mod cells;
 mod contents;
+mod migrations;
 mod modes;
 mod power;
 mod rolled_back;

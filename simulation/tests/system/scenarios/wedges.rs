@@ -1,6 +1,6 @@
 //! No session can be wedged: every request is answered within its budget.
 
-use dormouse_crds::session::Bootstrap;
+use dormouse_crds::session::{Bootstrap, Durability, KernelSessionSpec};
 use http::Method;
 
 use super::{Stage, scenario, stage};
@@ -56,6 +56,46 @@ fn a_store_that_takes_nothing_more_is_told() {
         world.chaos.forget_rules();
         assert_eq!(client.value(&gateway, "s", "k2", "n += 1").await, 2);
     });
+}
+
+/// Each request is answered, and what was answered before the store came back is there when it is back.
+async fn a_store_fails_for_good(world: crate::world::World, durability: Durability, fate: Fate) {
+    let spec = KernelSessionSpec { durability, ..spec() };
+    let Stage { world, client, gateway, .. } = stage(world, &spec).await;
+    assert_eq!(client.value(&gateway, "s", "k0", "globalThis.n = 0").await, 0);
+    assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+    world.chaos.rule(move |act| (act.to == "store" && act.verb == "put").then_some(fate));
+    let mut answered = 0;
+    for n in 1..=6 {
+        if client.try_eval(&gateway, "s", &format!("k{n}"), "n += 1").await.is_ok() {
+            answered += 1;
+        }
+    }
+    assert!(!client.order(&gateway, "s", "hibernate").await.is_ok(), "nothing can be stored");
+    let kept = client.send(&gateway, Method::POST, "/s/checkpoints", Some(br#"{"label": "l"}"#.to_vec()), BUDGET).await;
+    assert!(!kept.is_ok(), "{kept:?}");
+    let upload = client.send(&gateway, Method::PUT, "/s/files/f", Some(b"f".to_vec()), BUDGET).await;
+    assert!(!upload.is_ok(), "{upload:?}");
+    client.order(&gateway, "s", "interrupt").await;
+    super::seconds(400).await;
+    client.order(&gateway, "s", "wake").await;
+    world.chaos.forget_rules();
+    let found = client.value(&gateway, "s", "look", "n").await.as_u64().expect("a number");
+    assert!((answered..=6).contains(&found), "its process lives: {answered} answered, {found} there");
+    for n in 1..=6 {
+        client.value(&gateway, "s", &format!("k{n}"), "n += 1").await;
+    }
+    assert_eq!(client.value(&gateway, "s", "end", "n").await, 6, "one key, one run");
+    assert!(client.send(&gateway, Method::DELETE, "/s", None, BUDGET).await.is_ok());
+}
+
+#[test]
+fn a_store_that_fails_for_good_wedges_nobody_in_any_mode() {
+    for durability in [Durability::PerEval, Durability::Batched, Durability::OnIdle] {
+        for fate in [Fate::Refused, Fate::Busy, Fate::RequestLost] {
+            scenario(move |world| a_store_fails_for_good(world, durability, fate));
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which calls were made, and what came of them: in memory, for the life of the process. [`crate::ledger`] has what outlives it.
 //!
-//! A call that arrives for the first time says so; whoever sends one again, says that. So a journal that began after a call was made
+//! A call that arrives for the first time says so; whoever sends one again, says that. So a process that began after a call was made
 //! still does not let it be made twice.
 
 use std::{
@@ -38,9 +38,9 @@ impl Default for Limits {
 type Ended = Option<Result<Arc<ToolAnswer>, ApiError>>;
 type Pending = watch::Receiver<Ended>;
 
-/// The journal. Clones share it.
+/// The calls that this process has made or makes, with their answers. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Journal {
+pub(crate) struct RecentCalls {
     state: Arc<Mutex<State>>,
     limits: Limits,
 }
@@ -92,23 +92,23 @@ pub(crate) enum Claim {
 /// The duty to finish a call. Dropped unfinished, it finishes with `OutcomeUnknown`, as the call may have had its effect.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    journal: Journal,
+    recent: RecentCalls,
     session_uid: String,
     call: u64,
     answer: Option<watch::Sender<Ended>>,
 }
 
-impl Journal {
+impl RecentCalls {
     pub(crate) fn new(limits: Limits) -> Self {
         Self { state: Arc::default(), limits }
     }
 
-    /// Claims a call; `safe` when one that this journal does not know may be made though it was sent before: making it twice does no harm,
+    /// Claims a call; `safe` when one that is not known here may be made though it was sent before: making it twice does no harm,
     /// or somebody else knows.
     ///
     /// # Errors
     /// `SessionGone` below the session's highest epoch, `Conflict` when the number belongs to another call, `OutcomeUnknown` when its answer is
-    /// gone, or it was sent before and this journal does not know what became of it.
+    /// gone, or it was sent before and what became of it is not known here.
     pub(crate) fn claim(&self, call: &ToolCall, safe: bool) -> Result<Claim, ApiError> {
         if call.call == 0 {
             return Err(ApiError::new(ErrorCode::InvalidRequest, "calls are numbered from 1"));
@@ -149,8 +149,8 @@ impl Journal {
             None => {
                 let (sender, receiver) = watch::channel(None);
                 session.calls.insert(call.call, Entry { fingerprint, progress: Progress::Running(receiver) });
-                let (journal, session_uid) = (self.clone(), call.session_uid.clone());
-                Ok(Claim::Run(Ticket { journal, session_uid, call: call.call, answer: Some(sender) }))
+                let (recent, session_uid) = (self.clone(), call.session_uid.clone());
+                Ok(Claim::Run(Ticket { recent, session_uid, call: call.call, answer: Some(sender) }))
             }
         }
     }
@@ -275,7 +275,7 @@ impl Ticket {
     /// Gives everybody who waits an answer that can be had once, of a call that may be made again: the next sending claims it anew.
     pub(crate) fn hand_over(mut self, answer: ToolAnswer) {
         if let Some(sender) = self.answer.take() {
-            self.journal.withdraw(&self.session_uid, self.call);
+            self.recent.withdraw(&self.session_uid, self.call);
             sender.send_replace(Some(Ok(Arc::new(answer))));
         }
     }
@@ -283,14 +283,14 @@ impl Ticket {
     /// Tells everybody who waits that the call is not made. The next sending claims it anew.
     pub(crate) fn refuse(mut self, error: ApiError) {
         if let Some(sender) = self.answer.take() {
-            self.journal.withdraw(&self.session_uid, self.call);
+            self.recent.withdraw(&self.session_uid, self.call);
             sender.send_replace(Some(Err(error)));
         }
     }
 
     fn settle(&mut self, answer: Arc<ToolAnswer>) {
         if let Some(sender) = self.answer.take() {
-            self.journal.finish(&self.session_uid, self.call, &answer);
+            self.recent.finish(&self.session_uid, self.call, &answer);
             sender.send_replace(Some(Ok(answer)));
         }
     }
@@ -304,5 +304,5 @@ impl Drop for Ticket {
 }
 
 #[cfg(test)]
-#[path = "journal_tests.rs"]
+#[path = "recent_tests.rs"]
 mod tests;
