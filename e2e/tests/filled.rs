@@ -37,8 +37,9 @@ const EACH: u64 = 2;
 const EACH_IN_SOAK: u64 = 5;
 /// How long a client stays that reads nothing of its answer.
 const HELD: Duration = Duration::from_secs(12);
-/// Sessions whose specs are as large as they may be, in a namespace that has no pods.
-const LARGE_SPECS: usize = 600;
+/// Sessions whose specs are as large as they may be, in a namespace that has no pods, and as many in a soak. The API server takes four a second.
+const LARGE_SPECS: u64 = 100;
+const LARGE_SPECS_IN_SOAK: u64 = 600;
 const SPEC_BYTES: usize = 256 << 10;
 /// Connections that send half a request, and tokens that nobody knows.
 const HALVES: usize = 400;
@@ -68,7 +69,8 @@ async fn what_tenants_share_is_filled_by_every_means_stays_small_and_serves_othe
     }
     hostile_pods(&fleet).await;
     let mut attacks = JoinSet::new();
-    attacks.spawn(large_specs(Client::new(&fleet.url, LARGE, Some(&fleet.token)).unwrap(), LARGE_SPECS));
+    let large = usize::try_from(soak::count(LARGE_SPECS, LARGE_SPECS_IN_SOAK)).unwrap();
+    attacks.spawn(large_specs(Client::new(&fleet.url, LARGE, Some(&fleet.token)).unwrap(), large));
     attacks.spawn(large_specs(Client::new(&fleet.url, EVIL, Some(&fleet.token)).unwrap(), 20));
     attacks.spawn(unknown_tokens(fleet.url.clone()));
     for number in 0..usize::try_from(soak::count(EACH, EACH_IN_SOAK)).unwrap() * CELLS.len() {

@@ -47,14 +47,14 @@ async fn moves(world: World, seed: u64, durability: Durability) {
     assert!(asleep.is_ok(), "{} {}", asleep.status, asleep.json);
     let before = engine_of(&world);
 
-    let mut pod = world.pod("new-0").await;
+    let mut pod = world.earlier_pod("new-0", 0).await;
     world.kill(&old);
     let (dies, mut times) = (world.clone(), Random::of(seed, &"deaths"));
     let deaths = tokio::spawn(async move {
         for death in 1..=2 {
             sleep(Duration::from_millis(times.between(0, 1_500))).await;
             dies.kill(&pod);
-            pod = dies.pod(&format!("new-{death}")).await;
+            pod = dies.earlier_pod(&format!("new-{death}"), 0).await;
         }
     });
     sleep(Duration::from_millis(random.below(200))).await;
