@@ -80,6 +80,7 @@ async fn serve_pod(fleet: &Fleet, number: u64) {
         boot: format!("boot-{number}"),
         slots: 500,
         used: 0,
+        idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
     };

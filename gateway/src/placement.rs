@@ -24,7 +24,7 @@ impl Loads {
         let named: Vec<PodNames<'_>> = pods.iter().map(names).collect();
         let mut search = Search::new(record, &named, floor, now());
         loop {
-            match self.with(|loads| search.step(loads)) {
+            match self.with(|loads| search.step(loads, now())) {
                 Step::Ask(places) => self.ask(kernels, places.iter().filter_map(|place| pods.get(*place))).await,
                 Step::Found(placement) => return Some(placement),
                 Step::Full => return None,
@@ -52,11 +52,12 @@ impl Loads {
     }
 
     async fn ask(&self, kernels: &Kernels, pods: impl Iterator<Item = &KernelPod>) {
+        let asked = now();
         join_all(pods.map(|pod| async move {
-            let asked = kernels.info(pod).await;
+            let info = kernels.info(pod).await;
             let info =
-                asked.inspect_err(|error| tracing::debug!(pod = pod.pod, %error, "a kernel pod does not answer and takes no session"));
-            self.with(|loads| loads.answered(&pod.uid, info.ok(), now()));
+                info.inspect_err(|error| tracing::debug!(pod = pod.pod, %error, "a kernel pod does not answer and takes no session"));
+            self.with(|loads| loads.answered(&pod.uid, info.ok(), asked, now()));
         }))
         .await;
         self.with(|loads| loads.forget_older(now()));

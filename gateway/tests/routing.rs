@@ -85,7 +85,7 @@ async fn a_pod_that_should_be_full_by_now_is_asked_before_a_session_is_refused()
         let (status, body) = client.json("POST", &format!("{SESSIONS}/{name}/eval"), json!({"code": "1"})).await;
         assert_eq!((status, body["preview"].as_str()), (200, Some("one")), "{body}");
     }
-    assert_eq!(pod.infos.load(Ordering::SeqCst), 2);
+    assert!(pod.infos.load(Ordering::SeqCst) >= 2);
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ use crate::storage::Storage;
 use crate::tools::Tools;
 use crate::usage::Meter;
 
+/// How long a session has had nothing to do before others are told that it would make room. One that is used again and again keeps its slot.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 /// Times that a message is sent again because the session's task had just ended.
 const SEND_ATTEMPTS_MAX: u32 = 3;
 
@@ -476,6 +478,7 @@ impl Shared {
             boot: host.boot.clone(),
             slots: host.slots.max(),
             used: if host.only.as_ref().is_some_and(Only::is_taken) { host.slots.max() } else { host.slots.used() },
+            idle: if host.only.is_some() { 0 } else { host.slots.idle_for(IDLE_MIN) },
             engine_digest: host.engines.current().digest().to_string(),
             draining: self.draining.load(Ordering::SeqCst),
         }

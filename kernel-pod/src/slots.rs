@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -51,6 +52,13 @@ impl Slots {
         u32::try_from(self.lock().len()).unwrap_or(u32::MAX)
     }
 
+    /// How many are held by sessions that have had nothing to do for so long.
+    pub(crate) fn idle_for(&self, age: Duration) -> u32 {
+        let held = self.lock();
+        let idle = held.values().filter(|holder| holder.idle_since.is_some_and(|since| since.elapsed() >= age));
+        u32::try_from(idle.count()).unwrap_or(u32::MAX)
+    }
+
     /// A slot for the session, or the holders that have nothing to do, longest idle first.
     pub(crate) fn take(self: &Arc<Self>, uid: &str) -> Result<Slot, Vec<String>> {
         let mut held = self.lock();
@@ -97,7 +105,6 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_full_pod_offers_its_idle_holders_longest_idle_first() {

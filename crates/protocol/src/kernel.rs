@@ -368,6 +368,9 @@ pub struct PodInfo {
     pub slots: u32,
     /// Live sessions now.
     pub used: u32,
+    /// Of these, sessions that have had nothing to do for a second: each makes room for one that has.
+    #[serde(default)]
+    pub idle: u32,
     /// Digest of the engine that new sessions get.
     pub engine_digest: String,
     /// No new sessions: the process is stopping.

@@ -208,6 +208,7 @@ async fn info(State(pod): State<Arc<FakePod>>) -> Response {
         boot: pod.boot.clone(),
         slots: pod.slots,
         used: u32::try_from(pod.held.lock().unwrap().len()).unwrap(),
+        idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
     })

@@ -29,6 +29,7 @@ fn pod(boot: &str) -> ReportLine {
         boot: boot.to_owned(),
         slots: 10,
         used: 0,
+        idle: 0,
         engine_digest: String::new(),
         draining: false,
     })

@@ -416,6 +416,7 @@ fn info_of(pod: &FakePod) -> PodInfo {
         boot: pod.boot.clone(),
         slots: pod.slots,
         used: 0,
+        idle: 0,
         engine_digest: "e".to_owned(),
         draining: false,
     }

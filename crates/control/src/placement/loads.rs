@@ -16,6 +16,8 @@ use crate::session::Record;
 pub const LOAD_AGE_MAX: Duration = Duration::from_secs(1);
 /// The same before a session is told that there is no room, and of a pod that was given nothing since.
 pub const FULL_AGE_MAX: Duration = Duration::from_millis(250);
+/// How long a session may be on its way to the pod that it was given to: so long that pod does not count it.
+pub const ON_THE_WAY_MAX: Duration = Duration::from_millis(500);
 
 /// Uid and name of a pod.
 pub type PodNames<'a> = (&'a str, &'a str);
@@ -32,21 +34,24 @@ struct Load {
     at: Instant,
     /// `None`: it did not answer.
     info: Option<PodInfo>,
-    /// Sessions that it was given since it was asked.
-    given: u32,
+    /// When it was given a session that it may not have counted.
+    given: Vec<Instant>,
 }
 
 impl Loads {
-    /// A pod answered at `now`, or did not.
-    pub fn answered(&mut self, uid: &str, info: Option<PodInfo>, now: Instant) {
-        self.seen.insert(uid.to_owned(), Load { at: now, info, given: 0 });
+    /// A pod that was asked at `asked` answered at `now`, or did not. Many may ask the same pod at once, and each give it a session on the strength of
+    /// the answer: what others gave it since, or shortly before, is in no answer.
+    pub fn answered(&mut self, uid: &str, info: Option<PodInfo>, asked: Instant, now: Instant) {
+        let mut given = self.seen.remove(uid).map(|load| load.given).unwrap_or_default();
+        given.retain(|at| asked.saturating_duration_since(*at) < ON_THE_WAY_MAX);
+        self.seen.insert(uid.to_owned(), Load { at: now, info, given });
     }
 
     /// Whether what is known of the pod may be believed at `now`; before a session is refused, less is believed.
     fn knows(&self, uid: &str, now: Instant, last_try: bool) -> bool {
         self.seen.get(uid).is_some_and(|load| {
             let age = now.saturating_duration_since(load.at);
-            age < LOAD_AGE_MAX && (!last_try || load.at >= now || (age < FULL_AGE_MAX && load.given == 0))
+            age < LOAD_AGE_MAX && (!last_try || load.at >= now || (age < FULL_AGE_MAX && load.given.is_empty()))
         })
     }
 
@@ -61,15 +66,24 @@ impl Loads {
     }
 
     /// Takes a slot of the best of these pods: the placement that comes next for `record`, under an epoch above `floor`.
-    fn take<'a>(&mut self, record: &Record, pods: impl Iterator<Item = PodNames<'a>>, floor: u64) -> Option<Placement> {
+    /// With `idle`, the slots of sessions that have nothing to do count as free.
+    fn take<'a>(
+        &mut self,
+        record: &Record,
+        pods: impl Iterator<Item = PodNames<'a>>,
+        (floor, idle): (u64, bool),
+        now: Instant,
+    ) -> Option<Placement> {
         let last = record.status.placement.as_ref();
         let (uids, candidates): (Vec<&str>, Vec<Candidate<'a>>) = pods
             .filter_map(|(uid, pod)| {
                 let load = self.seen.get(uid)?;
                 let info = load.info.as_ref()?;
+                let given = u32::try_from(load.given.len()).unwrap_or(u32::MAX);
                 let candidate = Candidate {
                     pod,
-                    free_slots: info.slots.saturating_sub(info.used.saturating_add(load.given)),
+                    free_slots: (info.slots.saturating_add(if idle { info.idle } else { 0 }))
+                        .saturating_sub(info.used.saturating_add(given)),
                     draining: info.draining,
                     has_copy: last.is_some_and(|last| last.boot == info.boot),
                 };
@@ -79,7 +93,7 @@ impl Loads {
         let chosen = choose(&record.uid, &candidates)?;
         let uid = uids.get(candidates.iter().position(|candidate| candidate.pod == chosen.pod)?)?;
         let load = self.seen.get_mut(*uid)?;
-        load.given += 1;
+        load.given.push(now);
         let boot = load.info.as_ref()?.boot.clone();
         let epoch = next_epoch(record.status.last_epoch, last.map(|last| last.epoch), floor);
         Some(Placement { pod: chosen.pod.to_owned(), pod_uid: (*uid).to_owned(), boot, epoch })
@@ -97,7 +111,8 @@ pub enum Step {
     Full,
 }
 
-/// The search for the pod that runs a session: few pods first, then more, and before it is refused those again of which something was believed.
+/// The search for the pod that runs a session: few pods first, then more, and before it is refused those again of which something was believed. Then the
+/// slot of a session that has nothing to do is as good as a free one: nobody waits for a new pod while another does nothing.
 #[derive(Debug)]
 pub struct Search<'a> {
     record: &'a Record,
@@ -118,8 +133,8 @@ impl<'a> Search<'a> {
         Self { record, pods, floor, began: now, rounds: rounds(pods.len()).collect(), asked: false, last_try: false }
     }
 
-    /// What to do now, by what is believed.
-    pub fn step(&mut self, loads: &mut Loads) -> Step {
+    /// What to do at `now`, by what is believed.
+    pub fn step(&mut self, loads: &mut Loads, now: Instant) -> Step {
         loop {
             let Some(round) = self.rounds.front().cloned() else {
                 if self.last_try {
@@ -139,7 +154,7 @@ impl<'a> Search<'a> {
             }
             self.asked = false;
             self.rounds.pop_front();
-            if let Some(placement) = loads.take(self.record, self.pods.iter().take(round.end).copied(), self.floor) {
+            if let Some(placement) = loads.take(self.record, self.pods.iter().take(round.end).copied(), (self.floor, self.last_try), now) {
                 return Step::Found(placement);
             }
         }
@@ -163,18 +178,21 @@ mod tests {
                 boot: format!("boot-{pod}"),
                 slots: 1,
                 used: 0,
+                idle: 0,
                 engine_digest: String::new(),
                 draining: false,
             };
-            loads.answered(uid, Some(info), at);
+            loads.answered(uid, Some(info), at, at);
         }
         loads
     }
 
     #[test]
     fn what_a_pod_was_given_since_it_was_asked_counts_as_used() {
-        let mut loads = told(Instant::now());
-        let mut chosen: Vec<_> = (0..3).map(|_| loads.take(&record(), PODS.into_iter(), 0).map(|placement| placement.boot)).collect();
+        let now = Instant::now();
+        let mut loads = told(now);
+        let mut chosen: Vec<_> =
+            (0..3).map(|_| loads.take(&record(), PODS.into_iter(), (0, false), now).map(|placement| placement.boot)).collect();
         assert_eq!(chosen.pop(), Some(None));
         chosen.sort();
         assert_eq!(chosen, [Some("boot-a".to_owned()), Some("boot-b".to_owned())]);
@@ -198,10 +216,47 @@ mod tests {
     }
 
     #[test]
+    fn of_many_who_ask_a_pod_at_once_one_gets_its_last_slot() {
+        let asked = Instant::now();
+        let mut loads = told(asked);
+        let info = |loads: &Loads| loads.seen["uid-a"].info.clone();
+        let take = |loads: &mut Loads, now| loads.take(&record(), [PODS[0]].into_iter(), (0, false), now).is_some();
+        let now = asked + Duration::from_millis(5);
+        assert!(take(&mut loads, now));
+        for late in [asked, now + Duration::from_millis(1), now + ON_THE_WAY_MAX - Duration::from_nanos(1)] {
+            let same = info(&loads);
+            loads.answered("uid-a", same, late, late + Duration::from_millis(5));
+            assert!(!take(&mut loads, late), "it has not counted yet what it was given");
+        }
+        let (same, later) = (info(&loads), now + ON_THE_WAY_MAX);
+        loads.answered("uid-a", same, later, later);
+        assert!(take(&mut loads, later), "what never came holds no slot");
+    }
+
+    #[test]
+    fn where_no_slot_is_free_one_is_taken_of_a_session_that_does_nothing() {
+        let now = Instant::now();
+        let mut loads = told(now);
+        let mut found = |used: [u32; 2], idle: [u32; 2]| {
+            for (place, (uid, _)) in PODS.into_iter().enumerate() {
+                let info = loads.seen[uid].info.clone().map(|info| PodInfo { used: used[place], idle: idle[place], ..info });
+                loads.seen.insert(uid.to_owned(), Load { at: now, info, given: Vec::new() });
+            }
+            match Search::new(&record(), &PODS, 0, now).step(&mut loads, now) {
+                Step::Found(placement) => Some(placement.pod),
+                _ => None,
+            }
+        };
+        assert_eq!(found([1, 1], [0, 1]).as_deref(), Some("b"));
+        assert_eq!(found([0, 1], [0, 1]).as_deref(), Some("a"), "a free slot comes first");
+        assert_eq!(found([1, 1], [0, 0]), None);
+    }
+
+    #[test]
     fn who_was_given_something_is_asked_before_a_session_is_refused() {
         let at = Instant::now();
         let mut loads = told(at);
-        let given = loads.take(&record(), PODS.into_iter(), 0).unwrap().pod_uid;
+        let given = loads.take(&record(), PODS.into_iter(), (0, false), at).unwrap().pod_uid;
         let soon = at + Duration::from_millis(1);
         let unknown: Vec<_> = PODS.into_iter().map(|(uid, _)| uid).filter(|uid| !loads.knows(uid, soon, true)).collect();
         assert_eq!(unknown, [given]);
@@ -215,10 +270,10 @@ mod tests {
         let mut search = Search::new(&record, &pods, 0, now);
         let mut asked = Vec::new();
         let mut full = |loads: &mut Loads, search: &mut Search<'_>| loop {
-            match search.step(loads) {
+            match search.step(loads, now) {
                 Step::Ask(places) => {
                     asked.push(places.len());
-                    places.iter().for_each(|place| loads.answered(pods[*place].0, None, now));
+                    places.iter().for_each(|place| loads.answered(pods[*place].0, None, now, now));
                 }
                 other => return other,
             }
@@ -227,6 +282,6 @@ mod tests {
         assert_eq!(asked, [8, 16, 6], "what was heard in this search is not asked again");
         let later = now + FULL_AGE_MAX;
         let mut again = Search::new(&record, &pods, 0, later);
-        assert_eq!(again.step(&mut loads), Step::Ask((0..8).collect()), "not believed before a refusal");
+        assert_eq!(again.step(&mut loads, later), Step::Ask((0..8).collect()), "not believed before a refusal");
     }
 }

@@ -26,7 +26,7 @@ impl World<'_> {
         let found = loop {
             let mut search = Search::new(&record, &names, 0, now);
             let step = loop {
-                match search.step(loads) {
+                match search.step(loads, now) {
                     Step::Ask(places) => {
                         asked += places.len() as u64;
                         for place in places {
@@ -37,10 +37,11 @@ impl World<'_> {
                                 boot: pod.uid.clone(),
                                 slots: self.region.slots,
                                 used: pod.used,
+                                idle: 0,
                                 engine_digest: String::new(),
                                 draining: pod.draining,
                             };
-                            loads.answered(&pod.uid, Some(info), now);
+                            loads.answered(&pod.uid, Some(info), now, now);
                         }
                     }
                     step => break step,
