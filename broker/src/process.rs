@@ -81,8 +81,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Where these flags say that the journal is kept.
-    fn journal(&self) -> Result<Option<BrokerStore>, KeyLocationError> {
+    /// Where these flags say that is stored what outlives the process.
+    fn store(&self) -> Result<Option<BrokerStore>, KeyLocationError> {
         let Some(s3) = &self.s3 else { return Ok(None) };
         let mut store: Arc<dyn SnapshotStore> = Arc::new(S3::new(&s3.options()));
         if !self.cluster.is_empty() {
@@ -101,7 +101,7 @@ impl Args {
 /// A port cannot be listened on, the metrics cannot be registered, or the certificate cannot be used or names another process.
 pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> {
     let (readiness, metrics) = (Readiness::new(), Metrics::new());
-    let journal = args.journal().context("--kms-url")?;
+    let store = args.store().context("--kms-url")?;
     let gate = readiness.gate("config");
     let _admin = AdminServer::start(&args.admin, readiness.clone(), metrics.clone()).await.context("admin listener")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("certificate")?;
@@ -115,7 +115,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         stopping.cancelled().await;
         readiness.stopping();
     });
-    let Some((broker, text)) = first_config(&args, journal, &metrics, &gate, &shutdown).await? else { return Ok(()) };
+    let Some((broker, text)) = first_config(&args, store, &metrics, &gate, &shutdown).await? else { return Ok(()) };
     tracing::info!(namespace = args.namespace, name = args.name, tools = broker.tools().len(), listen = %args.listen, "serving");
     let probe = tokio::spawn(probe_store(broker.clone(), shutdown.clone()));
     let follow = tokio::spawn(follow_config(args.config.clone(), broker.clone(), text, gate));
@@ -131,7 +131,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
 
 async fn first_config(
     args: &Args,
-    journal: Option<BrokerStore>,
+    store: Option<BrokerStore>,
     metrics: &Metrics,
     gate: &Gate,
     shutdown: &CancellationToken,
@@ -140,7 +140,7 @@ async fn first_config(
     loop {
         let made = read(&args.config).and_then(|text| {
             let spec = yaml_serde::from_str::<ToolBrokerSpec>(&text)?;
-            let broker = Broker::with_store(&spec, secrets.clone(), metrics, journal.clone())?;
+            let broker = Broker::with_store(&spec, secrets.clone(), metrics, store.clone())?;
             Ok((broker, text))
         });
         if let Ok((broker, _)) = &made {

@@ -25,7 +25,7 @@ static ENGINE: LazyLock<Result<Engine, Arc<dormouse_engine::EngineError>>> = Laz
 /// The variable that names another `engine.wasm` than the one that is built in.
 const OTHER_ENGINE: &str = "DORMOUSE_ENGINE";
 
-/// The engine of this process: compiling it takes a second.
+/// The engine of this process: compiling it takes seconds, where this user's cache does not have it.
 ///
 /// # Errors
 /// When it cannot be compiled.

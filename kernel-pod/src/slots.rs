@@ -115,6 +115,7 @@ mod tests {
         b.set_idle(Some(Instant::now()));
         a.set_idle(Some(Instant::now() + Duration::from_secs(1)));
         assert_eq!(slots.take("d").unwrap_err(), vec!["b".to_owned(), "a".to_owned()]);
+        assert_eq!((slots.used(), slots.idle_for(Duration::ZERO), slots.idle_for(Duration::from_secs(60))), (3, 2, 0));
         drop(b);
         assert!(slots.take("d").is_ok());
     }

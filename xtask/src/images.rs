@@ -1,5 +1,6 @@
 //! The four OCI images, from the release binaries, without Docker: each holds one binary, the shared libraries that it names,
-//! the certificates of public authorities, and the kernel's the compiled engine. `deploy/docker` has Dockerfiles that make the same for people who have Docker.
+//! the certificates of public authorities, and the kernel's the compiled engine. `deploy/docker` has Dockerfiles that make the
+//! same for people who have Docker.
 
 use std::{
     fs,

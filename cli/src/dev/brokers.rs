@@ -23,11 +23,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{POD, certificates::Authority, sessions, values};
 
-/// Serves the brokers of the files, with their journals where `journal` says.
+/// Serves the brokers of the files, which store what outlives them where `store` says.
 pub(super) async fn start(
     files: &[PathBuf],
     namespace: &str,
-    journal: &BrokerStore,
+    store: &BrokerStore,
     authority: &Authority,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
@@ -37,8 +37,8 @@ pub(super) async fn start(
     let (mut brokers, mut addresses) = (HashMap::new(), HashMap::new());
     for document in documents {
         let Document::Broker(metadata, spec) = document else { continue };
-        let journal = BrokerStore { broker: metadata.name.clone(), ..journal.clone() };
-        let broker = Broker::with_store(&spec, secrets.clone(), &Metrics::new(), Some(journal))
+        let store = BrokerStore { broker: metadata.name.clone(), ..store.clone() };
+        let broker = Broker::with_store(&spec, secrets.clone(), &Metrics::new(), Some(store))
             .with_context(|| format!("ToolBroker {}", metadata.name))?;
         broker.look_now().await;
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(broker.clone().keep_looking()));

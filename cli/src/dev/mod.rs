@@ -114,14 +114,14 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     let inner = CancellationToken::new();
     let inner_tasks = TaskTracker::new();
 
-    let journal = BrokerStore {
+    let store_of_brokers = BrokerStore {
         store: Arc::clone(&store),
         prefix: STORE_PREFIX.to_owned(),
         namespace: namespace.clone(),
         broker: String::new(),
         seal: Arc::new(seal(&args, &namespace).await?),
     };
-    let tools = brokers::start(&args.brokers, &namespace, &journal, &authority, &inner, &inner_tasks).await?;
+    let tools = brokers::start(&args.brokers, &namespace, &store_of_brokers, &authority, &inner, &inner_tasks).await?;
     let (brokers, broker_addresses) = (tools.names(), tools.addresses());
     let config = PodConfig {
         pod: POD.to_owned(),

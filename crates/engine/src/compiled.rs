@@ -78,9 +78,9 @@ pub(crate) fn module(engine: &Engine, wasm: &Wasm<'_>, digest: &str, cache_dir: 
         tracing::warn!(file = %file.display(), "compiled code is damaged or does not fit this processor");
     }
     let module = compile(engine, wasm, digest)?;
-    let code = module.serialize().map_err(load)?;
-    if let Err(error) = vault.write(&file, &code) {
-        tracing::warn!(file = %file.display(), %error, "compiled code is not cached");
+    let stored = module.serialize().map_err(load).and_then(|code| vault.write(&file, &code).map_err(|error| failed(&file, &error)));
+    if let Err(error) = stored {
+        tracing::warn!(%error, "compiled code is not cached");
     }
     Ok(module)
 }

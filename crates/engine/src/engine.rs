@@ -26,7 +26,7 @@ const PAGES_PER_WASM_PAGE: u32 = 16;
 /// How an engine is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
-    /// Keeps compiled code in this directory, so that the next process starts faster: compiling takes six seconds of a processor. The directory and
+    /// Keeps compiled code in this directory, so that the next process starts faster: compiling takes seconds of every core. The directory and
     /// its files must belong to this process's user or to root, and be writable by no one else: what lies there is run as native code. `None`:
     /// compile at every start.
     pub cache_dir: Option<PathBuf>,
@@ -39,10 +39,15 @@ impl EngineOptions {
     /// `$HOME/.cache` (XDG Base Directory Specification 0.8: relative paths are ignored). Without either, nothing is kept.
     #[must_use]
     pub fn for_user() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        Self { cache_dir: caches.map(|caches| caches.join("dormouse/engine")), ..Self::default() }
+        Self { cache_dir: users_cache(|name| std::env::var_os(name).map(PathBuf::from)), ..Self::default() }
     }
+}
+
+/// Where these variables say that a user's compiled code is.
+fn users_cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(caches.join("dormouse/engine"))
 }
 
 /// sha256 of `engine.wasm`, in hex.
@@ -353,5 +358,24 @@ fn now<T>(future: impl Future<Output = T>) -> Result<T, EngineError> {
     match pin!(future).poll(&mut task::Context::from_waker(task::Waker::noop())) {
         task::Poll::Ready(value) => Ok(value),
         task::Poll::Pending => Err(EngineError::Create("making an instance had to wait".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_user_has_compiled_code_where_caches_are() {
+        let found = |xdg: &'static str, home: &'static str| {
+            let value = move |name: &str| Some(PathBuf::from(if name == "HOME" { home } else { xdg })).filter(|path| path != Path::new(""));
+            users_cache(value).map(|path| path.display().to_string())
+        };
+        assert_eq!(found("/x", "/home/a").as_deref(), Some("/x/dormouse/engine"));
+        assert_eq!(found("", "/home/a").as_deref(), Some("/home/a/.cache/dormouse/engine"));
+        assert_eq!(found("x", "/home/a").as_deref(), Some("/home/a/.cache/dormouse/engine"), "relative paths are ignored");
+        assert_eq!(found("", ""), None);
     }
 }

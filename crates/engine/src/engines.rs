@@ -46,7 +46,7 @@ impl Engines {
         Some(&self.0.current).filter(is).cloned().or_else(earlier)
     }
 
-    /// The engine of this digest. Compiles it when it is needed for the first time, which takes about a second of every core: not on a thread that
+    /// The engine of this digest. Compiles it when it is needed for the first time, which takes seconds of every core: not on a thread that
     /// must not block.
     ///
     /// # Errors

@@ -16,8 +16,8 @@ use crate::session::Record;
 pub const LOAD_AGE_MAX: Duration = Duration::from_secs(1);
 /// The same before a session is told that there is no room, and of a pod that was given nothing since.
 pub const FULL_AGE_MAX: Duration = Duration::from_millis(250);
-/// How long a session may be on its way to the pod that it was given to: so long that pod does not count it.
-pub const ON_THE_WAY_MAX: Duration = Duration::from_millis(500);
+/// How long a session may be on its way to the pod that it was given to: so long that pod may not count it.
+const ON_THE_WAY_MAX: Duration = Duration::from_millis(500);
 
 /// Uid and name of a pod.
 pub type PodNames<'a> = (&'a str, &'a str);
@@ -71,7 +71,8 @@ impl Loads {
         &mut self,
         record: &Record,
         pods: impl Iterator<Item = PodNames<'a>>,
-        (floor, idle): (u64, bool),
+        floor: u64,
+        idle: bool,
         now: Instant,
     ) -> Option<Placement> {
         let last = record.status.placement.as_ref();
@@ -80,10 +81,10 @@ impl Loads {
                 let load = self.seen.get(uid)?;
                 let info = load.info.as_ref()?;
                 let given = u32::try_from(load.given.len()).unwrap_or(u32::MAX);
+                let kept = if idle { info.used.saturating_sub(info.idle) } else { info.used };
                 let candidate = Candidate {
                     pod,
-                    free_slots: (info.slots.saturating_add(if idle { info.idle } else { 0 }))
-                        .saturating_sub(info.used.saturating_add(given)),
+                    free_slots: info.slots.saturating_sub(kept.saturating_add(given)),
                     draining: info.draining,
                     has_copy: last.is_some_and(|last| last.boot == info.boot),
                 };
@@ -154,7 +155,7 @@ impl<'a> Search<'a> {
             }
             self.asked = false;
             self.rounds.pop_front();
-            if let Some(placement) = loads.take(self.record, self.pods.iter().take(round.end).copied(), (self.floor, self.last_try), now) {
+            if let Some(placement) = loads.take(self.record, self.pods.iter().take(round.end).copied(), self.floor, self.last_try, now) {
                 return Step::Found(placement);
             }
         }
@@ -192,7 +193,7 @@ mod tests {
         let now = Instant::now();
         let mut loads = told(now);
         let mut chosen: Vec<_> =
-            (0..3).map(|_| loads.take(&record(), PODS.into_iter(), (0, false), now).map(|placement| placement.boot)).collect();
+            (0..3).map(|_| loads.take(&record(), PODS.into_iter(), 0, false, now).map(|placement| placement.boot)).collect();
         assert_eq!(chosen.pop(), Some(None));
         chosen.sort();
         assert_eq!(chosen, [Some("boot-a".to_owned()), Some("boot-b".to_owned())]);
@@ -220,7 +221,7 @@ mod tests {
         let asked = Instant::now();
         let mut loads = told(asked);
         let info = |loads: &Loads| loads.seen["uid-a"].info.clone();
-        let take = |loads: &mut Loads, now| loads.take(&record(), [PODS[0]].into_iter(), (0, false), now).is_some();
+        let take = |loads: &mut Loads, now| loads.take(&record(), [PODS[0]].into_iter(), 0, false, now).is_some();
         let now = asked + Duration::from_millis(5);
         assert!(take(&mut loads, now));
         for late in [asked, now + Duration::from_millis(1), now + ON_THE_WAY_MAX - Duration::from_nanos(1)] {
@@ -256,7 +257,7 @@ mod tests {
     fn who_was_given_something_is_asked_before_a_session_is_refused() {
         let at = Instant::now();
         let mut loads = told(at);
-        let given = loads.take(&record(), PODS.into_iter(), (0, false), at).unwrap().pod_uid;
+        let given = loads.take(&record(), PODS.into_iter(), 0, false, at).unwrap().pod_uid;
         let soon = at + Duration::from_millis(1);
         let unknown: Vec<_> = PODS.into_iter().map(|(uid, _)| uid).filter(|uid| !loads.knows(uid, soon, true)).collect();
         assert_eq!(unknown, [given]);

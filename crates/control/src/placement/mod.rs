@@ -6,7 +6,7 @@ use std::{cmp::Reverse, ops::Range};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use loads::{FULL_AGE_MAX, LOAD_AGE_MAX, Loads, ON_THE_WAY_MAX, PodNames, Search, Step};
+pub use loads::{FULL_AGE_MAX, LOAD_AGE_MAX, Loads, PodNames, Search, Step};
 
 /// Pods that are asked first for one placement. While none of them has room, twice as many are asked: so a pool of a thousand pods with room places as
 /// fast as one of ten, and one that is nearly full finds the last slot.
