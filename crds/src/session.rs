@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "kubernetes")]
 use crate::rules;
-use crate::{KeyRef, NameRef, condition::Condition, egress::Egress, modules::Modules};
+use crate::{KeyRef, condition::Condition, egress::Egress, modules::Modules};
 
 /// Whether the session may sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub struct KernelSessionSpec {
     pub determinism: Option<Determinism>,
     /// The ToolBroker that answers `callTool` and makes the requests of `fetch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_broker_ref: Option<NameRef>,
+    pub tool_broker_ref: Option<ToolBrokerRef>,
     /// By service of the ToolBroker: the Secret whose credentials its calls get, of those that the service's `sessionSecrets` allow.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "kubernetes", schemars(extend("maxProperties" = 16)))]
@@ -149,12 +149,52 @@ impl Default for KernelSessionSpec {
 }
 
 impl KernelSessionSpec {
-    /// Leaves out what only the session's pod reads, and what may be as large as an object may: code, rules, packages, tools of clients and credentials.
+    /// Leaves out what is read only when the session is placed, and may be as large as an object may: code, rules, packages, tools of clients,
+    /// credentials, and who named the ToolBroker.
     pub fn leave_out(&mut self) {
-        let Self { bootstrap, egress, modules, client_tools, service_secrets, .. } = self;
+        let Self { bootstrap, egress, modules, client_tools, service_secrets, tool_broker_ref, .. } = self;
         (*bootstrap, *egress, *modules) = (None, None, None);
         (*client_tools, *service_secrets) = (Vec::new(), BTreeMap::new());
+        if let Some(broker) = tool_broker_ref {
+            broker.named_by = None;
+        }
     }
+}
+
+/// The ToolBroker of a session, in its namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolBrokerRef {
+    /// Name of the ToolBroker.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 253)))]
+    pub name: String,
+    /// Who named it: written by the gateway, or by the cluster's admission; nobody else may write another than themselves. Each time the session is
+    /// placed, they need the verb `use` on it. Absent where it is not known: then nobody is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named_by: Option<NamedBy>,
+}
+
+impl ToolBrokerRef {
+    /// By somebody who is not known.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), named_by: None }
+    }
+}
+
+/// Somebody, as the API server knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamedBy {
+    /// User name. For a session that was made with an API key: of whoever made the key.
+    #[cfg_attr(feature = "kubernetes", schemars(length(min = 1)))]
+    pub user: String,
+    /// Their groups at that time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "atomic")))]
+    pub groups: Vec<String>,
 }
 
 fn default_pool() -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source};
+use dormouse_crds::session::{KernelSessionSpec, NamedBy, OperatingMode, Source, ToolBrokerRef};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
@@ -108,15 +108,17 @@ pub async fn migrate(router: &Router, key: &Key, dry_run: bool) -> Result<Migrat
     Ok(sent.await?.0)
 }
 
-/// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing.
-pub async fn fork(router: &Router, key: &Key, body: ForkSession) -> Result<Session, ApiError> {
+/// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing. `by` is who has it use the
+/// parent's ToolBroker.
+pub async fn fork(router: &Router, key: &Key, body: ForkSession, by: Option<NamedBy>) -> Result<Session, ApiError> {
     let parent = router.whole(&router.find(key).await?).await?;
     let source = Source { session: key.name.clone(), checkpoint: body.checkpoint };
     let operating_mode = match parent.spec.operating_mode {
         OperatingMode::Hibernated => OperatingMode::Auto,
         mode => mode,
     };
-    let spec = KernelSessionSpec { source: Some(source), operating_mode, ..parent.spec.clone() };
+    let tool_broker_ref = parent.spec.tool_broker_ref.clone().map(|broker| ToolBrokerRef { named_by: by, ..broker });
+    let spec = KernelSessionSpec { source: Some(source), operating_mode, tool_broker_ref, ..parent.spec.clone() };
     let child = Key::new(&key.namespace, &body.name);
     let new = CreateSession { name: Some(body.name), spec, ..CreateSession::default() };
     match service::create(router, &key.namespace, new, Existing::Refuse).await? {

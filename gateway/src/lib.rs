@@ -12,6 +12,7 @@ use auth::{
     oidc,
 };
 use axum::middleware::from_fn_with_state;
+use desires::peers::Peers;
 use dormouse_service::{
     Clock, Ids, Metrics,
     memory::{self, Memory},
@@ -82,6 +83,7 @@ pub struct Gateway {
     origins: origins::Origins,
     resource: resource::Resource,
     links: Option<links::Links>,
+    peers: Peers,
 }
 
 impl Gateway {
@@ -95,7 +97,7 @@ impl Gateway {
     #[must_use]
     pub fn with_metrics(directory: Arc<dyn Directory>, kernels: Kernels, authenticator: Arc<dyn Authenticator>, registry: Metrics) -> Self {
         let metrics = metrics::GatewayMetrics::register(&registry);
-        let router = router::Router::new(directory, kernels, metrics.clone());
+        let router = router::Router::new(directory, kernels, metrics.clone()).with_authority(Arc::clone(&authenticator));
         let limits = Limits { drain_timeout: DRAIN_TIMEOUT, ..Limits::default() };
         Self {
             router,
@@ -109,7 +111,14 @@ impl Gateway {
             origins: origins::Origins::default(),
             resource: resource::Resource::default(),
             links: None,
+            peers: Peers::default(),
         }
+    }
+
+    /// Leaves to others of several gateways what they are to do first.
+    #[must_use]
+    pub fn with_peers(self, peers: Peers) -> Self {
+        Self { peers, ..self }
     }
 
     /// Answers only requests to loopback hosts that no page of another origin sent.
@@ -232,7 +241,7 @@ impl Gateway {
 
     /// Does the wakes that nobody asked for, until `shutdown`.
     pub fn background_wakes(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + use<> {
-        desires::run(self.router.clone(), self.metrics.clone(), shutdown)
+        desires::run(self.router.clone(), self.metrics.clone(), self.peers.clone(), shutdown)
     }
 
     /// Serves the HTTP API and does the wakes that nobody asked for, until `shutdown`; then requests under way have [`DRAIN_TIMEOUT`].

@@ -14,6 +14,7 @@ use dormouse_service::{Clock, Ids};
 use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
+    auth::{Access, AuthError, Authenticator, Caller, Part, Verb},
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
     in_flight::{Asleep, InFlight, PLACING_TIMEOUT, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
@@ -43,6 +44,8 @@ pub struct Router {
     clock: Clock,
     ids: Ids,
     quotas: Quotas,
+    /// Who knows what those may do who are not here.
+    authority: Option<Arc<dyn Authenticator>>,
 }
 
 /// A session and the process that should have it.
@@ -68,6 +71,9 @@ impl Route {
         let mut spec = self.record.spec.clone();
         if let (Some(bootstrap), Some(code)) = (&mut spec.bootstrap, &self.bootstrap) {
             bootstrap.code.clone_from(code);
+        }
+        if let Some(broker) = &mut spec.tool_broker_ref {
+            broker.named_by = None;
         }
         Assignment {
             spec,
@@ -99,7 +105,14 @@ impl Router {
             clock: Clock::system(),
             ids: Ids::random(),
             quotas: Quotas::default(),
+            authority: None,
         }
+    }
+
+    /// The same, which asks about who named the ToolBroker of a session before it is placed.
+    #[must_use]
+    pub fn with_authority(self, authority: Arc<dyn Authenticator>) -> Self {
+        Self { authority: Some(authority), ..self }
     }
 
     /// The same with other names for what clients left unnamed.
@@ -269,6 +282,7 @@ impl Router {
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(mut route) => {
                     self.complete(&mut route, in_flight).await?;
+                    self.admit_broker(&route.record).await?;
                     return Ok(Located::Free(route, flight));
                 }
                 None => {
@@ -360,6 +374,25 @@ impl Router {
         };
         let message = format!("{why}: send the request again; if it stays so, `kubectl describe kernelpool {pool}` says why");
         ApiError::new(ErrorCode::CapacityExhausted, message)
+    }
+
+    /// Whether who named the session's ToolBroker may use it still.
+    async fn admit_broker(&self, record: &Record) -> Result<(), ApiError> {
+        let (Some(authority), Some(broker)) = (&self.authority, &record.spec.tool_broker_ref) else { return Ok(()) };
+        let Some(named_by) = &broker.named_by else { return Ok(()) };
+        let access =
+            Access { namespace: record.key.namespace.clone(), name: Some(broker.name.clone()), verb: Verb::Use, part: Part::Broker };
+        authority.authorize(&Caller::absent(named_by), &access).await.map_err(|error| match error {
+            AuthError::Forbidden { .. } => {
+                let message = format!(
+                    "`{}`, who named the ToolBroker `{}` for this session, may not use it any more: give them the verb use on it, or have somebody who \
+                     has that write spec.toolBrokerRef again",
+                    named_by.user, broker.name
+                );
+                ApiError::new(ErrorCode::Forbidden, message).with_detail("path", "spec.toolBrokerRef")
+            }
+            error => error.into(),
+        })
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Directory, Gateway, Kernels,
     auth::{keys::objects::KeyObjects, kubernetes::KubernetesAuthenticator, oidc},
+    desires::peers::{Peers, follow},
     directory::{archive::ArchiveClient, kubernetes::KubernetesDirectory},
     kernels::BrokerAddresses,
     links::Links,
@@ -57,6 +58,12 @@ pub struct Args {
     /// Folder with tls.crt and tls.key of the HTTP API, read again when they change; without it the API is plain HTTP.
     #[arg(long, env = "DORMOUSE_DOOR_TLS_DIR", value_name = "FOLDER")]
     pub door_tls_dir: Option<PathBuf>,
+    /// The gateway's own pod, by which it knows itself among the pods of --service.
+    #[arg(long, env = "DORMOUSE_POD_NAME", value_name = "POD", requires = "service")]
+    pub pod_name: Option<String>,
+    /// The Service of the gateways, in the namespace of their certificates: they share what nobody asked for, such as timers. Without it each tries all.
+    #[arg(long, env = "DORMOUSE_SERVICE", value_name = "SERVICE", requires = "pod_name")]
+    pub service: Option<String>,
     /// Namespace of the gateway's own, where API keys are kept; without it there are none.
     #[arg(long, env = "DORMOUSE_KEYS_NAMESPACE", value_name = "NAMESPACE")]
     pub keys_namespace: Option<String>,
@@ -167,6 +174,12 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
     }
     if let Some(settings) = args.oidc.settings()? {
         gateway = gateway.with_oidc(settings).context("--oidc-issuer")?;
+    }
+    if let (Some(pod), Some(service)) = (&args.pod_name, args.service) {
+        let (peers, tell) = Peers::new(pod);
+        gateway = gateway.with_peers(peers);
+        let (client, namespace) = (client.clone(), system_namespace.clone());
+        tokio::spawn(watching.clone().run_until_cancelled_owned(async move { follow(client, &namespace, &service, tell).await }));
     }
     if let Some(namespace) = &args.keys_namespace {
         gateway = gateway.with_keys(Arc::new(KeyObjects::new(client, namespace)));

@@ -205,7 +205,7 @@ impl World {
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             created_by: "somebody".to_owned(),
         };
-        self.keys.create(KeyRecord { digest: digest(&secret), about }).await.unwrap();
+        self.keys.create(KeyRecord { digest: digest(&secret), made_by: None, about }).await.unwrap();
         secret
     }
 

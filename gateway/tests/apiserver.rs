@@ -18,6 +18,7 @@ use dormouse_gateway::{
         kubernetes::KubernetesAuthenticator,
         loopback::Loopback,
     },
+    desires::peers::{Names, Peers, follow},
     directory::{DirectoryError, Key, NewSession, SessionPatch, kubernetes::KubernetesDirectory},
     objects::{ApprovalObjects, Approvals},
 };
@@ -27,7 +28,7 @@ use dormouse_protocol::{
     key::CreateKey,
 };
 use dormouse_service::Clock;
-use dormouse_testkit::{apiserver::ApiServer, soak, wait::eventually};
+use dormouse_testkit::{apiserver::ApiServer, soak, tools, wait::eventually};
 use dormouse_watch::WatchScope;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +75,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
     a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
+    gateways_know_each_other(&server, kube_client.clone()).await;
     kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
     shutdown.cancel();
 }
@@ -341,7 +343,7 @@ async fn a_key_of_one_gateway_is_the_others_and_its_end_too(
     let (first, second) = (door(&one), door(&two));
     let ann = Caller { user: "ann".into(), ..Caller::default() };
     let asked = || -> CreateKey { serde_json::from_value(serde_json::json!({ "name": "app", "verbs": ["eval"] })).unwrap() };
-    let made = keys::create(&*one, "team", asked(), &ann, Clock::system()).await.unwrap();
+    let made = keys::create(&*one, "team", asked(), (&ann, None), Clock::system()).await.unwrap();
     let caller = second.authenticate(Some(&made.key)).await.unwrap();
     assert_eq!(caller.user, "dormouse:key:team:app");
     let access = |namespace: &str, verb, part| Access { namespace: namespace.into(), name: Some("a".into()), verb, part };
@@ -351,7 +353,7 @@ async fn a_key_of_one_gateway_is_the_others_and_its_end_too(
     }
     let listed = keys::list(&*two, "team").await.unwrap();
     assert_eq!(listed.items.iter().map(|key| (key.name.as_str(), key.created_by.as_str())).collect::<Vec<_>>(), [("app", "ann")]);
-    let taken = keys::create(&*two, "team", asked(), &ann, Clock::system()).await.unwrap_err();
+    let taken = keys::create(&*two, "team", asked(), (&ann, None), Clock::system()).await.unwrap_err();
     assert_eq!(taken.code, ErrorCode::Conflict);
 
     // All that the cluster keeps of it.
@@ -365,7 +367,7 @@ async fn a_key_of_one_gateway_is_the_others_and_its_end_too(
     two.age(REVOKED_WITHIN);
     assert!(refuses(&second, &made.key).await, "and no longer than that");
     // The name is free again, and nothing of the earlier key is in the new one.
-    let again = keys::create(&*two, "team", asked(), &ann, Clock::system()).await.unwrap();
+    let again = keys::create(&*two, "team", asked(), (&ann, None), Clock::system()).await.unwrap();
     assert!(!refuses(&first, &again.key).await && refuses(&first, &made.key).await && refuses(&second, &made.key).await);
 }
 
@@ -407,7 +409,13 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
          rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions], verbs: [get, create, patch, update]}, \
          {apiGroups: [dormouse.dev], resources: [toolbrokers], verbs: [use], resourceNames: [mine]}]\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: maker, namespace: team}\n\
-         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: maker}\nsubjects: [{kind: User, name: maker, apiGroup: rbac.authorization.k8s.io}]\n",
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: maker}\nsubjects:\n\
+         - {kind: User, name: maker, apiGroup: rbac.authorization.k8s.io}\n- {kind: User, name: heir, apiGroup: rbac.authorization.k8s.io}\n\
+         - {kind: User, name: 'system:serviceaccount:dormouse-system:dormouse-gateway', apiGroup: rbac.authorization.k8s.io}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: editor, namespace: team}\n\
+         rules: [{apiGroups: [dormouse.dev], resources: [kernelsessions], verbs: [get, create, patch, update]}]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: editor, namespace: team}\n\
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: editor}\nsubjects: [{kind: User, name: editor, apiGroup: rbac.authorization.k8s.io}]\n",
     )
     .unwrap();
     let caller = Caller { user: "maker".into(), ..Caller::default() };
@@ -415,34 +423,106 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     assert!(authenticator.authorize(&caller, &uses("mine")).await.is_ok());
     assert!(matches!(authenticator.authorize(&caller, &uses("theirs")).await, Err(AuthError::Forbidden { resource: "toolbrokers", .. })));
 
-    let manifests = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/dormouse.yaml")).unwrap();
-    let policy: Vec<&str> = manifests.split("\n---\n").filter(|document| document.contains("kind: ValidatingAdmissionPolicy")).collect();
-    assert_eq!(policy.len(), 2, "a policy and its binding");
-    apply(server, &policy.join("\n---\n")).unwrap();
-    let write = |name: &str, broker: &str| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let manifests = std::fs::read_to_string(root.join("deploy/dormouse.yaml")).unwrap();
+    let everywhere = manifests.split("\n---\n").filter(|document| document.contains("kind: ValidatingAdmissionPolicy")).count();
+    assert_eq!(everywhere, 2, "a policy and its binding");
+    let mut helm = std::process::Command::new(tools::path("helm").unwrap());
+    helm.args(["template", "dormouse", "charts/dormouse", "--namespace", "dormouse-system", "--show-only", "templates/admission.yaml"]);
+    helm.args(["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]).current_dir(root);
+    let policies = String::from_utf8(helm.output().unwrap().stdout).unwrap();
+    assert_eq!(policies.matches("kind: MutatingAdmissionPolicy").count(), 2, "{policies}");
+    apply(server, &policies).unwrap();
+    let write = |user: &str, name: &str, broker: &str| {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let named = if broker.is_empty() { String::new() } else { format!("toolBrokerRef: {{name: {broker}}}") };
+        let named = if broker.is_empty() { String::new() } else { format!("toolBrokerRef: {broker}") };
         let text = format!(
             "apiVersion: dormouse.dev/v1alpha1\nkind: KernelSession\nmetadata: {{name: {name}, namespace: team}}\nspec: {{{named}}}\n"
         );
         std::fs::write(file.path(), text).unwrap();
-        server.kubectl(&["apply", "--server-side", "--force-conflicts", "--as=maker", "-f", file.path().to_str().unwrap()])
+        let user = format!("--as={user}");
+        server.kubectl(&["apply", "--server-side", "--force-conflicts", &user, "-f", file.path().to_str().unwrap()])
     };
+    let named_by =
+        |name: &str| server.kubectl(&["get", "kernelsession", name, "-n", "team", "-o", "jsonpath={.spec.toolBrokerRef.namedBy}"]).unwrap();
     // A policy is in force some time after it was written.
     let mut tries = 0..;
     let refused = loop {
-        match write(&format!("theirs-{}", tries.next().unwrap_or(0)), "theirs") {
+        match write("maker", &format!("theirs-{}", tries.next().unwrap_or(0)), "{name: theirs}") {
             Err(refused) => break refused.to_string(),
             Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
         }
     };
     assert!(refused.contains("you may not use the ToolBroker theirs: ask for a Role with the verb use on toolbrokers"), "{refused}");
-    write("mine", "mine").unwrap();
-    write("none", "").unwrap();
-    assert!(write("mine", "theirs").is_err(), "nor may it be changed to another");
-    server
-        .kubectl(&["patch", "kernelsession", "mine", "-n", "team", "--type=merge", "--as=maker", "-p", "{\"spec\":{\"idleSeconds\":9}}"])
+    let maker = "{\"groups\":[\"system:authenticated\"],\"user\":\"maker\"}";
+    let mine = loop {
+        let name = format!("mine-{}", tries.next().unwrap_or(0));
+        write("maker", &name, "{name: mine}").unwrap();
+        if named_by(&name) == maker {
+            break name;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    };
+    write("maker", "none", "").unwrap();
+    assert!(write("maker", &mine, "{name: theirs}").is_err(), "nor may it be changed to another");
+    // Whatever is said of others.
+    write("maker", "said", "{name: mine, namedBy: {user: root, groups: [system:masters]}}").unwrap();
+    assert_eq!(named_by("said"), maker);
+    // Who may not use it changes all else, and not by whom it was named.
+    let patch = |user: &str, patch: &str| {
+        server.kubectl(&["patch", "kernelsession", &mine, "-n", "team", "--type=merge", &format!("--as={user}"), "-p", patch])
+    };
+    patch("editor", r#"{"spec":{"idleSeconds":9}}"#).unwrap();
+    assert_eq!(named_by(&mine), maker);
+    for other in [r#"{"namedBy":null}"#, r#"{"namedBy":{"user":"root"}}"#, r#"{"namedBy":{"user":"editor"}}"#] {
+        let refused = patch("editor", &format!(r#"{{"spec":{{"toolBrokerRef":{other}}}}}"#)).unwrap_err().to_string();
+        assert!(refused.contains("you may not use the ToolBroker mine"), "{refused}");
+    }
+    // Who may takes it over.
+    patch("heir", r#"{"spec":{"toolBrokerRef":{"namedBy":null}}}"#).unwrap();
+    assert_eq!(named_by(&mine), maker.replace("maker", "heir"));
+    // The gateway writes down its callers.
+    write("system:serviceaccount:dormouse-system:dormouse-gateway", "called", "{name: mine, namedBy: {user: ann, groups: [a, b]}}")
         .unwrap();
+    assert_eq!(named_by("called"), r#"{"groups":["a","b"],"user":"ann"}"#);
+    // Where nothing writes it down, nobody writes another than themselves, and it may be left out.
+    server.kubectl(&["delete", "mutatingadmissionpolicybinding", "dormouse-toolbroker-named-by"]).unwrap();
+    let unknown = loop {
+        let name = format!("unknown-{}", tries.next().unwrap_or(0));
+        write("maker", &name, "{name: mine}").unwrap();
+        if named_by(&name).is_empty() {
+            break name;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    };
+    let refused = write("maker", &unknown, "{name: mine, namedBy: {user: root}}").unwrap_err().to_string();
+    assert!(refused.contains("spec.toolBrokerRef.namedBy is somebody else: leave it out"), "{refused}");
+    write("maker", &unknown, "{name: mine, namedBy: {user: maker, groups: ['system:authenticated']}}").unwrap();
+    assert_eq!(named_by(&unknown), maker);
+}
+
+/// The other gateways are the ready pods behind the Service.
+async fn gateways_know_each_other(server: &ApiServer, client: kube::Client) {
+    let slice = |ready: bool| {
+        format!(
+            "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\nports: []\n\
+             metadata: {{name: gateways-1, namespace: team, labels: {{kubernetes.io/service-name: gateways}}}}\nendpoints:\n\
+             - {{addresses: [10.0.0.1], conditions: {{ready: true}}, targetRef: {{kind: Pod, name: one}}}}\n\
+             - {{addresses: [10.0.0.2], conditions: {{ready: {ready}}}, targetRef: {{kind: Pod, name: two}}}}\n"
+        )
+    };
+    apply(server, &slice(false)).unwrap();
+    apply(server, &slice(true).replace("gateways", "others")).unwrap();
+    let (_peers, tell) = Peers::new("one");
+    let mut told = tell.subscribe();
+    let following = tokio::spawn(async move { follow(client, "team", "gateways", tell).await });
+    let names = |names: &Names| names.to_vec();
+    assert_eq!(told.wait_for(|names| !names.is_empty()).await.map(|now| names(&now)).unwrap(), ["one"]);
+    apply(server, &slice(true)).unwrap();
+    assert_eq!(told.wait_for(|names| names.len() > 1).await.map(|now| names(&now)).unwrap(), ["one", "two"]);
+    server.kubectl(&["delete", "endpointslice", "gateways-1", "-n", "team"]).unwrap();
+    assert!(told.wait_for(|names| names.is_empty()).await.is_ok());
+    following.abort();
 }
 
 /// A session with calls that wait, and what was decided about them.

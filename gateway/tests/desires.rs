@@ -7,11 +7,15 @@ use std::sync::{
 
 use crate::support::{FakePod, Trust, serve_whole, until};
 use async_trait::async_trait;
-use dormouse_control::session::state_of;
+use dormouse_control::{session::state_of, turns};
 use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_gateway::{
-    Directory,
-    desires::{Need, decide},
+    Directory, Gateway,
+    auth::loopback::Loopback,
+    desires::{
+        Need, decide,
+        peers::{Names, Peers},
+    },
     directory::{
         Key, NewSession, Record,
         folder::{Cleanup, FolderDirectory, StaticPod},
@@ -20,6 +24,8 @@ use dormouse_gateway::{
 use dormouse_protocol::{kernel::StoredStatus, session::State};
 use dormouse_testkit::wait::eventually;
 use serde_json::json;
+use tokio::sync::watch::Sender;
+use tokio_util::sync::CancellationToken;
 
 const SESSIONS: &str = "/v1/namespaces/default/sessions";
 const SESSION: &str = "/v1/namespaces/default/sessions/a";
@@ -163,5 +169,63 @@ async fn pods_that_hang_hold_up_no_other_namespace() {
     let (_client, shutdown) = serve_whole(&trust, directory.clone()).await;
     let started = until(&*directory, "it starts", || state(&directory) == Some(State::Idle));
     tokio::time::timeout(std::time::Duration::from_secs(3), started).await.expect("before any of those that hang has ended");
+    shutdown.cancel();
+}
+
+/// A gateway that does what nobody asked for, as the first or the second of two.
+fn share(trust: &Trust, directory: &Arc<FolderDirectory>, me: &str, shutdown: &CancellationToken) -> Sender<Names> {
+    let (peers, tell) = Peers::new(me);
+    tell.send_replace(Names::from(["one".to_owned(), "two".to_owned()]));
+    let gateway = Gateway::new(directory.clone(), trust.kernels(), Arc::new(Loopback::default())).with_peers(peers);
+    tokio::spawn(gateway.background_wakes(shutdown.clone()));
+    tell
+}
+
+/// Names of `count` sessions that were just made, and whether the gateway `one` is the first for each.
+async fn made(directory: &FolderDirectory, count: usize) -> Vec<(String, bool)> {
+    let mut names = Vec::new();
+    for number in 0..count {
+        let key = Key::new("default", format!("s{number}"));
+        let made = directory.create(NewSession { key, labels: Default::default(), spec: Default::default() }).await.unwrap();
+        names.push((made.uid.clone(), turns::wait(&made.uid, "one", ["one", "two"]).is_zero()));
+    }
+    names
+}
+
+fn all_are_idle(directory: &FolderDirectory) -> bool {
+    directory.list(None).iter().all(|record| state_of(&record.status) == State::Idle)
+}
+
+#[tokio::test]
+async fn of_two_gateways_each_starts_its_own_sessions_and_no_session_is_started_twice() {
+    const SESSIONS_MADE: usize = 60;
+    let trust = Trust::new();
+    let pod = trust.pod("one", 100).await;
+    let (_folder, directory) = opened(&trust, &pod, None).await;
+    made(&directory, SESSIONS_MADE).await;
+    let shutdown = CancellationToken::new();
+    let _told = [share(&trust, &directory, "one", &shutdown), share(&trust, &directory, "two", &shutdown)];
+    until(&*directory, "all have started", || all_are_idle(&directory)).await;
+    let woken: Vec<String> = pod.wakes.lock().unwrap().iter().map(|assignment| assignment.uid.clone()).collect();
+    let sessions: std::collections::BTreeSet<&String> = woken.iter().collect();
+    assert_eq!((woken.len(), sessions.len()), (SESSIONS_MADE, SESSIONS_MADE), "{woken:?}");
+    shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_gateway_does_its_own_first_and_then_what_one_that_is_gone_was_to_do() {
+    const SESSIONS_MADE: usize = 40;
+    let trust = Trust::new();
+    let pod = trust.pod("one", 100).await;
+    let (_folder, directory) = opened(&trust, &pod, None).await;
+    let made = made(&directory, SESSIONS_MADE).await;
+    let mine = made.iter().filter(|(_, mine)| *mine).count();
+    assert!(mine > 5 && mine < SESSIONS_MADE - 5, "both have some: {mine}");
+    let shutdown = CancellationToken::new();
+    let _told = share(&trust, &directory, "one", &shutdown);
+    until(&*directory, "all have started", || all_are_idle(&directory)).await;
+    let woken: Vec<String> = pod.wakes.lock().unwrap().iter().map(|assignment| assignment.uid.clone()).collect();
+    let is_mine = |uid: &String| made.iter().any(|(made, mine)| made == uid && *mine);
+    assert!(woken.iter().take(mine).all(is_mine) && !woken.iter().skip(mine).any(is_mine), "its own are first");
     shutdown.cancel();
 }

@@ -20,3 +20,4 @@ mod routing;
 mod scope;
 mod smuggling;
 mod support;
+mod uses;

@@ -74,7 +74,6 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/waiting", post(waiting))
         .route("/v1/eval", post(eval))
         .route("/v1/wake", post(wake))
-        .route("/v1/hibernate", post(hibernate))
         .route("/v1/interrupt", post(interrupt))
         .route("/v1/events", post(events))
         .route("/v1/decided", post(decided))
@@ -100,7 +99,11 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/usage/stored", post(stored_usage))
         .with_state(app.clone());
     let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
-    let both = Router::new().route("/v1/info", get(info)).route("/v1/stored/status", post(stored_status)).with_state(app);
+    let both = Router::new()
+        .route("/v1/info", get(info))
+        .route("/v1/hibernate", post(hibernate))
+        .route("/v1/stored/status", post(stored_status))
+        .with_state(app);
     require(gateway, &[Process::Gateway])
         .merge(require(operator, &[Process::Operator]))
         .merge(require(both, &[Process::Gateway, Process::Operator]))

@@ -91,6 +91,25 @@ async fn what_somebody_waits_for_is_told_at_once_and_what_is_merely_busy_after_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_has_a_session_which_is_anothers_by_now_is_told_to_put_it_to_sleep() {
+    let cluster = Cluster::start(&FLAGS).await;
+    let (one, two) = (cluster.pod(1, 10).await, cluster.pod(2, 10).await);
+    let uid = cluster.session("a", "");
+    cluster.place("a", &one, 1);
+    one.report("a", &uid, |report| report.cells = 3);
+    let status = || cluster.get(&["kernelsession", "a"], "{.status.placement.pod} {.status.cells}");
+    cluster.until("its process is seen", async || status() == "k1 3").await;
+    assert!(one.put_to_sleep.lock().unwrap().is_empty());
+    cluster.place("a", &two, 2);
+    two.report("a", &uid, |report| (report.epoch, report.cells) = (2, 5));
+    cluster.until("the one is told", async || !one.put_to_sleep.lock().unwrap().is_empty()).await;
+    cluster.until("status is the other's", async || status() == "k2 5").await;
+    let its_own = (uid, 1, "boot-k1".to_owned());
+    assert!(one.put_to_sleep.lock().unwrap().iter().all(|told| *told == its_own), "under its own epoch");
+    assert!(two.put_to_sleep.lock().unwrap().is_empty(), "whose it is keeps it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pool_has_a_pod_for_everybody_who_wants_a_slot() {
     let cluster = Cluster::start(&FLAGS).await;
     apply(&cluster.server, &pool("slotsPerPod: 1, maxPods: 50"));

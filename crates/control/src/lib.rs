@@ -17,5 +17,6 @@ pub mod pool;
 pub mod reason;
 pub mod rotation;
 pub mod session;
+pub mod turns;
 pub mod wakes;
 pub mod writes;

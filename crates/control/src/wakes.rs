@@ -231,7 +231,7 @@ mod tests {
         record.created_at = "1970-01-01T00:00:00Z".into();
         record.spec.ttl = Ttl { active_seconds: 20, retained_seconds: 0 };
         assert_eq!(expiry_to_tell(&record, at(30)), None, "it has no ToolBroker");
-        record.spec.tool_broker_ref = Some(dormouse_crds::NameRef { name: "tools".into() });
+        record.spec.tool_broker_ref = Some(dormouse_crds::session::ToolBrokerRef::new("tools"));
         for (now, told) in [(19, None), (20, Some(at(20))), (19 + week, Some(at(20))), (20 + week, None)] {
             assert_eq!(expiry_to_tell(&record, at(now)), told, "{now}");
         }

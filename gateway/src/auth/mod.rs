@@ -1,6 +1,7 @@
 //! Who asks, and whether they may. Runs before anything is looked up, so that a refusal tells nothing about what exists.
 
 use async_trait::async_trait;
+use dormouse_crds::session::NamedBy;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     eval::{EvalRequest, USER_CHARS_MAX},
@@ -33,6 +34,12 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Somebody who is asked about while they are not here.
+    #[must_use]
+    pub fn absent(subject: &NamedBy) -> Self {
+        Self { user: subject.user.clone(), groups: subject.groups.clone(), ..Self::default() }
+    }
+
     /// The name of the API key that is the credential.
     #[must_use]
     pub fn api_key(&self) -> Option<String> {
@@ -183,4 +190,9 @@ pub trait Authenticator: Send + Sync + 'static {
 
     /// Whether `caller` may.
     async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError>;
+
+    /// Who is asked about later for what `caller` writes now, if anybody can be.
+    fn subject(&self, caller: &Caller) -> Option<NamedBy> {
+        Some(NamedBy { user: caller.user.clone(), groups: caller.groups.clone() })
+    }
 }

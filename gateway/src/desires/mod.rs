@@ -1,7 +1,8 @@
 //! Wakes that no client asked for: first starts, `spec.operatingMode`, timers that are due, specs that changed.
 //!
-//! Every gateway runs this over every session; who of them places a session is decided by the compare-and-swap, and an order that a second
-//! gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it loses nothing.
+//! Every gateway runs this over every session, and leaves each to the one whose turn it is first ([`peers`]); who of them places a session is decided by
+//! the compare-and-swap, and an order that a second gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it
+//! loses nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,6 +25,10 @@ use crate::{
     router::Router,
     service::hibernate_once,
 };
+
+pub mod peers;
+
+use peers::Peers;
 
 /// Orders under way at a time.
 pub const ORDERS_MAX: usize = 1_024;
@@ -50,6 +55,8 @@ struct Memory {
     /// It waits for an order of its namespace to end.
     waits: bool,
     failures: u32,
+    /// Whether others were left the time to do what it needs now.
+    left: bool,
     /// No order before this time.
     not_before: Option<Timestamp>,
     /// The last order failed because no pod had room.
@@ -71,6 +78,7 @@ struct Done {
 struct Desires {
     router: Router,
     metrics: GatewayMetrics,
+    peers: Peers,
     memories: BTreeMap<Key, Memory>,
     /// When to look at a session again.
     due: BTreeSet<(Timestamp, Key)>,
@@ -87,7 +95,7 @@ struct Turns {
 }
 
 /// Runs until `shutdown`.
-pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: CancellationToken) {
+pub async fn run(router: Router, metrics: GatewayMetrics, peers: Peers, shutdown: CancellationToken) {
     let directory = Arc::clone(router.directory());
     let mut changes = directory.changes();
     while !directory.pending().is_empty() {
@@ -97,7 +105,7 @@ pub async fn run(router: Router, metrics: GatewayMetrics, shutdown: Cancellation
         }
     }
     let mut desires =
-        Desires { router, metrics, memories: BTreeMap::new(), due: BTreeSet::new(), orders: JoinSet::new(), turns: BTreeMap::new() };
+        Desires { router, metrics, peers, memories: BTreeMap::new(), due: BTreeSet::new(), orders: JoinSet::new(), turns: BTreeMap::new() };
     desires.look_at_all();
     loop {
         desires.look_at_due();
@@ -129,6 +137,13 @@ impl Memory {
             (self.expiry, self.expiry_told) = (expiry, false);
         }
         expiry.is_some() && !self.expiry_told
+    }
+
+    /// Leaves others so much time from `now` on.
+    fn leave(&mut self, wait: Duration, now: Timestamp) {
+        if !wait.is_zero() {
+            self.not_before = self.not_before.max(after(now, wait));
+        }
     }
 }
 
@@ -183,7 +198,7 @@ impl Desires {
         }
         if memory.generation != record.generation {
             // The user changed their mind: old failures say nothing about the new wish.
-            (memory.generation, memory.failures, memory.not_before) = (record.generation, 0, None);
+            (memory.generation, memory.failures, memory.not_before, memory.left) = (record.generation, 0, None, false);
         }
         note_in_force(memory, &record);
         if memory.busy {
@@ -194,6 +209,10 @@ impl Desires {
             (Need::Nothing | Need::At(_), true) => Need::Now(Order::TellExpiry),
             (need, _) => need,
         };
+        let is_new = !std::mem::replace(&mut memory.left, matches!(need, Need::Now(_)));
+        if is_new && memory.left {
+            memory.leave(self.peers.wait(&memory.uid), now);
+        }
         match need {
             Need::Nothing => {}
             Need::At(time) => drop(self.due.insert((time, key.clone()))),
@@ -292,8 +311,7 @@ impl Desires {
                 pause(memory.failures).saturating_mul(pauses)
             }
         };
-        let not_before = self.router.clock().now().saturating_add(SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX));
-        if let Ok(not_before) = not_before {
+        if let Some(not_before) = after(self.router.clock().now(), pause) {
             memory.not_before = Some(not_before);
             // Status may be there before the answer, or never: look again either way.
             self.due.insert((not_before, done.key));
@@ -301,15 +319,21 @@ impl Desires {
     }
 }
 
+/// The time so long after `now`.
+fn after(now: Timestamp, wait: Duration) -> Option<Timestamp> {
+    now.saturating_add(SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX)).ok()
+}
+
 async fn wake(router: &Router, key: &Key, source: Source) -> Result<(), ApiError> {
     router.wake(key, source).await.map(drop)
 }
 
-/// The generation of a live session's spec at its pod, where no order of ours has told: what the status says. Too low a number costs one order
-/// that changes nothing.
+/// The generation of a live session's spec at its pod: what an order of ours has told, or the status says, whose order it may ever have been. Too low a
+/// number costs one order that changes nothing.
 fn note_in_force(memory: &mut Memory, record: &Record) {
-    if memory.in_force.is_none() && is_live(&record.status) {
+    if is_live(&record.status) {
         let ready = record.status.conditions.iter().find(|condition| condition.type_ == dormouse_crds::condition::READY);
-        memory.in_force = ready.and_then(|ready| ready.observed_generation).or(Some(record.generation));
+        let told = ready.and_then(|ready| ready.observed_generation);
+        memory.in_force = memory.in_force.max(told).or(Some(record.generation));
     }
 }

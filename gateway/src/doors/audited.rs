@@ -69,7 +69,7 @@ impl Desk {
             self.app.allow_create(&self.caller, &key.namespace, &labels).await.map_err(|problem| problem.0)?;
             self.may(Verb::Create, key, Part::Eval).await?;
             self.app.allow_broker_of(&self.caller, key).await.map_err(|problem| problem.0)?;
-            history::fork(&self.app.router, key, body).await
+            history::fork(&self.app.router, key, body, self.app.authenticator.subject(&self.caller)).await
         })
         .await
     }

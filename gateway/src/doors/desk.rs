@@ -119,10 +119,12 @@ impl Desk {
         }
     }
 
-    async fn make_allowed(&self, body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
+    async fn make_allowed(&self, mut body: CreateSession, existing: Existing) -> Result<Created, ApiError> {
         self.app.allow_create(&self.caller, &self.namespace, &body.labels).await.map_err(|problem| problem.0)?;
-        let broker = body.spec.tool_broker_ref.as_ref().map(|broker| broker.name.as_str());
-        self.app.allow_broker(&self.caller, &self.namespace, broker).await.map_err(|problem| problem.0)?;
+        if let Some(broker) = &mut body.spec.tool_broker_ref {
+            self.app.allow_broker(&self.caller, &self.namespace, Some(&broker.name)).await.map_err(|problem| problem.0)?;
+            broker.named_by = self.app.authenticator.subject(&self.caller);
+        }
         if let Some(source) = &body.spec.source {
             // A fork holds what its parent's cells made.
             let source = Key::new(&self.namespace, &source.session);

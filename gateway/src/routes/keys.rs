@@ -63,7 +63,7 @@ pub(crate) async fn create(
         for verb in &body.verbs {
             app.authenticator.authorize(&caller, &access_of(*verb, &namespace)).await.map_err(ApiError::from)?;
         }
-        keys::create(store, &namespace, body, &caller, app.router.clock()).await
+        keys::create(store, &namespace, body, (&caller, app.authenticator.subject(&caller)), app.router.clock()).await
     });
     Ok((StatusCode::CREATED, Json(made.await?)))
 }

@@ -103,9 +103,12 @@ pub(crate) async fn patch(
     Body(body): Body<PatchSession>,
 ) -> Result<Json<Session>, Problem> {
     app.allow_session(&caller, Verb::Update, &key).await?;
-    let spec = body.spec.map(serde_json::Value::Object);
-    let broker = spec.as_ref().and_then(|spec| spec.pointer("/toolBrokerRef/name")).and_then(serde_json::Value::as_str);
-    app.allow_broker(&caller, &key.namespace, broker).await?;
+    let mut spec = body.spec.map(serde_json::Value::Object);
+    if let Some(broker) = spec.as_mut().and_then(|spec| spec.pointer_mut("/toolBrokerRef")?.as_object_mut()) {
+        let name = broker.get("name").and_then(serde_json::Value::as_str);
+        app.allow_broker(&caller, &key.namespace, name).await?;
+        broker.insert("namedBy".to_owned(), serde_json::json!(app.authenticator.subject(&caller)));
+    }
     Ok(Json(service::patch(&app.router, &key, spec, body.labels).await?))
 }
 

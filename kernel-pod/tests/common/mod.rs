@@ -199,7 +199,7 @@ pub fn keys(ids: &[&str], current: &str) -> Keys {
 pub fn spec() -> KernelSessionSpec {
     KernelSessionSpec {
         idle_seconds: 3600,
-        tool_broker_ref: Some(dormouse_crds::NameRef { name: "tools".to_owned() }),
+        tool_broker_ref: Some(dormouse_crds::session::ToolBrokerRef::new("tools")),
         ..KernelSessionSpec::default()
     }
 }

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dormouse_crds::{NameRef, broker::ToolBrokerSpec, session::KernelSessionSpec};
+use dormouse_crds::{
+    broker::ToolBrokerSpec,
+    session::{KernelSessionSpec, ToolBrokerRef},
+};
 use dormouse_engine::EngineOptions;
 use dormouse_protocol::kernel::{Assignment, PodInfo};
 use dormouse_service::ca::{Ca, LEAF_VALIDITY};
@@ -165,7 +168,7 @@ impl Target {
             generation: 1,
             spec: KernelSessionSpec {
                 idle_seconds: 3600,
-                tool_broker_ref: Some(NameRef { name: BROKER.to_owned() }),
+                tool_broker_ref: Some(ToolBrokerRef::new(BROKER)),
                 ..KernelSessionSpec::default()
             },
         }

@@ -90,6 +90,17 @@ pub struct PodReport {
     pub report: Option<SessionReport>,
 }
 
+/// A process that has a session which was placed elsewhere since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// Of its pod.
+    pub pod_uid: String,
+    /// The process.
+    pub boot: String,
+    /// Under which epoch it has the session.
+    pub epoch: u64,
+}
+
 /// What a line changes for the pod's pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -285,6 +296,27 @@ impl Hub {
             let report = view.sessions.get(session_uid).cloned();
             let complete = view.open && view.complete && !view.lacking;
             Some(PodReport { boot: view.info.as_ref()?.boot.clone(), open: view.open, complete, report })
+        })
+    }
+
+    /// The processes of `pool` that hold a slot for a session under an epoch below that of its `placement`.
+    #[must_use]
+    pub fn strays(&self, namespace: &str, pool: &str, session_uid: &str, placement: &Placement) -> Vec<Stray> {
+        let key = (namespace.to_owned(), pool.to_owned());
+        self.with(|views| {
+            let holders = views.pools.get(&key).and_then(|load| load.live.get(session_uid)).copied().unwrap_or_default();
+            let owner = views.pods.get(&placement.pod_uid).and_then(|view| view.sessions.get(session_uid));
+            if holders <= u32::from(owner.is_some_and(holds_slot)) {
+                return Vec::new();
+            }
+            let of_pool =
+                views.pods.iter().filter(|(_, view)| view.open && (view.namespace.as_str(), view.pool.as_str()) == (namespace, pool));
+            of_pool
+                .filter_map(|(pod_uid, view)| {
+                    let report = view.sessions.get(session_uid).filter(|report| holds_slot(report) && report.epoch < placement.epoch)?;
+                    Some(Stray { pod_uid: pod_uid.clone(), boot: view.info.as_ref()?.boot.clone(), epoch: report.epoch })
+                })
+                .collect()
         })
     }
 

@@ -40,8 +40,8 @@ use crate::{
     storage::{self, StorageError},
 };
 
-/// How long a pod may take to forget.
-const FORGET_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a pod may take to forget a session.
+pub(super) const FORGET_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long deletion waits for a pod that lives and does not answer. The tombstone keeps it from committing anyway.
 const FORGET_PATIENCE: Duration = Duration::from_secs(60);
 /// When to look again at a session whose storage cannot be cleaned because somebody must change something.
@@ -239,7 +239,8 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
     Ok(())
 }
 
-fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
+/// The session under a placement, to be told to a pod that has it.
+pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
     Assignment {
         namespace: session.namespace().unwrap_or_default(),
         name: session.name_any(),

@@ -4,6 +4,7 @@
 
 pub mod deletion;
 pub mod stored;
+mod strays;
 mod told;
 pub mod unread;
 
@@ -142,6 +143,9 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     }
     let unread = context.unread.due_in(&uid, Instant::now());
     let again = again.min(unread.unwrap_or(again));
+    if strays::call_back(&session, previous.placement.as_ref(), &context).await {
+        return Ok(Action::requeue(again.min(SILENT_AGAIN)));
+    }
     if unread.is_none() && !unknown && !news {
         let again = archive::consider(&session, &context).await?.map_or(again, |archive| archive.min(again));
         return Ok(Action::requeue(again));

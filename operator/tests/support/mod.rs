@@ -26,7 +26,7 @@ use bytes::Bytes;
 use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_lifecycle::SessionKey;
 use dormouse_protocol::{
-    kernel::{KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
+    kernel::{Assignment, KERNEL_PORT, PodInfo, ReportLine, SessionReport, StoredStatus},
     session::State as SessionState,
 };
 use dormouse_service::{
@@ -305,6 +305,7 @@ impl Cluster {
             sessions: Mutex::default(),
             stored: Mutex::default(),
             hangs: AtomicBool::default(),
+            put_to_sleep: Mutex::default(),
             asked: Mutex::default(),
             lines: broadcast::Sender::new(4_096),
             name,
@@ -313,6 +314,7 @@ impl Cluster {
             .route("/v1/report", get(report))
             .route("/v1/info", get(info))
             .route("/v1/forget", post(forget))
+            .route("/v1/hibernate", post(hibernate))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
@@ -360,7 +362,9 @@ pub struct FakePod {
     pub stored: Mutex<Option<StoredStatus>>,
     /// Whether it leaves who asks it to forget a session without an answer.
     pub hangs: AtomicBool,
-    /// Who waits for that now, and the most that did at a time.
+    /// The sessions that it was told to put to sleep, and under which epoch and process.
+    pub put_to_sleep: Mutex<Vec<(String, u64, String)>>,
+    /// Who waits for it to forget now, and the most that did at a time.
     pub asked: Mutex<(usize, usize)>,
     lines: broadcast::Sender<ReportLine>,
 }
@@ -432,6 +436,12 @@ async fn forget(State(pod): State<Arc<FakePod>>) -> StatusCode {
         std::future::pending::<()>().await;
     }
     StatusCode::NO_CONTENT
+}
+
+async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
+    pod.put_to_sleep.lock().unwrap().push((assignment.uid.clone(), assignment.epoch, assignment.boot));
+    pod.report(&assignment.name, &assignment.uid, |report| report.state = SessionState::Hibernated);
+    Json(pod.sessions.lock().unwrap()[&assignment.uid].clone())
 }
 
 /// Somebody who waits; ends when it is dropped, as it is when who asked leaves.

@@ -9,9 +9,8 @@ use std::{
 
 use dormouse_broker::{Broker, BrokerStore, FetchClients, Secrets, Surroundings};
 use dormouse_crds::{
-    NameRef,
     broker::ToolBrokerSpec,
-    session::{Determinism, KernelSessionSpec},
+    session::{Determinism, KernelSessionSpec, ToolBrokerRef},
 };
 use dormouse_engine::{Engine, EngineOptions, Engines};
 use dormouse_gateway::{
@@ -87,7 +86,7 @@ pub fn session_key(uid: &str, name: &str) -> SessionKey {
 pub fn spec() -> KernelSessionSpec {
     KernelSessionSpec {
         idle_seconds: 3_600,
-        tool_broker_ref: Some(NameRef { name: "tools".to_owned() }),
+        tool_broker_ref: Some(ToolBrokerRef::new("tools")),
         determinism: Some(Determinism { seed: 7, epoch: BEGIN.to_owned() }),
         ..KernelSessionSpec::default()
     }

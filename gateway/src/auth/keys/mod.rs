@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use dormouse_crds::session::NamedBy;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     key::{ApiKey, CreateKey, KEY_PREFIX, KeyList, KeyVerb, NewKey},
@@ -42,6 +43,9 @@ const SECRET_DIGITS: usize = 2 * SECRET_BYTES;
 pub struct KeyRecord {
     /// Hex sha256 of the whole key.
     pub digest: String,
+    /// Who made it, and is asked about later for what its holder writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<NamedBy>,
     /// All that may be shown.
     #[serde(flatten)]
     pub about: ApiKey,
@@ -58,6 +62,8 @@ pub struct Grant {
     pub verbs: Vec<KeyVerb>,
     /// The only sessions; empty for all.
     pub selector: String,
+    /// Who made the key, if that is known.
+    pub made_by: Option<NamedBy>,
 }
 
 /// Why keys cannot be kept or found.
@@ -133,7 +139,8 @@ impl Authenticator for Keys {
         let record = found.filter(|record| !is_over(&record.about, self.clock)).ok_or(AuthError::Unauthenticated)?;
         let ApiKey { name, namespace, verbs, label_selector, .. } = record.about.clone();
         let user = format!("dormouse:key:{namespace}:{name}");
-        let grant = Grant { name, namespace, verbs, selector: label_selector.unwrap_or_default() };
+        let selector = label_selector.unwrap_or_default();
+        let grant = Grant { name, namespace, verbs, selector, made_by: record.made_by.clone() };
         Ok(Caller { user, grant: Some(grant), ..Caller::default() })
     }
 
@@ -157,6 +164,14 @@ impl Authenticator for Keys {
             resource: access.part.resource(),
             namespace: access.namespace.clone(),
         })
+    }
+
+    /// A key comes and goes, as a password does: who made it stays.
+    fn subject(&self, caller: &Caller) -> Option<NamedBy> {
+        match &caller.grant {
+            Some(grant) => grant.made_by.clone(),
+            None => self.others.subject(caller),
+        }
     }
 }
 
@@ -203,11 +218,17 @@ fn is_over(about: &ApiKey, clock: Clock) -> bool {
     about.expires_at.as_ref().is_some_and(|at| at.parse::<jiff::Timestamp>().is_ok_and(|at| at <= clock.now()))
 }
 
-/// Makes a key.
+/// Makes a key, for `by`; `made_by` is who is asked about later for what its holder writes.
 ///
 /// # Errors
 /// It is not one that can be made, or cannot be kept.
-pub async fn create(store: &dyn KeyStore, namespace: &str, asked: CreateKey, by: &Caller, clock: Clock) -> Result<NewKey, ApiError> {
+pub async fn create(
+    store: &dyn KeyStore,
+    namespace: &str,
+    asked: CreateKey,
+    (by, made_by): (&Caller, Option<NamedBy>),
+    clock: Clock,
+) -> Result<NewKey, ApiError> {
     let invalid =
         |path: &str, message: String| Err(ApiError::new(ErrorCode::InvalidRequest, format!("{path}: {message}")).with_detail("path", path));
     check_name(&asked.name, "name")?;
@@ -240,7 +261,7 @@ pub async fn create(store: &dyn KeyStore, namespace: &str, asked: CreateKey, by:
         created_at: clock.now().to_string(),
         created_by: by.user.clone(),
     };
-    store.create(KeyRecord { digest: digest(&secret), about: about.clone() }).await.map_err(of_store)?;
+    store.create(KeyRecord { digest: digest(&secret), made_by, about: about.clone() }).await.map_err(of_store)?;
     Ok(NewKey { key: secret, about })
 }
 

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use dormouse_crds::session::{KernelSessionSpec, Ttl};
+use dormouse_crds::session::{KernelSessionSpec, ToolBrokerRef, Ttl};
 use dormouse_protocol::{
     ApiError, ErrorBody, ErrorCode,
     eval::EvalRequest,
@@ -96,7 +96,7 @@ impl Config {
         }
         spec.limits.tool_calls = self.max_tool_calls.unwrap_or(spec.limits.tool_calls);
         spec.limits.output_bytes = self.max_stdout_bytes.unwrap_or(spec.limits.output_bytes);
-        spec.tool_broker_ref = self.tool_broker.clone().map(|name| dormouse_crds::NameRef { name });
+        spec.tool_broker_ref = self.tool_broker.clone().map(ToolBrokerRef::new);
         let mut fields = serde_json::Map::new();
         config::add_tools(&mut fields, self.tools.as_ref())?;
         config::with_fields(&spec, fields)
