@@ -27,6 +27,9 @@ pub async fn opens(world: &World) -> Result<()> {
     world.kube.wait("condition=Ready", &format!("toolbroker/{BROKER}"), WAIT_SECONDS).await?;
     for session in [CAREFUL, ANN] {
         world.wait("condition=Ready", session).await?;
+        // By the cluster's admission, and whoever it is was asked about before the session had a place.
+        let broker = &world.kube.get(&format!("kernelsession {session}")).await?["spec"]["toolBrokerRef"];
+        ensure!(broker["namedBy"]["user"].as_str().is_some_and(|user| !user.is_empty()), "{broker}");
     }
     Ok(())
 }
