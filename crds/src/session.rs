@@ -169,10 +169,10 @@ pub struct ToolBrokerRef {
     /// Name of the ToolBroker.
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// Who named it: written by the gateway, or by the cluster's admission; nobody else may write another than themselves. Each time the session is
-    /// placed, they need the verb `use` on it. Absent where it is not known: then nobody is asked about.
+    /// Who named it: written by the gateway, or by the cluster's admission, for whoever wrote the name. Each time the session is placed, they need the verb
+    /// `use` on it. Absent where it is not known: then nobody is asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub named_by: Option<NamedBy>,
+    pub named_by: Option<Subject>,
 }
 
 impl ToolBrokerRef {
@@ -187,12 +187,12 @@ impl ToolBrokerRef {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NamedBy {
+pub struct Subject {
     /// User name. For a session that was made with an API key: of whoever made the key.
     #[cfg_attr(feature = "kubernetes", schemars(length(min = 1)))]
     pub user: String,
     /// Their groups at that time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[cfg_attr(feature = "kubernetes", schemars(extend("x-kubernetes-list-type" = "atomic")))]
     pub groups: Vec<String>,
 }

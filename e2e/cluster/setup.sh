@@ -31,9 +31,10 @@ build minio github.com/minio/minio
 build versitygw github.com/versity/versitygw/cmd/versitygw
 build transit .=transit
 build helm helm.sh/helm/v4/cmd/helm
-# Without these two, their tests say so and are skipped.
+# Without these, their tests say so and are skipped.
 build helm-unittest github.com/helm-unittest/helm-unittest/cmd/helm-unittest || echo "helm-unittest cannot be built"
 build kube-score github.com/zegl/kube-score/cmd/kube-score || echo "kube-score cannot be built"
+build kubeconform github.com/yannh/kubeconform/cmd/kubeconform || echo "kubeconform cannot be built"
 
 image() { # image FILE NAME:TAG ENTRYPOINT FILES...: again when one of the files changed
   local tar=$I/$1.tar key f; shift

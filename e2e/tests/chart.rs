@@ -8,7 +8,7 @@ use std::{
 };
 
 use dormouse_e2e::steps::say;
-use dormouse_testkit::{apiserver::ApiServer, tools};
+use dormouse_testkit::{apiserver::ApiServer, tools, wait::eventually};
 
 const SYSTEM: &str = "dormouse-system";
 
@@ -194,6 +194,75 @@ fn kube_score_finds_nothing_critical() {
         let mut command = Command::new(&score);
         command.args(["score", "-", "--output-format", "ci"]).args(NOT_FOLLOWED);
         passes(command, &rendered(values).join("\n---\n"));
+    }
+}
+
+/// The schemas of all kinds that an API server has, as kubeconform reads them: each a file that leads into one of all definitions.
+fn schemas(server: &ApiServer, folder: &Path) {
+    let mut document: serde_json::Value = serde_json::from_str(&server.kubectl(&["get", "--raw", "/openapi/v2"]).unwrap()).unwrap();
+    let definitions = document["definitions"].take();
+    let all = folder.join("all.json");
+    for (name, definition) in definitions.as_object().unwrap() {
+        for kind in definition["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
+            let [group, version, kind] = ["group", "version", "kind"].map(|field| kind[field].as_str().unwrap());
+            let group = group.split('.').next().filter(|group| !group.is_empty()).map(|group| format!("-{group}")).unwrap_or_default();
+            let leads = serde_json::json!({ "$ref": format!("file://{}#/definitions/{name}", all.display()) });
+            std::fs::write(folder.join(format!("{}{group}-{version}.json", kind.to_lowercase())), leads.to_string()).unwrap();
+        }
+    }
+    let mut definitions = definitions;
+    as_json_schema(&mut definitions);
+    std::fs::write(all, serde_json::json!({ "definitions": definitions }).to_string()).unwrap();
+}
+
+/// What Kubernetes writes otherwise than JSON Schema: a number or a text; and that an object has no other fields than those that are named.
+fn as_json_schema(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Object(fields) => {
+            if fields.get("format").is_some_and(|format| format == "int-or-string") {
+                fields.remove("type");
+            }
+            let is_open = fields.contains_key("additionalProperties") || fields.contains_key("x-kubernetes-preserve-unknown-fields");
+            if fields.get("properties").is_some_and(serde_json::Value::is_object) && !is_open {
+                fields.insert("additionalProperties".to_owned(), false.into());
+            }
+            fields.values_mut().for_each(as_json_schema);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(as_json_schema),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn kubeconform_knows_every_field() {
+    let Some(program) = tool("kubeconform", "kubeconform_knows_every_field") else { return };
+    let (server, folder) = (ApiServer::start().await.unwrap(), tempfile::tempdir().unwrap());
+    server.kubectl(&["apply", "-f", root().join("crds/yaml").to_str().unwrap()]).unwrap();
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).unwrap();
+    let kind = folder.path().join("kernelsession-dormouse-v1alpha1.json");
+    // The API server publishes what it knows some time after a definition is established.
+    eventually("the definitions are published", async || {
+        schemas(&server, folder.path());
+        kind.is_file()
+    })
+    .await;
+    let check = |documents: &str| {
+        let mut command = Command::new(&program);
+        command.args(["-strict", "-skip", &FOREIGN.join(","), "-schema-location"]);
+        command.arg(folder.path().join("{{ .ResourceKind }}{{ .KindSuffix }}.json"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), documents.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let examples = ["session", "toolbroker"].map(|name| std::fs::read_to_string(root().join(format!("examples/{name}.yaml"))).unwrap());
+    for documents in [rendered("{}").join("\n---\n"), rendered(ALL).join("\n---\n"), examples.join("\n---\n")] {
+        assert_eq!(check(&documents), (true, String::new()));
+    }
+    for (right, wrong) in [("replicas:", "replica:"), ("toolBrokerRef:", "toolBrokerRefs:"), ("idleSeconds: 300", "idleSeconds: soon")] {
+        let all = [rendered("{}").join("\n---\n"), examples.join("\n---\n")].join("\n---\n");
+        assert!(all.contains(right), "{right}");
+        assert!(!check(&all.replacen(right, wrong, 1)).0, "{wrong} is found");
     }
 }
 

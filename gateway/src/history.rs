@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dormouse_crds::session::{KernelSessionSpec, NamedBy, OperatingMode, Source, ToolBrokerRef};
+use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source, Subject, ToolBrokerRef};
 use dormouse_protocol::{
     ApiError, ErrorCode,
     history::{Checkpoint, CheckpointList, Difference, ForkSession, JournalPage, Migration},
@@ -110,7 +110,7 @@ pub async fn migrate(router: &Router, key: &Key, dry_run: bool) -> Result<Migrat
 
 /// Makes a session that begins as what this one is; answers when it has its own copy. One that cannot begin leaves nothing. `by` is who has it use the
 /// parent's ToolBroker.
-pub async fn fork(router: &Router, key: &Key, body: ForkSession, by: Option<NamedBy>) -> Result<Session, ApiError> {
+pub async fn fork(router: &Router, key: &Key, body: ForkSession, by: Option<Subject>) -> Result<Session, ApiError> {
     let parent = router.whole(&router.find(key).await?).await?;
     let source = Source { session: key.name.clone(), checkpoint: body.checkpoint };
     let operating_mode = match parent.spec.operating_mode {

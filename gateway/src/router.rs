@@ -84,6 +84,14 @@ impl Route {
     }
 }
 
+/// What is known of a right.
+enum Admission {
+    /// It is there.
+    Admitted,
+    /// It cannot be asked about; this is the answer for whoever does not wait.
+    Unknown(ApiError),
+}
+
 /// Where a session is, or where it could be.
 pub(crate) enum Located {
     /// Status has it.
@@ -274,6 +282,13 @@ impl Router {
                 self.complete(&mut route, in_flight).await?;
                 return Ok(Located::Found(route));
             }
+            match self.admit_broker(&record).await? {
+                Admission::Admitted => {}
+                Admission::Unknown(error) => {
+                    changed(&mut changes, in_flight.placing_until, || error).await?;
+                    continue;
+                }
+            }
             if in_flight.looked && Instant::now() >= in_flight.placing_until {
                 return Err(self.no_room(&record));
             }
@@ -282,7 +297,6 @@ impl Router {
             match next.and_then(|placement| self.route(&record, placement)) {
                 Some(mut route) => {
                     self.complete(&mut route, in_flight).await?;
-                    self.admit_broker(&route.record).await?;
                     return Ok(Located::Free(route, flight));
                 }
                 None => {
@@ -377,22 +391,31 @@ impl Router {
     }
 
     /// Whether who named the session's ToolBroker may use it still.
-    async fn admit_broker(&self, record: &Record) -> Result<(), ApiError> {
-        let (Some(authority), Some(broker)) = (&self.authority, &record.spec.tool_broker_ref) else { return Ok(()) };
-        let Some(named_by) = &broker.named_by else { return Ok(()) };
+    async fn admit_broker(&self, record: &Arc<Record>) -> Result<Admission, ApiError> {
+        let (Some(authority), Some(_)) = (&self.authority, &record.spec.tool_broker_ref) else { return Ok(Admission::Admitted) };
+        // The cache may have left out who it was.
+        let record = self.whole(record).await?;
+        let Some(broker) = &record.spec.tool_broker_ref else { return Ok(Admission::Admitted) };
+        let Some(named_by) = &broker.named_by else { return Ok(Admission::Admitted) };
         let access =
             Access { namespace: record.key.namespace.clone(), name: Some(broker.name.clone()), verb: Verb::Use, part: Part::Broker };
-        authority.authorize(&Caller::absent(named_by), &access).await.map_err(|error| match error {
-            AuthError::Forbidden { .. } => {
+        let (user, name) = (&named_by.user, &broker.name);
+        match authority.authorize(&Caller::absent(named_by), &access).await {
+            Ok(()) => Ok(Admission::Admitted),
+            Err(AuthError::Forbidden { .. }) => {
                 let message = format!(
-                    "`{}`, who named the ToolBroker `{}` for this session, may not use it any more: give them the verb use on it, or have somebody who \
-                     has that write spec.toolBrokerRef again",
-                    named_by.user, broker.name
+                    "`{user}`, who named the ToolBroker `{name}` for this session, may not use it any more: give them the verb use on it, or have \
+                     somebody who has that take the session over, by a patch of spec.toolBrokerRef.namedBy to null"
                 );
-                ApiError::new(ErrorCode::Forbidden, message).with_detail("path", "spec.toolBrokerRef")
+                Err(ApiError::new(ErrorCode::Forbidden, message).with_detail("path", "spec.toolBrokerRef"))
             }
-            error => error.into(),
-        })
+            Err(error) => {
+                tracing::warn!(session = %record.key, error = %chain(&error), "whether a ToolBroker may be used is not known; it is asked again");
+                let message =
+                    format!("whether `{user}` may use the ToolBroker `{name}` cannot be asked at the moment: send the request again");
+                Ok(Admission::Unknown(ApiError::new(ErrorCode::StorageUnavailable, message)))
+            }
+        }
     }
 
     /// Names the process for a session. A lost race is not an error: the caller looks again and follows the winner.

@@ -179,7 +179,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<()> 
         let (peers, tell) = Peers::new(pod);
         gateway = gateway.with_peers(peers);
         let (client, namespace) = (client.clone(), system_namespace.clone());
-        tokio::spawn(watching.clone().run_until_cancelled_owned(async move { follow(client, &namespace, &service, tell).await }));
+        let rollbacks = directory.rollbacks();
+        tokio::spawn(
+            watching.clone().run_until_cancelled_owned(async move { follow(client, &namespace, &service, rollbacks, tell).await }),
+        );
     }
     if let Some(namespace) = &args.keys_namespace {
         gateway = gateway.with_keys(Arc::new(KeyObjects::new(client, namespace)));

@@ -75,7 +75,7 @@ async fn the_directory_and_the_rights_on_a_real_api_server() {
     rights_are_the_clusters(&server, &authenticator).await;
     which_broker_a_session_names_is_a_right(&server, &authenticator).await;
     a_key_of_one_gateway_is_the_others_and_its_end_too(&server, &kube_client, &directory).await;
-    gateways_know_each_other(&server, kube_client.clone()).await;
+    gateways_know_each_other(&server, kube_client.clone(), &directory).await;
     kubectl_lists_and_decides_calls_that_wait(&server, kube_client, &directory).await;
     shutdown.cancel();
 }
@@ -502,7 +502,7 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
 }
 
 /// The other gateways are the ready pods behind the Service.
-async fn gateways_know_each_other(server: &ApiServer, client: kube::Client) {
+async fn gateways_know_each_other(server: &ApiServer, client: kube::Client, directory: &KubernetesDirectory) {
     let slice = |ready: bool| {
         format!(
             "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\nports: []\n\
@@ -515,7 +515,8 @@ async fn gateways_know_each_other(server: &ApiServer, client: kube::Client) {
     apply(server, &slice(true).replace("gateways", "others")).unwrap();
     let (_peers, tell) = Peers::new("one");
     let mut told = tell.subscribe();
-    let following = tokio::spawn(async move { follow(client, "team", "gateways", tell).await });
+    let rollbacks = directory.rollbacks();
+    let following = tokio::spawn(async move { follow(client, "team", "gateways", rollbacks, tell).await });
     let names = |names: &Names| names.to_vec();
     assert_eq!(told.wait_for(|names| !names.is_empty()).await.map(|now| names(&now)).unwrap(), ["one"]);
     apply(server, &slice(true)).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::support::{FakePod, Trust, serve_whole, until};
 use async_trait::async_trait;
-use dormouse_control::{session::state_of, turns};
+use dormouse_control::{precedence, session::state_of};
 use dormouse_crds::session::{Placement, SnapshotStatus};
 use dormouse_gateway::{
     Directory, Gateway,
@@ -181,15 +181,17 @@ fn share(trust: &Trust, directory: &Arc<FolderDirectory>, me: &str, shutdown: &C
     tell
 }
 
-/// Names of `count` sessions that were just made, and whether the gateway `one` is the first for each.
-async fn made(directory: &FolderDirectory, count: usize) -> Vec<(String, bool)> {
-    let mut names = Vec::new();
-    for number in 0..count {
-        let key = Key::new("default", format!("s{number}"));
+/// The uids of sessions that were just made, so that each of two gateways is the first for some, and whether the gateway `one` is.
+async fn made(directory: &FolderDirectory) -> Vec<(String, bool)> {
+    const EACH: usize = 4;
+    let mut uids: Vec<(String, bool)> = Vec::new();
+    let of = |uids: &[(String, bool)], first: bool| uids.iter().filter(|(_, is_first)| *is_first == first).count();
+    while of(&uids, true) < EACH || of(&uids, false) < EACH {
+        let key = Key::new("default", format!("s{}", uids.len()));
         let made = directory.create(NewSession { key, labels: Default::default(), spec: Default::default() }).await.unwrap();
-        names.push((made.uid.clone(), turns::wait(&made.uid, "one", ["one", "two"]).is_zero()));
+        uids.push((made.uid.clone(), precedence::wait(&made.uid, "one", ["one", "two"]).is_zero()));
     }
-    names
+    uids
 }
 
 fn all_are_idle(directory: &FolderDirectory) -> bool {
@@ -198,29 +200,26 @@ fn all_are_idle(directory: &FolderDirectory) -> bool {
 
 #[tokio::test]
 async fn of_two_gateways_each_starts_its_own_sessions_and_no_session_is_started_twice() {
-    const SESSIONS_MADE: usize = 60;
     let trust = Trust::new();
     let pod = trust.pod("one", 100).await;
     let (_folder, directory) = opened(&trust, &pod, None).await;
-    made(&directory, SESSIONS_MADE).await;
+    let made = made(&directory).await;
     let shutdown = CancellationToken::new();
     let _told = [share(&trust, &directory, "one", &shutdown), share(&trust, &directory, "two", &shutdown)];
     until(&*directory, "all have started", || all_are_idle(&directory)).await;
     let woken: Vec<String> = pod.wakes.lock().unwrap().iter().map(|assignment| assignment.uid.clone()).collect();
     let sessions: std::collections::BTreeSet<&String> = woken.iter().collect();
-    assert_eq!((woken.len(), sessions.len()), (SESSIONS_MADE, SESSIONS_MADE), "{woken:?}");
+    assert_eq!((woken.len(), sessions.len()), (made.len(), made.len()), "{woken:?}");
     shutdown.cancel();
 }
 
 #[tokio::test]
 async fn a_gateway_does_its_own_first_and_then_what_one_that_is_gone_was_to_do() {
-    const SESSIONS_MADE: usize = 40;
     let trust = Trust::new();
     let pod = trust.pod("one", 100).await;
     let (_folder, directory) = opened(&trust, &pod, None).await;
-    let made = made(&directory, SESSIONS_MADE).await;
+    let made = made(&directory).await;
     let mine = made.iter().filter(|(_, mine)| *mine).count();
-    assert!(mine > 5 && mine < SESSIONS_MADE - 5, "both have some: {mine}");
     let shutdown = CancellationToken::new();
     let _told = share(&trust, &directory, "one", &shutdown);
     until(&*directory, "all have started", || all_are_idle(&directory)).await;

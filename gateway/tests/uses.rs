@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -19,18 +22,27 @@ const SESSIONS: &str = "/v1/namespaces/default/sessions";
 
 /// Callers are who they say. Whoever is of a group may do everything, but use a ToolBroker only while the group is among these.
 #[derive(Clone, Default)]
-struct Cluster(Arc<Mutex<BTreeSet<String>>>);
+struct Cluster {
+    groups: Arc<Mutex<BTreeSet<String>>>,
+    /// Questions about ToolBrokers that it does not answer any more.
+    silences: Arc<AtomicUsize>,
+}
 
 #[async_trait]
 impl Authenticator for Cluster {
     async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, AuthError> {
         let user = bearer.ok_or(AuthError::Unauthenticated)?.to_owned();
-        Ok(Caller { groups: vec![format!("of-{user}")], uid: "7".to_owned(), user, ..Caller::default() })
+        // As a token without the claim.
+        let groups = if user == "nobody" { Vec::new() } else { vec![format!("of-{user}")] };
+        Ok(Caller { groups, uid: "7".to_owned(), user, ..Caller::default() })
     }
 
     async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError> {
-        let may = self.0.lock().unwrap();
-        if access.verb != Verb::Use || caller.groups.iter().any(|group| may.contains(group)) {
+        let may = self.groups.lock().unwrap();
+        if access.verb == Verb::Use && self.silences.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(AuthError::Unavailable("no answer".into()));
+        }
+        if access.verb != Verb::Use || may.contains("everybody") || caller.groups.iter().any(|group| may.contains(group)) {
             return Ok(());
         }
         assert_eq!((access.namespace.as_str(), access.name.as_deref()), ("default", Some("shop")));
@@ -41,7 +53,7 @@ impl Authenticator for Cluster {
 
 impl Cluster {
     fn may_use(&self, groups: &[&str]) {
-        *self.0.lock().unwrap() = groups.iter().map(|group| (*group).to_owned()).collect();
+        *self.groups.lock().unwrap() = groups.iter().map(|group| (*group).to_owned()).collect();
     }
 }
 
@@ -97,10 +109,33 @@ async fn a_session_is_placed_only_while_who_named_its_tool_broker_may_use_it() {
     assert_eq!(named_by("asleep"), json!({ "user": "bob", "groups": ["of-bob"] }));
     assert_eq!(eval(&client, "bob", "asleep").await.0, 200);
 
+    // A patch that does not say which one names nobody.
+    for nameless in [json!({}), json!({ "namedBy": null }), json!({ "namedBy": { "user": "root", "groups": [] } })] {
+        let (status, refused) = send(&client, "bob", "PATCH", &path, json!({ "spec": { "toolBrokerRef": nameless } })).await;
+        assert_eq!((status, refused["error"]["code"].as_str()), (400, Some("InvalidRequest")), "{refused}");
+    }
+    assert_eq!(named_by("asleep")["user"], "bob");
+    // Nobody's groups stay with somebody else.
+    let body = json!({ "spec": { "toolBrokerRef": { "name": "shop" } } });
+    assert_eq!(send(&client, "nobody", "PATCH", &path, body.clone()).await.0, 403);
+    cluster.may_use(&["of-bob", "everybody"]);
+    assert_eq!(send(&client, "nobody", "PATCH", &path, body).await.0, 200);
+    assert_eq!(named_by("asleep"), json!({ "user": "nobody", "groups": [] }));
+
     // A fork is by whoever forks.
     let forked = send(&client, "bob", "POST", &format!("{SESSIONS}/live/fork"), json!({ "name": "child" })).await;
     assert_eq!(forked.0, 201, "{forked:?}");
     assert_eq!(named_by("child")["user"], "bob");
+}
+
+#[tokio::test]
+async fn a_request_waits_while_it_cannot_be_asked_who_may_use_a_tool_broker() {
+    let (_folder, cluster, client, pod, _directory) = world().await;
+    let body = json!({ "name": "a", "spec": { "toolBrokerRef": { "name": "shop" } } });
+    assert_eq!(send(&client, "ann", "POST", SESSIONS, body).await.0, 201);
+    cluster.silences.store(3, Ordering::SeqCst);
+    assert_eq!(eval(&client, "ann", "a").await.0, 200);
+    assert_eq!((cluster.silences.load(Ordering::SeqCst), pod.evals().len()), (0, 1));
 }
 
 #[tokio::test]

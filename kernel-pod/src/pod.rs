@@ -303,6 +303,22 @@ impl Pod {
         self.ask(&assignment, |reply| Message::Interrupt(Box::new(assignment.clone()), reply)).await
     }
 
+    /// Puts a session to sleep, if it is here under that epoch: it was placed elsewhere since. What the store does not take of it any more is lost, as it
+    /// is for every process that was overtaken.
+    ///
+    /// # Errors
+    /// It is not here, or not under that epoch, or is not any more: `SessionGone`.
+    pub async fn leave(&self, assignment: Assignment) -> Result<(), ApiError> {
+        let reported = self.shared.host.reports.get(&assignment.uid).filter(|report| report.epoch == assignment.epoch);
+        let here = self.shared.registry.get(&assignment.uid).filter(|_| reported.is_some() && assignment.boot == self.shared.host.boot);
+        let handle = here.ok_or_else(|| gone("this process does not have the session under this epoch"))?;
+        let (reply, answer) = oneshot::channel();
+        if !handle.send_waiting(Message::Hibernate(Box::new(assignment), reply)).await {
+            return Err(gone("the session has just left"));
+        }
+        answer.await.map_err(|_| gone("the session has just left"))?.map(drop)
+    }
+
     /// Drops the session without a commit. A session that is not here is forgotten already. Allowed while draining.
     ///
     /// # Errors

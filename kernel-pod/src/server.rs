@@ -74,6 +74,7 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/waiting", post(waiting))
         .route("/v1/eval", post(eval))
         .route("/v1/wake", post(wake))
+        .route("/v1/hibernate", post(hibernate))
         .route("/v1/interrupt", post(interrupt))
         .route("/v1/events", post(events))
         .route("/v1/decided", post(decided))
@@ -98,12 +99,12 @@ pub(crate) fn router(pod: Pod, stop: CancellationToken) -> Router {
         .route("/v1/usage/live", post(live_usage))
         .route("/v1/usage/stored", post(stored_usage))
         .with_state(app.clone());
-    let operator = Router::new().route("/v1/forget", post(forget)).route("/v1/report", get(report)).with_state(app.clone());
-    let both = Router::new()
-        .route("/v1/info", get(info))
-        .route("/v1/hibernate", post(hibernate))
-        .route("/v1/stored/status", post(stored_status))
-        .with_state(app);
+    let operator = Router::new()
+        .route("/v1/forget", post(forget))
+        .route("/v1/leave", post(leave))
+        .route("/v1/report", get(report))
+        .with_state(app.clone());
+    let both = Router::new().route("/v1/info", get(info)).route("/v1/stored/status", post(stored_status)).with_state(app);
     require(gateway, &[Process::Gateway])
         .merge(require(operator, &[Process::Operator]))
         .merge(require(both, &[Process::Gateway, Process::Operator]))
@@ -264,6 +265,11 @@ async fn stored_usage(State(app): State<App>, ApiJson(call): ApiJson<UsageCall>)
 async fn interrupt(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {
     app.pod.interrupt(assignment).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+async fn leave(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {
+    app.pod.leave(assignment).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn forget(State(app): State<App>, ApiJson(assignment): ApiJson<Assignment>) -> ApiResult<StatusCode> {

@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the API server is asked for its revision.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How soon it is asked again when it has gone back, and when it has not said: a watch begins at a revision that none of the objects need have.
+const LOOK_SOON: Duration = Duration::from_secs(2);
 /// How long it may take to say it.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -61,35 +63,41 @@ impl Revisions {
     /// Looks at the API server's revision until `shutdown`. Any of `apis` tells it.
     pub async fn run(&self, apis: Vec<Api<KernelSession>>, shutdown: CancellationToken) {
         let Some(api) = apis.into_iter().next() else { return };
-        while shutdown.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_some() {
-            self.look(&api).await;
+        let mut pause = Duration::ZERO;
+        while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+            pause = if self.look(&api).await { LOOK_EVERY } else { LOOK_SOON };
         }
     }
 
-    /// Looks at it once: a list that names no resourceVersion tells the revision as etcd has it now.
-    pub async fn look(&self, api: &Api<KernelSession>) {
+    /// Looks at it once: a list that names no resourceVersion tells the revision as etcd has it now. The answer is whether it was told, and not gone back.
+    pub async fn look(&self, api: &Api<KernelSession>) -> bool {
         let before = *self.lock();
         let found = match tokio::time::timeout(LOOK_TIMEOUT, api.list_metadata(&ListParams::default().limit(1))).await {
             Ok(Ok(list)) => list.metadata.resource_version.and_then(|version| version.parse().ok()),
-            Ok(Err(error)) => return tracing::debug!(%error, "the revision of the API server is not known"),
-            Err(_) => return tracing::debug!("the API server does not tell its revision in time"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the revision of the API server is not known");
+                return false;
+            }
+            Err(_) => {
+                tracing::debug!("the API server does not tell its revision in time");
+                return false;
+            }
         };
-        if let Some(found) = found {
-            self.compare(before, found);
-        }
+        found.is_some_and(|found| self.compare(before, found))
     }
 
-    /// Compares a revision, which was asked for when `before` was the highest, with that.
-    fn compare(&self, before: u128, found: u128) {
+    /// Compares a revision, which was asked for when `before` was the highest, with that. The answer is whether it is none that went back.
+    fn compare(&self, before: u128, found: u128) -> bool {
         let mut highest = self.lock();
         if found >= before {
             *highest = found.max(*highest);
-            return;
+            return true;
         }
         *highest = found;
         drop(highest);
         tracing::warn!(before, found, "the API server has gone back: everything is read anew");
         self.rollbacks.send_modify(|times| *times += 1);
+        false
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, u128> {

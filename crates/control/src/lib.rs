@@ -14,9 +14,10 @@ pub mod condition;
 pub mod lifetime;
 pub mod placement;
 pub mod pool;
+pub mod precedence;
 pub mod reason;
 pub mod rotation;
 pub mod session;
-pub mod turns;
+
 pub mod wakes;
 pub mod writes;

@@ -1,7 +1,7 @@
 //! For `dormouse dev`: whoever reaches a loopback port of this machine is its user, unless a token is demanded.
 
 use async_trait::async_trait;
-use dormouse_crds::session::NamedBy;
+use dormouse_crds::session::Subject;
 
 use super::{Access, AuthError, Authenticator, Caller};
 
@@ -32,7 +32,7 @@ impl Authenticator for Loopback {
         Ok(())
     }
 
-    fn subject(&self, _caller: &Caller) -> Option<NamedBy> {
+    fn subject(&self, _caller: &Caller) -> Option<Subject> {
         None
     }
 }

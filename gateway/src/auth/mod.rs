@@ -1,7 +1,7 @@
 //! Who asks, and whether they may. Runs before anything is looked up, so that a refusal tells nothing about what exists.
 
 use async_trait::async_trait;
-use dormouse_crds::session::NamedBy;
+use dormouse_crds::session::Subject;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     eval::{EvalRequest, USER_CHARS_MAX},
@@ -36,7 +36,7 @@ pub struct Caller {
 impl Caller {
     /// Somebody who is asked about while they are not here.
     #[must_use]
-    pub fn absent(subject: &NamedBy) -> Self {
+    pub fn absent(subject: &Subject) -> Self {
         Self { user: subject.user.clone(), groups: subject.groups.clone(), ..Self::default() }
     }
 
@@ -192,7 +192,11 @@ pub trait Authenticator: Send + Sync + 'static {
     async fn authorize(&self, caller: &Caller, access: &Access) -> Result<(), AuthError>;
 
     /// Who is asked about later for what `caller` writes now, if anybody can be.
-    fn subject(&self, caller: &Caller) -> Option<NamedBy> {
-        Some(NamedBy { user: caller.user.clone(), groups: caller.groups.clone() })
+    fn subject(&self, caller: &Caller) -> Option<Subject> {
+        match &caller.grant {
+            // A key comes and goes, as a password does: who made it stays.
+            Some(grant) => grant.made_by.clone(),
+            None => Some(Subject { user: caller.user.clone(), groups: caller.groups.clone() }),
+        }
     }
 }

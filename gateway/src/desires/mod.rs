@@ -2,7 +2,7 @@
 //!
 //! Every gateway runs this over every session, and leaves each to the one whose turn it is first ([`peers`]); who of them places a session is decided by
 //! the compare-and-swap, and an order that a second gateway repeats changes nothing at the pod. What is remembered here only spares requests: losing it
-//! loses nothing.
+//! loses nothing. No record says that a broker was told of an expiry, so each gateway tells it; the broker knows what it has had.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -328,8 +328,8 @@ async fn wake(router: &Router, key: &Key, source: Source) -> Result<(), ApiError
     router.wake(key, source).await.map(drop)
 }
 
-/// The generation of a live session's spec at its pod: what an order of ours has told, or the status says, whose order it may ever have been. Too low a
-/// number costs one order that changes nothing.
+/// The generation of a live session's spec at its pod: the higher of what an order of this gateway has told it and of what the status says, which another
+/// gateway may have told. Too low a number costs one order that changes nothing.
 fn note_in_force(memory: &mut Memory, record: &Record) {
     if is_live(&record.status) {
         let ready = record.status.conditions.iter().find(|condition| condition.type_ == dormouse_crds::condition::READY);

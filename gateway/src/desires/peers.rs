@@ -1,8 +1,8 @@
-//! The gateways there are, so that each does first what is its own ([`dormouse_control::turns`]).
+//! The gateways there are, so that each does first what is its own ([`dormouse_control::precedence`]).
 
 use std::{sync::Arc, time::Duration};
 
-use dormouse_control::turns;
+use dormouse_control::precedence;
 use tokio::sync::watch::{self, Receiver, Sender};
 
 /// The names of gateways.
@@ -32,13 +32,23 @@ impl Peers {
 
     /// How long this one leaves it to others to do something for the session of this uid.
     pub(super) fn wait(&self, session: &str) -> Duration {
-        turns::wait(session, &self.me, self.all.borrow().iter().map(String::as_str))
+        precedence::wait(session, &self.me, self.all.borrow().iter().map(String::as_str))
     }
 }
 
-/// Follows the ready pods behind a Service.
+/// Follows the ready pods behind a Service; anew when the API server has gone back.
 #[cfg(feature = "kubernetes")]
-pub async fn follow(client: kube::Client, namespace: &str, service: &str, tell: Sender<Names>) {
+pub async fn follow(client: kube::Client, namespace: &str, service: &str, mut rollbacks: Receiver<u64>, tell: Sender<Names>) {
+    loop {
+        tokio::select! {
+            () = follow_watch(client.clone(), namespace, service, &tell) => return,
+            () = crate::directory::went_back(&mut rollbacks) => {}
+        }
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+async fn follow_watch(client: kube::Client, namespace: &str, service: &str, tell: &Sender<Names>) {
     use std::collections::{BTreeMap, BTreeSet};
 
     use futures::StreamExt as _;

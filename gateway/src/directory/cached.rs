@@ -4,7 +4,8 @@
 //!
 //! An etcd that was put back from a backup has fewer revisions than were seen, and a watch from a revision that it has not reached hears nothing. So
 //! an answer to a request that was sent *after* a later state was seen tells of that: what it says is believed, and the watches begin anew. Where
-//! nobody asks for anything, the revision is asked for every [`REVISION_POLL`].
+//! nobody asks for anything, the revision is asked for every [`REVISION_POLL`], and behind each full list: its watch begins at a revision that none of
+//! its objects need have.
 //!
 //! What a full list, an answer and a watch are is the caller's matter: nothing here knows an API server.
 
@@ -21,6 +22,8 @@ use super::{CHANGES_BACKLOG_MAX, Change, Key, Record};
 /// How often the revision of the API server is compared with what was seen: the bound on how long a gateway that nobody uses goes on with what an
 /// etcd that was put back does not have.
 pub const REVISION_POLL: Duration = Duration::from_secs(30);
+/// How soon it is asked for again when it was not told.
+pub const REVISION_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct Cache {
@@ -38,6 +41,8 @@ pub struct SessionCache {
     changes: broadcast::Sender<Change>,
     /// How often the API server was found to have gone back: each time, the watches begin anew.
     rollbacks: watch::Sender<u64>,
+    /// How many full lists have come.
+    lists: watch::Sender<u64>,
 }
 
 /// What was known when a request was sent.
@@ -48,7 +53,12 @@ pub struct Sent {
 
 impl Default for SessionCache {
     fn default() -> Self {
-        Self { cache: RwLock::default(), changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX), rollbacks: watch::Sender::new(0) }
+        Self {
+            cache: RwLock::default(),
+            changes: broadcast::Sender::new(CHANGES_BACKLOG_MAX),
+            rollbacks: watch::Sender::new(0),
+            lists: watch::Sender::new(0),
+        }
     }
 }
 
@@ -98,6 +108,16 @@ impl SessionCache {
     /// Changes each time that the watches must begin anew.
     pub fn rollbacks(&self) -> watch::Receiver<u64> {
         self.rollbacks.subscribe()
+    }
+
+    /// Changes each time that a full list has come, whose watch begins now.
+    pub fn lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    /// A full list has come of what the cache does not have itself.
+    pub fn saw_list(&self) {
+        self.lists.send_modify(|times| *times += 1);
     }
 
     /// Takes `record`, of which a watch tells, unless the cache has a later state of the same object. Returns what the cache has now.
@@ -201,6 +221,7 @@ impl SessionCache {
         for (key, record) in gone {
             self.forget(&key, Some(&record.object_uid));
         }
+        self.saw_list();
         self.notify(Change::Pods);
     }
 }

@@ -83,6 +83,12 @@ impl KubernetesDirectory {
         Arc::new(Self { client, scope, shared, archive })
     }
 
+    /// Changes each time that the API server was found to have gone back: watches begin anew then.
+    #[must_use]
+    pub fn rollbacks(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.shared.sessions.rollbacks()
+    }
+
     pub(super) fn api(&self, key: &Key) -> Result<Api<KernelSession>, DirectoryError> {
         if self.scope.contains(&key.namespace) {
             return Ok(Api::namespaced(self.client.clone(), &key.namespace));

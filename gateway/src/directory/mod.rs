@@ -22,6 +22,8 @@ use dormouse_crds::{
 use tokio::sync::broadcast;
 
 pub use selector::{Selector, SelectorError};
+#[cfg(feature = "kubernetes")]
+pub(crate) use watches::went_back;
 
 #[cfg(feature = "kubernetes")]
 pub mod archive;

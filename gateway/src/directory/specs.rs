@@ -1,4 +1,4 @@
-//! Specs that the cache of sessions has only a part of: what only pods read is left out there where it is large, and is here while it is in use.
+//! Specs that the cache of sessions has only a part of: what is read only when a session is placed is left out there where it is large, and is here while it is in use.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -11,7 +11,7 @@ use tokio::sync::watch::Receiver;
 
 use super::{
     KernelPod, Key, Record,
-    cached::{REVISION_POLL, version},
+    cached::{REVISION_AGAIN, REVISION_POLL, version},
     kubernetes::{API_TIMEOUT, Shared, record},
     pods,
     specs::Specs,
@@ -21,7 +21,7 @@ use super::{
 const LIST_PAGE_OBJECTS: u32 = 100;
 
 /// Ends when the API server has gone back: its watches hear nothing more.
-pub(super) async fn went_back(rollbacks: &mut Receiver<u64>) {
+pub(crate) async fn went_back(rollbacks: &mut Receiver<u64>) {
     if rollbacks.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -85,6 +85,7 @@ async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
             Ok(watcher::Event::InitDone) => {
                 let listed = std::mem::take(&mut listed);
                 shared.change_pods(|cache| (cache.pods, cache.synced) = (listed, true));
+                shared.sessions.saw_list();
             }
             Ok(watcher::Event::Apply(pod)) => shared.change_pods(|cache| match pods::read(&pod) {
                 Some(read) => drop(cache.pods.insert(key(&pod), read)),
@@ -107,15 +108,22 @@ fn saw(shared: &Shared, resource_version: Option<String>) {
 pub(super) async fn watch_revision(apis: Vec<Api<KernelSession>>, shared: Arc<Shared>) {
     let Some(api) = apis.into_iter().next() else { return };
     let params = ListParams::default().limit(1);
+    let mut lists = shared.sessions.lists();
+    // The first may have come already.
+    lists.mark_changed();
+    let mut pause = REVISION_POLL;
     loop {
-        tokio::time::sleep(REVISION_POLL).await;
+        // A full list, and the end of the pause, mean the same.
+        let _ = tokio::time::timeout(pause, lists.changed()).await;
         let seen = shared.sessions.revision();
+        pause = REVISION_AGAIN;
         match tokio::time::timeout(API_TIMEOUT, api.list_metadata(&params)).await {
             Ok(Ok(list)) => {
                 let found = list.metadata.resource_version.as_deref().map_or(u128::MAX, version);
                 if found != u128::MAX {
                     shared.sessions.compare_revision(seen, found);
                 }
+                pause = REVISION_POLL;
             }
             Ok(Err(error)) => tracing::debug!(%error, "the revision of the API server is not known"),
             Err(_) => tracing::debug!("the API server does not tell its revision in time"),

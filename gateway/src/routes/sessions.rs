@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use dormouse_protocol::{
-    ErrorBody,
+    ApiError, ErrorBody, ErrorCode,
     session::{CreateSession, Session, SessionList},
 };
 use serde::Deserialize;
@@ -105,8 +105,11 @@ pub(crate) async fn patch(
     app.allow_session(&caller, Verb::Update, &key).await?;
     let mut spec = body.spec.map(serde_json::Value::Object);
     if let Some(broker) = spec.as_mut().and_then(|spec| spec.pointer_mut("/toolBrokerRef")?.as_object_mut()) {
-        let name = broker.get("name").and_then(serde_json::Value::as_str);
-        app.allow_broker(&caller, &key.namespace, name).await?;
+        let Some(name) = broker.get("name").and_then(serde_json::Value::as_str) else {
+            let message = "spec.toolBrokerRef: write its `name`, too, or null to have no ToolBroker";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, message).with_detail("path", "spec.toolBrokerRef.name").into());
+        };
+        app.allow_broker(&caller, &key.namespace, Some(name)).await?;
         broker.insert("namedBy".to_owned(), serde_json::json!(app.authenticator.subject(&caller)));
     }
     Ok(Json(service::patch(&app.router, &key, spec, body.labels).await?))

@@ -299,21 +299,23 @@ impl Hub {
         })
     }
 
-    /// The processes of `pool` that hold a slot for a session under an epoch below that of its `placement`.
+    /// The processes of `pool` that hold a slot for a session under an epoch below `below`; `owner` is the pod, by uid, whose it is.
     #[must_use]
-    pub fn strays(&self, namespace: &str, pool: &str, session_uid: &str, placement: &Placement) -> Vec<Stray> {
+    pub fn strays(&self, namespace: &str, pool: &str, session_uid: &str, owner: Option<&str>, below: u64) -> Vec<Stray> {
         let key = (namespace.to_owned(), pool.to_owned());
         self.with(|views| {
             let holders = views.pools.get(&key).and_then(|load| load.live.get(session_uid)).copied().unwrap_or_default();
-            let owner = views.pods.get(&placement.pod_uid).and_then(|view| view.sessions.get(session_uid));
-            if holders <= u32::from(owner.is_some_and(holds_slot)) {
+            let owner = owner.and_then(|owner| views.pods.get(owner)?.sessions.get(session_uid));
+            let by_owner = owner.is_some_and(|report| holds_slot(report) && report.epoch >= below);
+            // So no more than those of few sessions are looked for.
+            if holders <= u32::from(by_owner) {
                 return Vec::new();
             }
             let of_pool =
                 views.pods.iter().filter(|(_, view)| view.open && (view.namespace.as_str(), view.pool.as_str()) == (namespace, pool));
             of_pool
                 .filter_map(|(pod_uid, view)| {
-                    let report = view.sessions.get(session_uid).filter(|report| holds_slot(report) && report.epoch < placement.epoch)?;
+                    let report = view.sessions.get(session_uid).filter(|report| holds_slot(report) && report.epoch < below)?;
                     Some(Stray { pod_uid: pod_uid.clone(), boot: view.info.as_ref()?.boot.clone(), epoch: report.epoch })
                 })
                 .collect()

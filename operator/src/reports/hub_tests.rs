@@ -227,3 +227,34 @@ async fn who_has_a_place_is_not_believed_to_wait_for_one_much_longer() {
     hub.take("pod-uid", "team", report("team", "a", 1, State::Waking)).await;
     assert!(!waits(), "it is live");
 }
+
+#[tokio::test]
+async fn who_has_a_session_under_an_epoch_that_is_over_is_a_stray() {
+    let (hub, _told) = hub();
+    for (uid, pool) in [("other-uid", "default"), ("closed-uid", "default"), ("foreign-uid", "foreign")] {
+        let view = PodView::new("team".to_owned(), pool.to_owned(), CancellationToken::new());
+        hub.with(|views| views.pods.insert(uid.to_owned(), view));
+    }
+    for uid in ["pod-uid", "other-uid", "closed-uid", "foreign-uid"] {
+        hub.take(uid, "team", pod(&format!("boot-{uid}"))).await;
+    }
+    let strays = |owner: Option<&str>, below: u64| -> Vec<(String, u64)> {
+        hub.strays("team", "default", "uid-a", owner, below).into_iter().map(|stray| (stray.boot, stray.epoch)).collect()
+    };
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Idle)).await;
+    assert_eq!(strays(Some("pod-uid"), 1), [], "its owner");
+    assert_eq!(strays(None, 1), [], "it may just be beginning");
+    assert_eq!(strays(Some("other-uid"), 2), [("boot-pod-uid".to_owned(), 1)], "whose owner has not told of it yet");
+    assert_eq!(strays(None, 2), [("boot-pod-uid".to_owned(), 1)], "whose owner is gone");
+    hub.take("other-uid", "team", report("team", "a", 2, State::Idle)).await;
+    assert_eq!(strays(Some("other-uid"), 2), [("boot-pod-uid".to_owned(), 1)]);
+    hub.take("other-uid", "team", report("team", "a", 2, State::Hibernated)).await;
+    assert_eq!(strays(Some("other-uid"), 2), [("boot-pod-uid".to_owned(), 1)], "whose owner has it asleep");
+    hub.take("pod-uid", "team", report("team", "a", 1, State::Hibernated)).await;
+    assert_eq!(strays(Some("other-uid"), 2), [], "one that sleeps holds no slot");
+    for uid in ["closed-uid", "foreign-uid"] {
+        hub.take(uid, "team", report("team", "a", 1, State::Idle)).await;
+    }
+    hub.closed("closed-uid");
+    assert_eq!(strays(Some("other-uid"), 2), [], "nobody is told whose stream is not open, or who is of another pool");
+}

@@ -241,6 +241,10 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
 
 /// The session under a placement, to be told to a pod that has it.
 pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
+    let mut spec = session.spec.clone();
+    if let Some(broker) = &mut spec.tool_broker_ref {
+        broker.named_by = None;
+    }
     Assignment {
         namespace: session.namespace().unwrap_or_default(),
         name: session.name_any(),
@@ -248,7 +252,7 @@ pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assig
         epoch: placement.epoch,
         boot: placement.boot,
         generation: session.metadata.generation.unwrap_or_default(),
-        spec: session.spec.clone(),
+        spec,
         source_uid: None,
         anchor: None,
         source_anchor: None,

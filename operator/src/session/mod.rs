@@ -143,7 +143,7 @@ pub async fn reconcile(session: Arc<KernelSession>, context: Arc<Context>) -> Ou
     }
     let unread = context.unread.due_in(&uid, Instant::now());
     let again = again.min(unread.unwrap_or(again));
-    if strays::call_back(&session, previous.placement.as_ref(), &context).await {
+    if strays::call_back(&session, previous, &context).await {
         return Ok(Action::requeue(again.min(SILENT_AGAIN)));
     }
     if unread.is_none() && !unknown && !news {

@@ -314,7 +314,7 @@ impl Cluster {
             .route("/v1/report", get(report))
             .route("/v1/info", get(info))
             .route("/v1/forget", post(forget))
-            .route("/v1/hibernate", post(hibernate))
+            .route("/v1/leave", post(leave))
             .route("/v1/stored/status", post(stored_status))
             .with_state(Arc::clone(&pod));
         let identity = Identity::kernel("team", "default", pod.name.clone()).dns_name();
@@ -438,10 +438,10 @@ async fn forget(State(pod): State<Arc<FakePod>>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-async fn hibernate(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> Json<SessionReport> {
+async fn leave(State(pod): State<Arc<FakePod>>, Json(assignment): Json<Assignment>) -> StatusCode {
     pod.put_to_sleep.lock().unwrap().push((assignment.uid.clone(), assignment.epoch, assignment.boot));
     pod.report(&assignment.name, &assignment.uid, |report| report.state = SessionState::Hibernated);
-    Json(pod.sessions.lock().unwrap()[&assignment.uid].clone())
+    StatusCode::NO_CONTENT
 }
 
 /// Somebody who waits; ends when it is dropped, as it is when who asked leaves.

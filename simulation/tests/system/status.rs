@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use dormouse_crds::session::Placement;
 use dormouse_gateway::directory::{
     Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
-    cached::{REVISION_POLL, SessionCache},
+    cached::{REVISION_AGAIN, REVISION_POLL, SessionCache},
     merge_patch,
 };
 use tokio::{
     sync::{broadcast, mpsc},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use crate::{
@@ -414,12 +414,17 @@ async fn watch(seen: Weak<Seen>, mut news: mpsc::UnboundedReceiver<News>) {
 
 /// Compares the version of status with what was seen, as a gateway does that nobody uses.
 async fn compare_revisions(seen: Weak<Seen>) {
+    let Some(mut lists) = seen.upgrade().map(|this| this.sessions.lists()) else { return };
+    lists.mark_changed();
+    let mut pause = REVISION_POLL;
     loop {
-        sleep(REVISION_POLL).await;
+        let _ = timeout(pause, lists.changed()).await;
         let Some(this) = seen.upgrade().filter(|this| !this.node.is_dead()) else { return };
         let known = this.sessions.revision();
+        pause = REVISION_AGAIN;
         if let Ok(found) = this.ask("revision", &Key::new("", ""), |truth| Ok(truth.version())).await {
             this.sessions.compare_revision(known, u128::from(found));
+            pause = REVISION_POLL;
         }
     }
 }

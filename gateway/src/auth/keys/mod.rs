@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use dormouse_crds::session::NamedBy;
+use dormouse_crds::session::Subject;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     key::{ApiKey, CreateKey, KEY_PREFIX, KeyList, KeyVerb, NewKey},
@@ -45,7 +45,7 @@ pub struct KeyRecord {
     pub digest: String,
     /// Who made it, and is asked about later for what its holder writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_by: Option<NamedBy>,
+    pub made_by: Option<Subject>,
     /// All that may be shown.
     #[serde(flatten)]
     pub about: ApiKey,
@@ -63,7 +63,7 @@ pub struct Grant {
     /// The only sessions; empty for all.
     pub selector: String,
     /// Who made the key, if that is known.
-    pub made_by: Option<NamedBy>,
+    pub made_by: Option<Subject>,
 }
 
 /// Why keys cannot be kept or found.
@@ -166,8 +166,7 @@ impl Authenticator for Keys {
         })
     }
 
-    /// A key comes and goes, as a password does: who made it stays.
-    fn subject(&self, caller: &Caller) -> Option<NamedBy> {
+    fn subject(&self, caller: &Caller) -> Option<Subject> {
         match &caller.grant {
             Some(grant) => grant.made_by.clone(),
             None => self.others.subject(caller),
@@ -226,7 +225,7 @@ pub async fn create(
     store: &dyn KeyStore,
     namespace: &str,
     asked: CreateKey,
-    (by, made_by): (&Caller, Option<NamedBy>),
+    (by, made_by): (&Caller, Option<Subject>),
     clock: Clock,
 ) -> Result<NewKey, ApiError> {
     let invalid =

@@ -133,6 +133,8 @@ fn a_restored_status_is_noticed_and_epochs_do_not_climb() {
         let after = world.status.get(&key("s")).unwrap().status.last_epoch.unwrap_or(0);
         assert!(answer.status == 200 && answer.value() == 13, "what was acked is there: {answer:?}");
         assert!(after <= before + 15, "epochs do not climb by ten a request: {before} to {after}");
+        let placed = world.chaos.trace().iter().filter(|line| line.contains(" g2 -> status assign ")).count();
+        assert!(placed <= 3, "nor one by one: {placed} placements");
     });
 }
 
@@ -181,6 +183,25 @@ fn a_status_that_does_not_answer_is_worth_another_try() {
         let refused = client.try_eval(&gateway, "s", "k2", "2").await;
         assert!(!refused.is_ok());
         assert_eq!(refused.json["error"]["retryable"], true, "a blip is worth another try: {}", refused.json);
+    });
+}
+
+/// Others have written since the sessions were: the watch of a gateway that has just begun is from a revision that nothing which it has read has.
+#[test]
+fn a_gateway_that_has_heard_of_nothing_yet_notices_that_status_went_back() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k1", "globalThis.n = 1").await;
+        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
+        seconds(60).await;
+        let backup = world.status.backup();
+        let late = world.gateway("g2");
+        seconds(1).await;
+        world.status.restore(&backup);
+        world.kill(&pod);
+        world.pod("p2").await;
+        seconds(60).await;
+        assert_eq!(client.try_eval(&late, "s", "k2", "n").await.value(), 1, "it knows the pod that came since");
     });
 }
 
