@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::common::{Faulty, World, assign, call, eval, timers_done, try_eval, until, value};
 use dormouse_protocol::ErrorCode;
 use dormouse_protocol::eval::Woke;
-use dormouse_protocol::kernel::ReportLine;
+use dormouse_protocol::kernel::{Assignment, ReportLine};
 use dormouse_protocol::session::State;
 use dormouse_store::SnapshotStore as _;
 use dormouse_testkit::wait::eventually;
@@ -85,6 +85,25 @@ async fn after_a_takeover_the_old_pod_acks_nothing() {
     assert_eq!(value(&b, &on_b, "++n").await, json!(3));
     // Nor does it restore under its old right.
     assert_eq!(try_eval(&a, &on_a, "n").await.unwrap_err().code, ErrorCode::SessionGone);
+}
+
+/// The operator tells a pod so that does not know that a session is another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_lets_go_of_a_session_under_the_epoch_that_is_named_and_of_no_other() {
+    let world = World::default();
+    let (a, b) = (world.pod("a"), world.pod("b"));
+    let on_a = assign(&a, "u1", 1);
+    value(&a, &on_a, "let n = 1; n").await;
+    let elsewhere = Assignment { boot: "another".to_owned(), ..on_a.clone() };
+    for other in [assign(&a, "u1", 2), assign(&a, "u2", 1), elsewhere] {
+        assert_eq!(a.leave(other).await.unwrap_err().code, ErrorCode::SessionGone);
+    }
+    assert_eq!(a.info().used, 1);
+    let on_b = assign(&b, "u1", 2);
+    assert_eq!(value(&b, &on_b, "++n").await, json!(2));
+    a.leave(on_a).await.unwrap();
+    assert_eq!(a.info().used, 0);
+    assert_eq!(value(&b, &on_b, "++n").await, json!(3), "whose it is keeps it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
