@@ -259,7 +259,12 @@ async fn kubeconform_knows_every_field() {
     for documents in [rendered("{}").join("\n---\n"), rendered(ALL).join("\n---\n"), examples.join("\n---\n")] {
         assert_eq!(check(&documents), (true, String::new()));
     }
-    for (right, wrong) in [("replicas:", "replica:"), ("toolBrokerRef:", "toolBrokerRefs:"), ("idleSeconds: 300", "idleSeconds: soon")] {
+    // Of a spec: what definitions say of fields is indented further.
+    for (right, wrong) in [
+        ("\n  replicas: ", "\n  replica: "),
+        ("\n  toolBrokerRef:", "\n  toolBrokerRefs:"),
+        ("\n  idleSeconds: 300", "\n  idleSeconds: soon"),
+    ] {
         let all = [rendered("{}").join("\n---\n"), examples.join("\n---\n")].join("\n---\n");
         assert!(all.contains(right), "{right}");
         assert!(!check(&all.replacen(right, wrong, 1)).0, "{wrong} is found");

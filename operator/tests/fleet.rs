@@ -92,7 +92,7 @@ async fn what_somebody_waits_for_is_told_at_once_and_what_is_merely_busy_after_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_has_a_session_which_is_anothers_by_now_is_told_to_put_it_to_sleep() {
-    let cluster = Cluster::start(&FLAGS).await;
+    let cluster = Cluster::start(&[FLAGS[0], "--status-interval-ms=500"]).await;
     let (one, two) = (cluster.pod(1, 10).await, cluster.pod(2, 10).await);
     let uid = cluster.session("a", "");
     cluster.place("a", &one, 1);
