@@ -159,6 +159,13 @@ impl KernelSessionSpec {
             broker.named_by = None;
         }
     }
+
+    /// The same as pods are told it: who named the ToolBroker is nothing that they must know.
+    #[must_use]
+    pub fn for_pod(&self) -> Self {
+        let tool_broker_ref = self.tool_broker_ref.as_ref().map(|broker| ToolBrokerRef::new(&broker.name));
+        Self { tool_broker_ref, ..self.clone() }
+    }
 }
 
 /// The ToolBroker of a session, in its namespace.

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use dormouse_e2e::steps::say;
@@ -75,17 +75,9 @@ fn one<'a>(documents: &'a [String], wanted: &str, name: &str) -> &'a str {
 /// What the API server says to a dry run; a warning is a failure.
 fn accepts(server: &ApiServer, documents: &[String]) {
     let own: Vec<&str> = documents.iter().map(String::as_str).filter(|document| !FOREIGN.contains(&kind(document))).collect();
-    let mut kubectl = Command::new(tools::path("kubectl").unwrap())
-        .arg("--kubeconfig")
-        .arg(server.kubeconfig())
-        .args(["apply", "--dry-run=server", "--warnings-as-errors", "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut kubectl.stdin.take().unwrap(), own.join("\n---\n").as_bytes()).unwrap();
-    let output = kubectl.wait_with_output().unwrap();
+    let mut kubectl = Command::new(tools::path("kubectl").unwrap());
+    kubectl.arg("--kubeconfig").arg(server.kubeconfig()).args(["apply", "--dry-run=server", "--warnings-as-errors", "-f", "-"]);
+    let output = fed(&mut kubectl, &own.join("\n---\n"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let taken = String::from_utf8_lossy(&output.stdout).lines().count();
     assert_eq!(taken, own.len(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -171,10 +163,15 @@ fn tool(name: &str, test: &str) -> Option<PathBuf> {
     path
 }
 
-fn passes(mut command: Command, input: &str) {
+/// What a command makes of its input.
+fn fed(command: &mut Command, input: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn passes(mut command: Command, input: &str) {
+    let output = fed(&mut command, input);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -200,7 +197,7 @@ fn kube_score_finds_nothing_critical() {
 /// The schemas of all kinds that an API server has, as kubeconform reads them: each a file that leads into one of all definitions.
 fn schemas(server: &ApiServer, folder: &Path) {
     let mut document: serde_json::Value = serde_json::from_str(&server.kubectl(&["get", "--raw", "/openapi/v2"]).unwrap()).unwrap();
-    let definitions = document["definitions"].take();
+    let mut definitions = document["definitions"].take();
     let all = folder.join("all.json");
     for (name, definition) in definitions.as_object().unwrap() {
         for kind in definition["x-kubernetes-group-version-kind"].as_array().into_iter().flatten() {
@@ -210,7 +207,6 @@ fn schemas(server: &ApiServer, folder: &Path) {
             std::fs::write(folder.join(format!("{}{group}-{version}.json", kind.to_lowercase())), leads.to_string()).unwrap();
         }
     }
-    let mut definitions = definitions;
     as_json_schema(&mut definitions);
     std::fs::write(all, serde_json::json!({ "definitions": definitions }).to_string()).unwrap();
 }
@@ -250,9 +246,7 @@ async fn kubeconform_knows_every_field() {
         let mut command = Command::new(&program);
         command.args(["-strict", "-skip", &FOREIGN.join(","), "-schema-location"]);
         command.arg(folder.path().join("{{ .ResourceKind }}{{ .KindSuffix }}.json"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), documents.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = fed(&mut command, documents);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let examples = ["session", "toolbroker"].map(|name| std::fs::read_to_string(root().join(format!("examples/{name}.yaml"))).unwrap());

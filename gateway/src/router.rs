@@ -68,12 +68,9 @@ impl Route {
     pub fn assignment(&self) -> Assignment {
         debug_assert!(!self.record.left_out, "a pod is never sent a part of a spec");
         let source = self.source.as_deref();
-        let mut spec = self.record.spec.clone();
+        let mut spec = self.record.spec.for_pod();
         if let (Some(bootstrap), Some(code)) = (&mut spec.bootstrap, &self.bootstrap) {
             bootstrap.code.clone_from(code);
-        }
-        if let Some(broker) = &mut spec.tool_broker_ref {
-            broker.named_by = None;
         }
         Assignment {
             spec,

@@ -101,6 +101,8 @@ async fn a_large_spec_is_read_where_it_is_needed(client: &kube::Client, one: &Ku
     let spec = |code: String| KernelSessionSpec {
         bootstrap: Some(Bootstrap { code, config_map_ref: None }),
         egress: Some(serde_json::from_value(serde_json::json!({"allow": [{"host": "a.example"}]})).unwrap()),
+        // Who is asked about before it is placed.
+        tool_broker_ref: Some(serde_json::from_value(serde_json::json!({"name": "b", "namedBy": {"user": "u", "groups": ["g"]}})).unwrap()),
         ..KernelSessionSpec::default()
     };
     // Characters of four bytes: as large as may be, and what the API server allows is bytes.
@@ -446,23 +448,30 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     let named_by =
         |name: &str| server.kubectl(&["get", "kernelsession", name, "-n", "team", "-o", "jsonpath={.spec.toolBrokerRef.namedBy}"]).unwrap();
     // A policy is in force some time after it was written.
-    let mut tries = 0..;
-    let refused = loop {
-        match write("maker", &format!("theirs-{}", tries.next().unwrap_or(0)), "{name: theirs}") {
-            Err(refused) => break refused.to_string(),
-            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
-        }
-    };
+    let (mut tries, mut refused) = (0, String::new());
+    eventually("what is not allowed is refused", async || {
+        tries += 1;
+        write("maker", &format!("theirs-{tries}"), "{name: theirs}").is_err_and(|error| {
+            refused = error.to_string();
+            true
+        })
+    })
+    .await;
     assert!(refused.contains("you may not use the ToolBroker theirs: ask for a Role with the verb use on toolbrokers"), "{refused}");
     let maker = "{\"groups\":[\"system:authenticated\"],\"user\":\"maker\"}";
-    let mine = loop {
-        let name = format!("mine-{}", tries.next().unwrap_or(0));
-        write("maker", &name, "{name: mine}").unwrap();
-        if named_by(&name) == maker {
-            break name;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    let written_until = async |what: &str, expected: &str| {
+        let mut tries = 0;
+        let mut last = String::new();
+        eventually(what, async || {
+            tries += 1;
+            last = format!("{what}-{tries}").replace(' ', "-");
+            write("maker", &last, "{name: mine}").unwrap();
+            named_by(&last) == expected
+        })
+        .await;
+        last
     };
+    let mine = written_until("it is written down", maker).await;
     write("maker", "none", "").unwrap();
     assert!(write("maker", &mine, "{name: theirs}").is_err(), "nor may it be changed to another");
     // Whatever is said of others.
@@ -487,14 +496,7 @@ async fn which_broker_a_session_names_is_a_right(server: &ApiServer, authenticat
     assert_eq!(named_by("called"), r#"{"groups":["a","b"],"user":"ann"}"#);
     // Where nothing writes it down, nobody writes another than themselves, and it may be left out.
     server.kubectl(&["delete", "mutatingadmissionpolicybinding", "dormouse-toolbroker-named-by"]).unwrap();
-    let unknown = loop {
-        let name = format!("unknown-{}", tries.next().unwrap_or(0));
-        write("maker", &name, "{name: mine}").unwrap();
-        if named_by(&name).is_empty() {
-            break name;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    };
+    let unknown = written_until("it is not written down", "").await;
     let refused = write("maker", &unknown, "{name: mine, namedBy: {user: root}}").unwrap_err().to_string();
     assert!(refused.contains("spec.toolBrokerRef.namedBy is somebody else: leave it out"), "{refused}");
     write("maker", &unknown, "{name: mine, namedBy: {user: maker, groups: ['system:authenticated']}}").unwrap();

@@ -18,6 +18,5 @@ pub mod precedence;
 pub mod reason;
 pub mod rotation;
 pub mod session;
-
 pub mod wakes;
 pub mod writes;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How long one process gives each of those before it.
-pub const TURN: Duration = Duration::from_secs(3);
+pub const HEAD_START: Duration = Duration::from_secs(3);
 /// How many of those before it a process waits for: with more of them it is enough if one of the first lives.
-pub const TURNS_MAX: u32 = 5;
+pub const HEAD_STARTS_MAX: u32 = 5;
 
 /// How long `me` waits until it does something for the session of this uid, where `all` are there.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn wait<'a>(session: &str, me: &str, all: impl IntoIterator<Item = &'a str>)
     let score = |process: &str| xxh3_64(&[session.as_bytes(), b"/", process.as_bytes()].concat());
     let mine = (score(me), me);
     let before = all.into_iter().filter(|other| (score(other), *other) > mine).count();
-    TURN * u32::try_from(before).unwrap_or(TURNS_MAX).min(TURNS_MAX)
+    HEAD_START * u32::try_from(before).unwrap_or(HEAD_STARTS_MAX).min(HEAD_STARTS_MAX)
 }
 
 #[cfg(test)]
@@ -48,12 +48,12 @@ mod tests {
     }
 
     #[test]
-    fn those_behind_wait_one_turn_each_up_to_a_bound() {
+    fn those_behind_give_each_before_them_a_head_start_up_to_a_bound() {
         let names: Vec<String> = (0..20).map(|number| format!("gateway-{number}")).collect();
         let all = || names.iter().map(String::as_str);
         let mut waits: Vec<Duration> = all().map(|me| wait("s", me, all())).collect();
         waits.sort();
-        let expected: Vec<Duration> = (0..20).map(|turns| TURN * turns.min(TURNS_MAX)).collect();
+        let expected: Vec<Duration> = (0..20).map(|others| HEAD_START * others.min(HEAD_STARTS_MAX)).collect();
         assert_eq!(waits, expected);
     }
 

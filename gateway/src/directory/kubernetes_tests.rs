@@ -36,12 +36,12 @@ fn who_refuses_is_told_apart() {
 
 /// Bytes that nobody here reads are most of an object that somebody made as large as may be.
 #[test]
-fn what_only_pods_read_is_not_kept() {
+fn what_is_read_only_when_a_session_is_placed_is_not_kept() {
     let large = "x".repeat(200_000);
     let object = serde_json::json!({
         "metadata": { "name": "a", "namespace": "n", "uid": "u", "annotations": { "note": large }, "managedFields": [{ "manager": large }],
             "finalizers": [STORAGE_FINALIZER], "generation": 3, "resourceVersion": "7" },
-        "spec": { "pool": "p", "bootstrap": { "code": large }, "modules": { "allow": [large] }, "toolBrokerRef": { "name": "b" },
+        "spec": { "pool": "p", "bootstrap": { "code": large }, "modules": { "allow": [large] }, "toolBrokerRef": { "name": "b", "namedBy": { "user": "u", "groups": [large] } },
             "egress": { "allow": [{ "host": "h", "paths": [large] }] }, "serviceSecrets": { "s": large },
             "clientTools": [{ "name": "t", "input": { "description": large } }] },
     });

@@ -40,8 +40,8 @@ use crate::{
     storage::{self, StorageError},
 };
 
-/// How long a pod may take to forget a session.
-pub(super) const FORGET_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a pod may take to forget a session, or to put it to sleep.
+pub(super) const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long deletion waits for a pod that lives and does not answer. The tombstone keeps it from committing anyway.
 const FORGET_PATIENCE: Duration = Duration::from_secs(60);
 /// When to look again at a session whose storage cannot be cleaned because somebody must change something.
@@ -224,7 +224,7 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
     let peer = Identity::kernel(&namespace, &session.spec.pool, &placement.pod);
     let body = assignment(session, placement);
     let request = context.peer_client().request(Method::POST, &peer, &address_of(&ip, KERNEL_PORT), "/v1/forget");
-    let error = match request.timeout(FORGET_TIMEOUT).json(&body).send().await {
+    let error = match request.timeout(ORDER_TIMEOUT).json(&body).send().await {
         // 410: it is not there.
         Ok(answer) if answer.status().is_success() || answer.status().as_u16() == 410 => return Ok(()),
         Ok(answer) => format!("{} to forget a session", answer.status()),
@@ -241,10 +241,6 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
 
 /// The session under a placement, to be told to a pod that has it.
 pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assignment {
-    let mut spec = session.spec.clone();
-    if let Some(broker) = &mut spec.tool_broker_ref {
-        broker.named_by = None;
-    }
     Assignment {
         namespace: session.namespace().unwrap_or_default(),
         name: session.name_any(),
@@ -252,7 +248,7 @@ pub(super) fn assignment(session: &KernelSession, placement: Placement) -> Assig
         epoch: placement.epoch,
         boot: placement.boot,
         generation: session.metadata.generation.unwrap_or_default(),
-        spec,
+        spec: session.spec.for_pod(),
         source_uid: None,
         anchor: None,
         source_anchor: None,

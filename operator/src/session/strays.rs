@@ -7,7 +7,7 @@ use dormouse_service::tls::Identity;
 use kube::ResourceExt as _;
 use reqwest::{Method, StatusCode};
 
-use super::deletion::{FORGET_TIMEOUT, assignment};
+use super::deletion::{ORDER_TIMEOUT, assignment};
 use crate::{context::Context, reports::address_of};
 
 /// Tells them; the answer is whether there are any.
@@ -24,7 +24,7 @@ pub(super) async fn call_back(session: &KernelSession, status: &KernelSessionSta
         let peer = Identity::kernel(&namespace, pool, &pod);
         let under = Placement { pod: pod.clone(), pod_uid: stray.pod_uid.clone(), boot: stray.boot.clone(), epoch: stray.epoch };
         let request = context.peer_client().request(Method::POST, &peer, &address_of(&ip, KERNEL_PORT), "/v1/leave");
-        let answered = request.timeout(FORGET_TIMEOUT).json(&assignment(session, under)).send().await;
+        let answered = request.timeout(ORDER_TIMEOUT).json(&assignment(session, under)).send().await;
         let (name, epoch) = (session.name_any(), stray.epoch);
         match answered.map(|answer| answer.status()) {
             // It slept, or the store told it, too, that the session is another's.

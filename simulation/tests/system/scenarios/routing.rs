@@ -8,7 +8,8 @@ use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
     client::BUDGET,
-    world::{key, spec},
+    status::Backup,
+    world::{World, key, spec},
 };
 
 fn order(body: serde_json::Value) -> Option<Vec<u8>> {
@@ -186,15 +187,21 @@ fn a_status_that_does_not_answer_is_worth_another_try() {
     });
 }
 
+/// A session that sleeps since long, and a backup of status.
+async fn backed_up(world: World) -> (Stage, Backup) {
+    let stage = stage(world, &spec()).await;
+    stage.client.value(&stage.gateway, "s", "k1", "globalThis.n = 1").await;
+    assert!(stage.client.order(&stage.gateway, "s", "hibernate").await.is_ok());
+    seconds(60).await;
+    let backup = stage.world.status.backup();
+    (stage, backup)
+}
+
 /// Others have written since the sessions were: the watch of a gateway that has just begun is from a revision that nothing which it has read has.
 #[test]
 fn a_gateway_that_has_heard_of_nothing_yet_notices_that_status_went_back() {
     scenario(|world| async move {
-        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
-        client.value(&gateway, "s", "k1", "globalThis.n = 1").await;
-        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
-        seconds(60).await;
-        let backup = world.status.backup();
+        let (Stage { world, client, pod, .. }, backup) = backed_up(world).await;
         let late = world.gateway("g2");
         seconds(1).await;
         world.status.restore(&backup);
@@ -209,11 +216,7 @@ fn a_gateway_that_has_heard_of_nothing_yet_notices_that_status_went_back() {
 #[test]
 fn a_gateway_that_has_heard_of_pods_only_notices_that_status_went_back() {
     scenario(|world| async move {
-        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
-        client.value(&gateway, "s", "k1", "globalThis.n = 1").await;
-        assert!(client.order(&gateway, "s", "hibernate").await.is_ok());
-        seconds(60).await;
-        let backup = world.status.backup();
+        let (Stage { world, client, gateway, pod }, backup) = backed_up(world).await;
         let second = world.pod("p2").await;
         seconds(1).await;
         world.status.restore(&backup);
