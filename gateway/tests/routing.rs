@@ -19,7 +19,8 @@ use dormouse_gateway::{
     },
 };
 use dormouse_lifecycle::attempts::PROCESSES_LOST_MAX;
-use dormouse_protocol::ErrorCode;
+use dormouse_protocol::{ErrorCode, kernel::ReportLine};
+use dormouse_testkit::wait::eventually;
 use futures::future::join_all;
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -236,6 +237,28 @@ async fn placements_of_a_process_that_is_gone_are_cleared_when_the_folder_is_ope
     let (status, body) = client.json("POST", EVAL, json!({"code": "1"})).await;
     assert_eq!((status, body["preview"].as_str()), (200, Some("new")), "{body}");
     assert_eq!(new.evals()[0].assignment.epoch, 2);
+}
+
+/// A directory that stops with its pods once stopped before it had read what they told last: whoever put the store back before the next start was
+/// believed.
+#[tokio::test]
+async fn what_a_pod_tells_last_is_in_the_file_of_a_directory_that_closes() {
+    let trust = Trust::new();
+    let pod = trust.pod("one", 4).await;
+    let (folder, directory) = directory(&trust, &[&pod]).await;
+    eventually("the follower is there", async || pod.reports.receiver_count() > 0).await;
+    let client = serve(&trust, directory.clone()).await;
+    create(&client).await;
+    client.json("POST", EVAL, json!({"code": "1"})).await;
+    let mut closed = std::pin::pin!(directory.close());
+    assert!(futures::poll!(&mut closed).is_pending(), "the pod may have more to tell");
+    client.json("POST", "/v1/namespaces/default/sessions/a/hibernate", json!({})).await;
+    let last = serde_json::to_string(&ReportLine::Drained).unwrap() + "\n";
+    assert_eq!(pod.reports.send(last).unwrap(), 1);
+    closed.await.unwrap();
+    let file = std::fs::read(folder.path().join("default/a.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!(record["status"]["state"], "Hibernated", "{record}");
 }
 
 /// A directory that may be looked at, and must not be asked or changed.

@@ -171,7 +171,7 @@ pub async fn run(args: Args, namespace: String, shutdown: CancellationToken) -> 
     inner.cancel();
     inner_tasks.close();
     inner_tasks.wait().await;
-    directory.flush().await.context("cannot write the status of sessions")
+    directory.close().await.context("cannot write the status of sessions")
 }
 
 /// The key of links, made when there is none.

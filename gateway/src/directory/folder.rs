@@ -19,6 +19,7 @@ use dormouse_durable::Disk;
 use dormouse_protocol::kernel::StoredStatus;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     CHANGES_BACKLOG_MAX, Change, Directory, DirectoryError, KernelPod, Key, NewSession, Record, SessionPatch,
@@ -68,6 +69,10 @@ pub struct FolderDirectory {
     cleanup: Option<Arc<dyn Cleanup>>,
     config_maps: RwLock<ConfigMaps>,
     limits: RwLock<KernelQuotaSpec>,
+    /// Cancelled when no pod is expected to begin again.
+    pub(super) closing: CancellationToken,
+    /// Those that follow the pods' reports.
+    pub(super) followers: TaskTracker,
 }
 
 /// Texts by the name of their ConfigMap and the key in it.
@@ -104,6 +109,8 @@ impl FolderDirectory {
             cleanup,
             config_maps: RwLock::default(),
             limits: RwLock::default(),
+            closing: CancellationToken::new(),
+            followers: TaskTracker::new(),
         });
         settle::all(&directory).await?;
         for record in directory.list(None).into_iter().filter(|record| record.deleting) {
@@ -194,8 +201,16 @@ impl FolderDirectory {
         self.put(new, durably).await
     }
 
-    /// Writes what pods reported since the last time: before the process ends.
-    pub async fn flush(&self) -> Result<(), DirectoryError> {
+    /// Hears what the pods tell to the end, and writes it: before the process ends. Every pod must have ended or be about to.
+    pub async fn close(&self) -> Result<(), DirectoryError> {
+        self.closing.cancel();
+        self.followers.close();
+        self.followers.wait().await;
+        self.flush().await
+    }
+
+    /// Writes what pods reported since the last time.
+    pub(super) async fn flush(&self) -> Result<(), DirectoryError> {
         let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
         for key in dirty {
             let _writing = self.writing.lock().await;

@@ -8,6 +8,7 @@ use std::{
 use dormouse_protocol::kernel::{Assignment, ReportLine, SessionReport};
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Change, Directory as _, Key,
@@ -21,7 +22,7 @@ const RETRY_MS: u64 = 500;
 /// Starts the tasks; they end when the directory is dropped.
 pub(super) fn spawn(directory: &Arc<FolderDirectory>) {
     for pod in directory.static_pods().to_vec() {
-        tokio::spawn(follow_pod(Arc::downgrade(directory), pod));
+        directory.followers.spawn(follow_pod(Arc::downgrade(directory), directory.closing.clone(), pod));
     }
     tokio::spawn(flush_often(Arc::downgrade(directory)));
     tokio::spawn(watch_deletions(Arc::downgrade(directory)));
@@ -61,7 +62,8 @@ async fn watch_deletions(directory: Weak<FolderDirectory>) {
     }
 }
 
-async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
+/// Ends when the directory does, when the pod has told that nothing follows, or with its stream once the directory is closing.
+async fn follow_pod(directory: Weak<FolderDirectory>, closing: CancellationToken, pod: StaticPod) {
     let endpoint = FolderDirectory::kernel_pod(&pod);
     loop {
         let Some(operator) = directory.upgrade().map(|directory| directory.operator().clone()) else { return };
@@ -70,6 +72,7 @@ async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
                 while let Some(line) = lines.next().await {
                     let Some(directory) = directory.upgrade() else { return };
                     match line {
+                        Ok(ReportLine::Drained) => return,
                         Ok(line) => apply(&directory, &pod.boot, line).await,
                         Err(error) => {
                             tracing::debug!(%error, pod = endpoint.pod, "a report stream broke");
@@ -80,7 +83,10 @@ async fn follow_pod(directory: Weak<FolderDirectory>, pod: StaticPod) {
             }
             Err(error) => tracing::debug!(%error, pod = endpoint.pod, "a report stream cannot be opened"),
         }
-        tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
+        if closing.is_cancelled() {
+            return;
+        }
+        closing.run_until_cancelled(tokio::time::sleep(Duration::from_millis(RETRY_MS))).await;
     }
 }
 
