@@ -4,6 +4,7 @@
 mod archive;
 mod canaries;
 mod filled;
+mod kills;
 mod neighbours;
 mod parked;
 mod scale;

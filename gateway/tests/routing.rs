@@ -258,7 +258,7 @@ async fn what_a_pod_tells_last_is_in_the_file_of_a_directory_that_closes() {
     closed.await.unwrap();
     let file = std::fs::read(folder.path().join("default/a.json")).unwrap();
     let record: serde_json::Value = serde_json::from_slice(&file).unwrap();
-    assert_eq!(record["status"]["state"], "Hibernated", "{record}");
+    assert_eq!(record["status"]["snapshot"]["sequence"], 1, "{record}");
 }
 
 /// A directory that may be looked at, and must not be asked or changed.

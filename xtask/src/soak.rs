@@ -39,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 23] = [
+const PARTS: [Part; 24] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -53,6 +53,7 @@ const PARTS: [Part; 23] = [
     Part { name: "collect", package: "dormouse-kernel", test: SUITE, tests: "collect::", env: (SOAK_ENV, "1") },
     Part { name: "filled", package: E2E, test: SUITE, tests: "filled::", env: (SOAK_ENV, "1") },
     Part { name: "neighbours", package: E2E, test: SUITE, tests: "neighbours::", env: (SOAK_ENV, "1") },
+    Part { name: "kills", package: E2E, test: SUITE, tests: "kills::", env: (SOAK_ENV, "1") },
     Part { name: "parked", package: E2E, test: SUITE, tests: "parked::", env: (SOAK_ENV, "1") },
     Part { name: "canaries", package: "dormouse", test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
     Part { name: "kernel-memory", package: E2E, test: SUITE, tests: "canaries::", env: (SOAK_ENV, "1") },
@@ -68,7 +69,7 @@ const PARTS: [Part; 23] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

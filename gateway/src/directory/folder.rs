@@ -28,8 +28,8 @@ use super::{
 };
 use crate::kernels::Kernels;
 
-/// Milliseconds after which reported status is on disk.
-pub const FLUSH_MS: u64 = 1_000;
+/// Milliseconds after which reported status is on disk: a file that is written and synced for each session that has run meanwhile.
+pub const FLUSH_MS: u64 = 10_000;
 
 /// A kernel pod that is there as long as this process is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,127 @@
+//! SIGKILL of gateway, kernel pod and operator in turns, beside clients that count and clients that read: every cell runs once, and is told of once.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dormouse_client::Client;
+use dormouse_e2e::api::may_be_sent_again;
+use dormouse_protocol::{eval::EvalRequest, event::EventBody};
+use dormouse_testkit::{random::Random, soak, wait::eventually};
+use futures::StreamExt as _;
+use serde_json::json;
+use tokio::{
+    sync::watch::{self, Receiver, Sender},
+    task::JoinSet,
+};
+
+use crate::support::{
+    attacks::{self, patient},
+    fleet::Fleet,
+};
+
+/// Sessions, each with one who counts and one who reads.
+const SESSIONS_SMALL: u64 = 3;
+const SESSIONS: u64 = 20;
+/// Kills; in a soak every [`PERIOD`].
+const KILLS_SMALL: u64 = 3;
+const KILLS: u64 = 120;
+const PERIOD: Duration = Duration::from_secs(10);
+/// The longest pause between two cells of a session.
+const THINKING_MAX: Duration = Duration::from_millis(100);
+/// How long a reader waits before it comes again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_counts_and_whoever_reads_misses_nothing_while_everything_is_killed() {
+    let mut fleet = Fleet::start(&attacks::outside().await.0).await;
+    let (client, sessions, kills) = (fleet.client(), soak::count(SESSIONS_SMALL, SESSIONS), soak::count(KILLS_SMALL, KILLS));
+    let (over, _) = watch::channel(false);
+    let (mut counting, mut reading, mut heard) = (JoinSet::new(), JoinSet::new(), Vec::new());
+    for number in 0..sessions {
+        let name: Arc<str> = format!("counter-{number}").into();
+        attacks::create(&client, &name, json!({})).await;
+        let (tell, told) = watch::channel(0);
+        heard.push(told.clone());
+        counting.spawn(count(client.clone(), Arc::clone(&name), number, over.subscribe()));
+        reading.spawn(read(client.clone(), name, tell));
+    }
+    let began = Instant::now();
+    for kill in 0..kills {
+        everybody_goes_on(&heard).await;
+        if kills == KILLS {
+            tokio::time::sleep(PERIOD.saturating_sub(began.elapsed() - PERIOD * u32::try_from(kill).unwrap())).await;
+        }
+        let victim = match kill % 3 {
+            0 => &mut fleet.gateway,
+            1 => &mut fleet.kernel,
+            _ => &mut fleet.operator,
+        };
+        victim.kill();
+        victim.ready().await;
+    }
+    everybody_goes_on(&heard).await;
+    over.send_replace(true);
+    let (mut cells, mut longest) = (0, Duration::ZERO);
+    while let Some(counted) = counting.join_next().await {
+        let (count, most) = counted.expect("every value is right");
+        cells += count;
+        longest = longest.max(most);
+    }
+    let told = || heard.iter().map(|heard| *heard.borrow()).sum::<u64>();
+    eventually("every cell is told of", async || told() == cells).await;
+    assert!(reading.try_join_next().is_none(), "a reader has found something wrong");
+    soak::report(&format!(
+        "{kills} kills of gateway, kernel pod or operator in {} s, beside {sessions} sessions: {cells} cells, each ran once and was told of once, \
+         in order and without a gap; the longest took {:.1} s with all its retries",
+        began.elapsed().as_secs(),
+        longest.as_secs_f64(),
+    ));
+}
+
+/// Until each session has been told of one more cell.
+async fn everybody_goes_on(heard: &[Receiver<u64>]) {
+    let before: Vec<u64> = heard.iter().map(|heard| *heard.borrow()).collect();
+    let went_on = async || heard.iter().zip(&before).all(|(heard, before)| *heard.borrow() > *before);
+    eventually("every session goes on, and its reader hears it", went_on).await;
+}
+
+/// Counts until it is `over`; answers how many cells, and how long the longest took.
+async fn count(client: Client, name: Arc<str>, number: u64, over: Receiver<bool>) -> (u64, Duration) {
+    let (mut random, mut cells, mut longest) = (Random::new(number + 1), 0, Duration::ZERO);
+    while !*over.borrow() {
+        tokio::time::sleep(random.duration(THINKING_MAX)).await;
+        cells += 1;
+        let code = "globalThis.n = (globalThis.n ?? 0) + 1; console.log(n); n";
+        let cell = EvalRequest { code: code.to_owned(), idempotency_key: Some(format!("k{cells}")), ..EvalRequest::default() };
+        let asked = Instant::now();
+        let result = patient(|| client.eval(&name, &cell)).await;
+        assert_eq!(result.value, Some(json!(cells)), "{name}: {result:?}");
+        longest = longest.max(asked.elapsed());
+    }
+    (cells, longest)
+}
+
+/// Follows the session's events wherever they were cut off, and tells how many cells it has heard of.
+async fn read(client: Client, name: Arc<str>, tell: Sender<u64>) {
+    let (mut after, mut cells) = (None, 0);
+    loop {
+        match client.events(&name, after, true).await {
+            Ok(events) => {
+                let mut events = std::pin::pin!(events);
+                while let Some(Ok(event)) = events.next().await {
+                    assert_eq!(event.seq, after.map_or(1, |after| after + 1), "{name}: no event is left out or told twice");
+                    after = Some(event.seq);
+                    if let EventBody::Log { text, .. } = event.body {
+                        cells += 1;
+                        assert_eq!(text, cells.to_string(), "{name}");
+                        tell.send_replace(cells);
+                    }
+                }
+            }
+            Err(error) => assert!(may_be_sent_again(&error), "{name}: {error}"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
