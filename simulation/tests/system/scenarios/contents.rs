@@ -1,5 +1,6 @@
 //! What was uploaded can be read.
 
+use dormouse_crds::session::{Durability, KernelSessionSpec};
 use futures::future::{join, join_all};
 use http::Method;
 
@@ -125,5 +126,26 @@ fn a_sweep_after_a_change_of_epoch_leaves_what_is_being_written() {
                 );
             }
         }
+    });
+}
+
+/// A cell that has written and awaits has not been answered. Whoever reads what it wrote has it stored by that.
+#[test]
+fn what_a_reader_was_shown_of_a_cell_under_way_is_there_when_its_process_dies() {
+    scenario(|world| async move {
+        let spec = KernelSessionSpec { durability: Durability::OnIdle, ..spec() };
+        let Stage { world, client, gateway, pod } = stage(world, &spec).await;
+        let (writer, at) = (client.clone(), gateway.clone());
+        let code = "require('fs').writeFileSync('/a', 'a'.repeat(200000)); await sleep(1e9)";
+        let writing = tokio::spawn(async move { writer.try_eval(&at, "s", "k1", code).await });
+        seconds(1).await;
+        let read = async || client.insist(&gateway, Method::GET, "/s/files/a", None, BUDGET).await;
+        let shown = read().await;
+        assert_eq!((shown.status, shown.body.len()), (200, 200_000), "{}", shown.json);
+        world.kill(&pod);
+        world.pod("p2").await;
+        let again = read().await;
+        assert_eq!((again.status, again.body.len()), (200, 200_000), "what was shown is there: {}", again.json);
+        writing.abort();
     });
 }
