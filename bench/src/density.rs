@@ -39,7 +39,7 @@ async fn sessions(what: &'static str, count: u32, cells: u32, aim: &'static str)
     let engines = tokio::task::spawn_blocking(|| Engines::new(EngineOptions::default())).await??;
     let mut bare = engines.current().create(&SETTINGS)?;
     run(&mut bare, CELL).await?;
-    let changed = bare.image().pages.len() * dormouse_engine::PAGE_BYTES;
+    let changed = bare.image().await.pages.len() * dormouse_engine::PAGE_BYTES;
     let folder = tempfile::tempdir()?;
     let store: Arc<dyn SnapshotStore> = Arc::new(Folder::open(folder.path())?);
     let pod = Pod::new(PodConfig { slots: count + 1, ..config() }, engines, store, Arc::new(NoTools))?;
@@ -61,7 +61,7 @@ async fn sessions(what: &'static str, count: u32, cells: u32, aim: &'static str)
 async fn instances(engine: &Engine) -> anyhow::Result<Vec<Row>> {
     let mut first = engine.create(&SETTINGS)?;
     run(&mut first, CELL).await?;
-    let changed = first.image().pages.len() * dormouse_engine::PAGE_BYTES;
+    let changed = first.image().await.pages.len() * dormouse_engine::PAGE_BYTES;
     let alone = Samples::take(CREATES, || drop(engine.create(&SETTINGS)));
     let before = private_bytes()?;
     let mut live = Vec::with_capacity(SESSIONS);
@@ -71,7 +71,7 @@ async fn instances(engine: &Engine) -> anyhow::Result<Vec<Row>> {
         let mut instance = engine.create(&SETTINGS)?;
         creates.push(start.elapsed());
         run(&mut instance, CELL).await?;
-        instance.delta();
+        instance.delta().await;
         instance.mark_committed();
         // As the kernel pod does with a session that rests.
         instance.give_back();

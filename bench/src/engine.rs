@@ -48,11 +48,11 @@ pub async fn rows(engine: &Engine) -> anyhow::Result<Vec<Row>> {
     let mut rows = vec![create(engine), eval(engine).await?];
     let mut typical = engine.create(&SETTINGS)?;
     run(&mut typical, TYPICAL).await?;
-    let image = typical.image();
+    let image = typical.image().await;
     rows.push(resume("resume from the pod's own copy, and `1+1`", engine, &image, "≤ 0.5 ms").await?);
     let mut large = engine.create(&SETTINGS)?;
     run(&mut large, "var big = new Uint8Array(5e6).map((_, i) => i * 31); 0").await?;
-    rows.push(resume("the same with 5 MB of heap", engine, &large.image(), "≤ 5 ms").await?);
+    rows.push(resume("the same with 5 MB of heap", engine, &large.image().await, "≤ 5 ms").await?);
     rows.extend(sizes(&mut typical, &image).await?);
     rows.extend(fixture_two(engine).await?);
     rows.push(checkpoint(engine).await?);
@@ -91,7 +91,7 @@ async fn eval(engine: &Engine) -> anyhow::Result<Row> {
 async fn fixture_two(engine: &Engine) -> anyhow::Result<[Row; 2]> {
     let mut instance = engine.create(&SETTINGS)?;
     run(&mut instance, LARGE).await?;
-    let image = instance.image();
+    let image = instance.image().await;
     let pages: Vec<_> = image.pages.clone().into_iter().collect();
     let stored = segment::encode(&pages)?;
     let raw = pages.len() * dormouse_engine::PAGE_BYTES;
@@ -99,7 +99,7 @@ async fn fixture_two(engine: &Engine) -> anyhow::Result<[Row; 2]> {
     for _ in 0..RUNS / 10 {
         let start = Instant::now();
         let pages = segment::decode(&stored)?.into_iter().collect();
-        let restored = engine.restore(&Image { pages, ..image.clone() }, &SETTINGS)?;
+        let restored = engine.restore(&Image { pages, ..image.clone() }, &SETTINGS).await?;
         ours.push(start.elapsed());
         drop(restored);
         let start = Instant::now();
@@ -123,7 +123,7 @@ async fn resume(what: &'static str, engine: &Engine, image: &Image, aim: &'stati
     let mut ours = Vec::new();
     for _ in 0..RUNS / 10 {
         let start = Instant::now();
-        let mut instance = engine.restore(image, &SETTINGS)?;
+        let mut instance = engine.restore(image, &SETTINGS).await?;
         instance.eval(&cell, &Budget::default()).await?;
         ours.push(start.elapsed());
     }
@@ -160,7 +160,7 @@ async fn checkpoint(engine: &Engine) -> anyhow::Result<Row> {
         for (instance, times) in [(&mut large, &mut ours), (&mut small, &mut theirs)] {
             run(instance, "x++; 0").await?;
             let start = Instant::now();
-            let delta = instance.delta();
+            let delta = instance.delta().await;
             std::hint::black_box(segment::encode(&delta.pages)?);
             instance.mark_committed();
             // The first commit is that of the whole heap.
@@ -183,10 +183,10 @@ async fn sizes(instance: &mut Instance, image: &Image) -> anyhow::Result<Vec<Row
     let pages: Vec<_> = image.pages.clone().into_iter().collect();
     let raw = pages.len() * dormouse_engine::PAGE_BYTES;
     let whole = segment::encode(&pages)?.len();
-    instance.delta();
+    instance.delta().await;
     instance.mark_committed();
     run(instance, "v7.name += '!'; closures[3](); 0").await?;
-    let delta = instance.delta();
+    let delta = instance.delta().await;
     let changed = delta.pages.len() * dormouse_engine::PAGE_BYTES;
     let small = segment::encode(&delta.pages)?.len();
     Ok(vec![

@@ -101,9 +101,9 @@ impl Session {
     ///
     /// # Errors
     /// When the image is refused.
-    pub fn restored(mut self) -> anyhow::Result<Self> {
-        let image = self.instance.image();
-        self.go_back_to(&image)?;
+    pub async fn restored(mut self) -> anyhow::Result<Self> {
+        let image = self.instance.image().await;
+        self.go_back_to(&image).await?;
         Ok(self)
     }
 
@@ -111,8 +111,8 @@ impl Session {
     ///
     /// # Errors
     /// When the image is refused.
-    pub fn go_back_to(&mut self, image: &Image) -> anyhow::Result<()> {
-        self.instance = engine()?.restore(image, &self.settings)?;
+    pub async fn go_back_to(&mut self, image: &Image) -> anyhow::Result<()> {
+        self.instance = engine()?.restore(image, &self.settings).await?;
         Ok(())
     }
 

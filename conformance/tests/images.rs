@@ -17,7 +17,7 @@ static GOOD: LazyLock<Image> = LazyLock::new(|| {
             .begin("var a = [1, { b: new Map([[1, 2]]) }]; function* g() { yield 1 } var it = g(); setTimeout(() => a, 5); it.next()")
             .await
             .unwrap();
-        session.instance.image()
+        session.instance.image().await
     })
 });
 
@@ -85,17 +85,20 @@ proptest! {
         for damage in &all {
             apply(&mut image, damage);
         }
-        match engine().unwrap().restore(&image, &settings()) {
-            Err(EngineError::Image(why)) => prop_assert!(!why.is_empty()),
-            Err(other) => prop_assert!(matches!(other, EngineError::Create(_)), "{other}"),
-            Ok(mut instance) => {
-                let again = instance.image();
-                prop_assert_eq!(again.memory_pages, image.memory_pages);
-                // A page that equals the base image is not in an image: laid back, it is gone from the list.
-                for (number, page) in &again.pages {
-                    prop_assert_eq!(Some(page), image.pages.get(number), "page {}", number);
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            match engine().unwrap().restore(&image, &settings()).await {
+                Err(EngineError::Image(why)) => prop_assert!(!why.is_empty()),
+                Err(other) => prop_assert!(matches!(other, EngineError::Create(_)), "{other}"),
+                Ok(mut instance) => {
+                    let again = instance.image().await;
+                    prop_assert_eq!(again.memory_pages, image.memory_pages);
+                    // A page that equals the base image is not in an image: laid back, it is gone from the list.
+                    for (number, page) in &again.pages {
+                        prop_assert_eq!(Some(page), image.pages.get(number), "page {}", number);
+                    }
                 }
             }
-        }
+            Ok(())
+        })?;
     }
 }

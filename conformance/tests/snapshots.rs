@@ -23,7 +23,7 @@ fn said(turn: Turn) -> String {
 }
 
 /// Runs `cells`; `at_boundary` makes the session that goes on.
-async fn run(seed: u64, cells: &[String], at_boundary: impl Fn(Session) -> Session) -> (Vec<String>, Session) {
+async fn run(seed: u64, cells: &[String], at_boundary: impl AsyncFn(Session) -> Session) -> (Vec<String>, Session) {
     let mut session = Session::new(settings(seed)).unwrap();
     let mut transcript = Vec::new();
     for cell in cells {
@@ -33,11 +33,11 @@ async fn run(seed: u64, cells: &[String], at_boundary: impl Fn(Session) -> Sessi
             continue;
         }
         transcript.push(said(session.begin(cell).await.unwrap_or_else(|error| panic!("{error:#}\n{cell}"))));
-        session = at_boundary(session);
+        session = at_boundary(session).await;
         for _ in 0..DELIVERIES_MAX {
             let Some(turn) = session.fire().await.unwrap() else { break };
             transcript.push(said(turn));
-            session = at_boundary(session);
+            session = at_boundary(session).await;
         }
     }
     (transcript, session)
@@ -50,10 +50,10 @@ proptest! {
     fn continued_is_restored_and_continued(seed in any::<u64>(), cells in program::cells()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (went_on, mut one) = run(seed, &cells, |session| session).await;
-            let (restored, mut other) = run(seed, &cells, |session| session.restored().unwrap()).await;
+            let (went_on, mut one) = run(seed, &cells, async |session| session).await;
+            let (restored, mut other) = run(seed, &cells, async |session: Session| session.restored().await.unwrap()).await;
             prop_assert_eq!(went_on, restored, "{:#?}", cells);
-            prop_assert!(one.instance.image() == other.instance.image(), "other bytes after\n{:#?}", cells);
+            prop_assert!(one.instance.image().await == other.instance.image().await, "other bytes after\n{:#?}", cells);
             Ok(())
         })?;
     }

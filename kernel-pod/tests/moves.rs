@@ -87,6 +87,22 @@ async fn after_a_takeover_the_old_pod_acks_nothing() {
     assert_eq!(try_eval(&a, &on_a, "n").await.unwrap_err().code, ErrorCode::SessionGone);
 }
 
+/// It was once told of as one that has a slot, and its pool was held for larger than it need be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_could_not_begin_is_told_of_as_one_without_a_slot() {
+    let world = World::default();
+    let pod = world.pod("a");
+    value(&pod, &assign(&pod, "other", 1), "1").await;
+    world.store.down.store(true, Ordering::SeqCst);
+    let session = assign(&pod, "u1", 1);
+    assert_eq!(try_eval(&pod, &session, "1").await.unwrap_err().code, ErrorCode::StorageUnavailable);
+    let told = until(&pod, "u1", |report| !report.holds_slot).await;
+    assert_eq!((told.state, told.snapshot, pod.info().used), (State::Waking, None, 1));
+    world.store.down.store(false, Ordering::SeqCst);
+    value(&pod, &session, "1").await;
+    until(&pod, "u1", |report| report.holds_slot).await;
+}
+
 /// The operator tells a pod so that does not know that a session is another's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_lets_go_of_a_session_under_the_epoch_that_is_named_and_of_no_other() {

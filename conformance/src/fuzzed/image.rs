@@ -21,7 +21,7 @@ static GOOD: LazyLock<Option<Image>> = LazyLock::new(|| {
             .begin("var a = [1, { b: new Map([[1, 2]]) }]; function* g() { yield 1 } var it = g(); setTimeout(() => a, 5); it.next()")
             .await
             .ok()?;
-        Some(session.instance.image())
+        Some(session.instance.image().await)
     })
 });
 
@@ -36,16 +36,16 @@ pub(super) fn image(data: &[u8]) {
         change(&mut image, &mut data);
     }
     let Ok(engine) = engine() else { return };
-    let Ok(mut instance) = engine.restore(&image, &settings()) else { return };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     runtime.block_on(async {
+        let Ok(mut instance) = engine.restore(&image, &settings()).await else { return };
         let cell =
             CellSource { code: "globalThis.a?.push?.(it?.next?.()); [a, 1 + 1]".to_owned(), filename: "f.js".to_owned(), is_async: false };
         let answers = [instance.eval(&cell, &BUDGET).await, instance.deliver(1, &OpResult::Fired, &BUDGET).await];
         let lost = answers.iter().any(Result::is_err);
         let [_, after] = answers;
         assert!(!lost || matches!(after, Err(EngineError::Poisoned)) || after.is_err(), "a lost instance goes on");
-        let (delta, image) = (instance.delta(), instance.image());
+        let (delta, image) = (instance.delta().await, instance.image().await);
         assert!(!lost || (delta.pages.is_empty() && image.pages.is_empty()), "a lost instance has pages");
     });
 }

@@ -42,7 +42,7 @@ pub(super) fn imports(data: &[u8]) {
         let lost = first.is_err();
         let second = instance.deliver(1, &OpResult::Fired, &BUDGET).await;
         assert!(!lost || matches!(second, Err(EngineError::Poisoned)), "a lost instance goes on");
-        let _ = (instance.delta(), instance.image(), instance.heap_bytes());
+        let _ = (instance.delta().await, instance.image().await, instance.heap_bytes());
     });
 }
 

@@ -81,7 +81,7 @@ pub fn run_all(scripts: &[Script], threads: usize) -> anyhow::Result<Vec<Verdict
 pub async fn run(script: &Script) -> anyhow::Result<Verdict> {
     let mut session = Session::new(Settings { heap_bytes: HEAP_BYTES, determinism: None })?;
     session.budget = Budget { wall: WALL, ticks: 0, output_bytes: OUTPUT_BYTES_MAX, pending_operations: PENDING_OPERATIONS_MAX };
-    let image = session.instance.image();
+    let image = session.instance.image().await;
     let began = thread_cpu();
     let mut verdict = Verdict { script: script.clone(), outcome: String::new(), cpu: Duration::ZERO, faults: Vec::new() };
     match attack(&mut session, &script.source, &mut verdict.faults).await {
@@ -93,7 +93,7 @@ pub async fn run(script: &Script) -> anyhow::Result<Verdict> {
             if !overran || thread_cpu().saturating_sub(began) < WALL {
                 verdict.faults.push(format!("the instance is lost: {error:#}"));
             }
-            session.go_back_to(&image)?;
+            session.go_back_to(&image).await?;
         }
     }
     if !script.ends.is_empty() && !script.ends.contains(&verdict.outcome) {

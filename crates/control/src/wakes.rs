@@ -144,6 +144,7 @@ mod tests {
             uid: "u".into(),
             epoch: 1,
             state,
+            holds_slot: state != State::Hibernated,
             failure: None,
             generation: 1,
             heap_bytes: 1,

@@ -24,15 +24,16 @@ impl Blank {
     }
 
     /// A session as it was when `image` was taken. Sets memory and checks globals; nothing else of the image is believed.
+    /// Others get their turns in between, as with code that runs.
     ///
     /// # Errors
     /// [`EngineError::Image`] when the image cannot be one of this engine, [`EngineError::Create`] when there is no room for it.
-    pub fn restore(self, image: &Image) -> Result<Instance, EngineError> {
+    pub async fn restore(self, image: &Image) -> Result<Instance, EngineError> {
         let Self(mut instance) = self;
         let engine = instance.engine().clone();
         engine.check(image)?;
         instance.reach(u64::from(image.memory_pages) * PAGE_BYTES as u64)?;
-        instance.apply(&image.pages, image.host.clone());
+        instance.apply(&image.pages, image.host.clone()).await;
         Ok(instance)
     }
 }

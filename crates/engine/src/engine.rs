@@ -193,9 +193,9 @@ impl Engine {
     ///
     /// # Errors
     /// As for that and [`Self::create`].
-    pub fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
+    pub async fn restore(&self, image: &Image, settings: &Settings) -> Result<Instance, EngineError> {
         self.check(image)?;
-        self.blank(settings)?.restore(image)
+        self.blank(settings)?.restore(image).await
     }
 
     /// An instance that may become either.

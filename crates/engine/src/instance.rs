@@ -10,7 +10,8 @@ use crate::{
     engine::{MutableGlobals, raw_bits},
     host::{Host, Stop},
     message,
-    track::{Tracker, ZERO},
+    slice::SliceEnd,
+    track::{Look, Tracker, ZERO},
     tracking::Writes,
 };
 
@@ -24,6 +25,8 @@ const SERVE: i32 = 3;
 
 /// The only mutable global of the module.
 const STACK_POINTER: &str = "__stack_pointer";
+/// Pages that are compared, copied or written at once: about as much work as a slice of code. What takes longer lets others go on in between.
+const PAGES_AT_ONCE: usize = 256;
 /// Pages that no frame skips: below such a run of zeros the stack was not used.
 const UNTOUCHED_PAGES: usize = 16;
 
@@ -41,7 +44,7 @@ pub(crate) struct Parts {
     pub(crate) tracker: Tracker,
 }
 
-/// One session's heap. `Send`; its futures yield to the runtime while code runs. A future that is dropped before its end poisons the instance.
+/// One session's heap. `Send`; its futures yield to the runtime while code runs. The future of a turn that is dropped before its end poisons the instance.
 pub struct Instance {
     store: Store<Host>,
     memory: Memory,
@@ -82,13 +85,17 @@ impl Instance {
     }
 
     /// Lays differences to the base over memory, and takes that for committed.
-    pub(crate) fn apply(&mut self, pages: &BTreeMap<u32, Page>, state: HostState) {
-        let base = self.parts.engine.base();
-        let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
-        for (number, page) in pages {
-            if let Some(to) = memory.get_mut(*number as usize) {
-                base.apply(*number as usize, page, to);
-                self.parts.tracker.restored(base, *number, to);
+    pub(crate) async fn apply(&mut self, pages: &BTreeMap<u32, Page>, state: HostState) {
+        let pages: Vec<(&u32, &Page)> = pages.iter().collect();
+        for (part, pages) in pages.chunks(PAGES_AT_ONCE).enumerate() {
+            others_before(part).await;
+            let base = self.parts.engine.base();
+            let (memory, _) = self.memory.data_mut(&mut self.store).as_chunks_mut();
+            for (number, page) in pages {
+                if let Some(to) = memory.get_mut(**number as usize) {
+                    base.apply(**number as usize, page, to);
+                    self.parts.tracker.restored(base, **number, to);
+                }
             }
         }
         self.store.data_mut().state = state;
@@ -161,9 +168,10 @@ impl Instance {
         &self.parts.engine
     }
 
-    /// What changed since the last [`Self::mark_committed`], or since create or restore. Nothing of a poisoned instance.
-    pub fn delta(&mut self) -> Delta {
-        let pages = if self.poisoned { Vec::new() } else { self.changed() };
+    /// What changed since the last [`Self::mark_committed`], or since create or restore. Nothing of a poisoned instance. Others get their turns in
+    /// between, as with code that runs.
+    pub async fn delta(&mut self) -> Delta {
+        let pages = if self.poisoned { Vec::new() } else { self.changed().await };
         Delta {
             memory_pages: size(self.memory.data_size(&self.store) / PAGE_BYTES),
             globals: self.parts.engine.globals().clone(),
@@ -172,10 +180,14 @@ impl Instance {
         }
     }
 
-    fn changed(&mut self) -> Vec<(u32, Page)> {
-        let memory = self.memory.data(&self.store);
-        let suspects = self.writes.since_commit(memory.len() / PAGE_BYTES);
-        self.parts.tracker.changed(self.parts.engine.base(), memory, suspects.into_iter())
+    async fn changed(&mut self) -> Vec<(u32, Page)> {
+        let suspects = self.writes.since_commit(self.memory.data_size(&self.store) / PAGE_BYTES);
+        let mut look = Look::default();
+        for (part, suspects) in suspects.chunks(PAGES_AT_ONCE).enumerate() {
+            others_before(part).await;
+            self.parts.tracker.look(&mut look, self.parts.engine.base(), self.memory.data(&self.store), suspects);
+        }
+        self.parts.tracker.looked(look)
     }
 
     /// The state of the last [`Self::delta`] is stored now: the next delta is relative to it.
@@ -204,12 +216,15 @@ impl Instance {
         unused.len()
     }
 
-    /// The whole state. Of a poisoned instance, nothing.
-    pub fn image(&mut self) -> Image {
-        let memory = self.memory.data(&self.store);
-        let all = memory.len() / PAGE_BYTES;
-        let pages =
-            if self.poisoned { BTreeMap::new() } else { self.parts.engine.base().differing(memory, self.writes.ever(all).into_iter()) };
+    /// The whole state. Of a poisoned instance, nothing. Others get their turns in between, as with code that runs.
+    pub async fn image(&mut self) -> Image {
+        let all = self.memory.data_size(&self.store) / PAGE_BYTES;
+        let ever = if self.poisoned { Vec::new() } else { self.writes.ever(all) };
+        let mut pages = BTreeMap::new();
+        for (part, ever) in ever.chunks(PAGES_AT_ONCE).enumerate() {
+            others_before(part).await;
+            pages.extend(self.parts.engine.base().differing(self.memory.data(&self.store), ever));
+        }
         Image { memory_pages: size(all), globals: self.parts.engine.globals().clone(), host: self.store.data().state.clone(), pages }
     }
 
@@ -288,6 +303,13 @@ impl Instance {
         host.state.heap_bytes = u64::from(used);
         self.poisoned = false;
         Ok(host.end())
+    }
+}
+
+/// Lets others go on before every part of a long work but the first.
+async fn others_before(part: usize) {
+    if part > 0 {
+        SliceEnd::default().await;
     }
 }
 

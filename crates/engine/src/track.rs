@@ -48,10 +48,10 @@ impl Base {
     }
 
     /// The differences of `pages` of `memory` that are not as the base.
-    pub(crate) fn differing(&self, memory: &[u8], pages: impl Iterator<Item = usize>) -> BTreeMap<u32, Page> {
+    pub(crate) fn differing(&self, memory: &[u8], pages: &[usize]) -> BTreeMap<u32, Page> {
         let (memory, _) = memory.as_chunks();
-        let found = pages.filter_map(|number| Some((u32::try_from(number).ok()?, self.difference(number, memory.get(number)?)?)));
-        found.collect()
+        let difference = |number: &usize| Some((u32::try_from(*number).ok()?, self.difference(*number, memory.get(*number)?)?));
+        pages.iter().filter_map(difference).collect()
     }
 
     /// The page that differs from the base by this.
@@ -66,6 +66,14 @@ fn exclusive_or(page: &[u8; PAGE_BYTES], base: &[u8; PAGE_BYTES]) -> Page {
         *to = page ^ base;
     }
     Arc::new(difference)
+}
+
+/// What has been found of the pages that were looked at so far.
+#[derive(Default)]
+pub(crate) struct Look {
+    changed: Vec<(u32, Page)>,
+    /// What they are now.
+    seen: Vec<(u32, u128)>,
 }
 
 /// The state at the last commit of every page that was not as the base then.
@@ -85,12 +93,10 @@ impl Tracker {
         self.committed.len()
     }
 
-    /// The differences to the base of those `pages` that are not as at the last commit.
-    pub(crate) fn changed(&mut self, base: &Base, memory: &[u8], pages: impl Iterator<Item = usize>) -> Vec<(u32, Page)> {
+    /// Finds the differences to the base of those `pages` that are not as at the last commit.
+    pub(crate) fn look(&self, look: &mut Look, base: &Base, memory: &[u8], pages: &[usize]) {
         let (memory, _) = memory.as_chunks();
-        let mut seen = Vec::new();
-        let mut changed = Vec::new();
-        for number in pages {
+        for &number in pages {
             let (Some(page), Ok(key)) = (memory.get(number), u32::try_from(number)) else { continue };
             // The base is read for pages that have changed only: most of those that a session has are as they were.
             let now = match self.committed.get(&key) {
@@ -102,11 +108,15 @@ impl Tracker {
                 None if page == base.page(number) => continue,
                 None => hash(page),
             };
-            changed.push((key, exclusive_or(page, base.page(number))));
-            seen.push((key, now));
+            look.changed.push((key, exclusive_or(page, base.page(number))));
+            look.seen.push((key, now));
         }
-        self.seen = Some(seen);
-        changed
+    }
+
+    /// The look is over: what it has found, in the order of the pages.
+    pub(crate) fn looked(&mut self, look: Look) -> Vec<(u32, Page)> {
+        self.seen = Some(look.seen);
+        look.changed
     }
 
     /// Those `pages` that are as the base, and were at the last commit.
@@ -116,7 +126,7 @@ impl Tracker {
         pages.filter(|number| !committed(*number) && memory.get(*number).is_some_and(|page| page == base.page(*number))).collect()
     }
 
-    /// What [`Self::changed`] saw last is committed.
+    /// What the last look saw is committed.
     pub(crate) fn commit(&mut self) {
         for (number, now) in self.seen.take().unwrap_or_default() {
             self.note(number, now);
@@ -147,11 +157,13 @@ fn hash(page: &[u8; PAGE_BYTES]) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, Tracker};
+    use super::{Base, Look, Tracker};
     use crate::PAGE_BYTES;
 
     fn numbers(tracker: &mut Tracker, base: &Base, memory: &[u8]) -> Vec<u32> {
-        tracker.changed(base, memory, 0..memory.len() / PAGE_BYTES).iter().map(|(number, _)| *number).collect()
+        let (all, mut look) = ((0..memory.len() / PAGE_BYTES).collect::<Vec<_>>(), Look::default());
+        tracker.look(&mut look, base, memory, &all);
+        tracker.looked(look).iter().map(|(number, _)| *number).collect()
     }
 
     #[test]
@@ -165,7 +177,7 @@ mod tests {
         assert!(numbers(&mut tracker, &base, &memory).is_empty());
         memory[PAGE_BYTES] = 7;
         assert_eq!(numbers(&mut tracker, &base, &memory), [1]);
-        assert!(base.differing(&memory, 0..2).is_empty());
+        assert!(base.differing(&memory, &[0, 1]).is_empty());
     }
 
     #[test]
@@ -186,7 +198,7 @@ mod tests {
         memory[3] = 9;
         memory[PAGE_BYTES + 1] = 2;
         let mut again = [0xff; 2 * PAGE_BYTES];
-        for (number, page) in base.differing(&memory, 0..2) {
+        for (number, page) in base.differing(&memory, &[0, 1]) {
             base.apply(number as usize, &page, &mut again.as_chunks_mut().0[number as usize]);
         }
         assert_eq!(again, memory);

@@ -391,6 +391,8 @@ pub struct SessionReport {
     pub epoch: u64,
     /// What it is doing. `Hibernated` means: committed, and the slot is free.
     pub state: State,
+    /// Whether it takes up one of the pod's slots. One that could not begin yet has none, and nothing stored: its `state` is `Waking`.
+    pub holds_slot: bool,
     /// Why, when `state` is `Failed`: an [`crate::ErrorCode`] name, and a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<crate::ApiError>,

@@ -342,6 +342,7 @@ fn report(assignment: &Assignment, state: SessionState) -> Json<SessionReport> {
         uid: assignment.uid.clone(),
         epoch: assignment.epoch,
         state,
+        holds_slot: state != SessionState::Hibernated,
         failure: None,
         generation: assignment.generation,
         heap_bytes: 1,

@@ -93,7 +93,7 @@ impl Looked {
         heap_bytes: u64,
         contents: Arc<dyn Blobs>,
     ) -> Result<Self, ApiError> {
-        let mut instance = engine.restore(image, &settings(heap_bytes)).map_err(|error| internal(&error))?;
+        let mut instance = engine.restore(image, &settings(heap_bytes)).await.map_err(|error| internal(&error))?;
         instance.set_blobs(Some(contents));
         let base: Vec<&String> = new.globals.keys().collect();
         let mut has = ask::<Inventory>(&mut instance, &json!(base), &[]).await?;

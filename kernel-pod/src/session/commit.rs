@@ -135,7 +135,7 @@ impl Actor {
         let host = Arc::clone(&self.host);
         let copies = host.copies.acquire_many(copies_mib(&host.environment.memory, live.instance.heap_bytes())).await;
         let time = host.environment.clock.now();
-        let change = change(live, base.as_deref(), writer.is_some(), form, time).map_err(Fault::Unstored)?;
+        let change = change(live, base.as_deref(), writer.is_some(), form, time).await.map_err(Fault::Unstored)?;
         let was_full = change.full;
         let outgoing = Outgoing::new(writer.clone(), change.engine_digest.clone());
         let owned = live.owned.clone();
@@ -209,15 +209,15 @@ fn must_rewrite(live: &Live, head: &Head, sealed: bool) -> bool {
 }
 
 /// What has changed in the instance since `base`, or else since the last commit.
-fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: jiff::Timestamp) -> Result<Change, ApiError> {
+async fn change(live: &mut Live, base: Option<&Head>, sealed: bool, form: Form, time: jiff::Timestamp) -> Result<Change, ApiError> {
     let engine_digest = live.instance.engine().digest().to_string();
     let rewrite = base.or(live.owned.head.as_deref()).is_some_and(|head| must_rewrite(live, head, sealed));
     let full = rewrite || (form == Form::Chosen && wants_full_image(&live.owned));
     // Asked for even when the whole image is written: the next delta is relative to it.
-    let delta = live.instance.delta();
+    let delta = live.instance.delta().await;
     let (memory_pages, globals, host) = (delta.memory_pages, delta.globals, delta.host);
     let pages = if full {
-        live.instance.image().pages.into_iter().collect()
+        live.instance.image().await.pages.into_iter().collect()
     } else {
         match &live.answered {
             Some(answered) => answered.with(delta.pages),

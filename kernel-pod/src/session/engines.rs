@@ -13,7 +13,7 @@ pub(super) async fn restore(host: &Host, head: Option<&Head>, image: &Image, set
         Some(head) => by_digest(host, &head.engine_digest).await?,
         None => host.engines.current().clone(),
     };
-    engine.restore(image, settings)
+    engine.restore(image, settings).await
 }
 
 /// The engine that a head names.

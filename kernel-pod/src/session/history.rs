@@ -192,7 +192,7 @@ impl Actor {
         let engine = engines::of(&self.host, &base).await?;
         let segments = self.host.storage.segments(&base).await.map_err(Fault::Unavailable)?;
         let segments = segments.ok_or_else(|| Fault::Failed(lost(wanted)))?;
-        let instance = engine.restore(&self.image_of(&base, segments).await?, &settings).map_err(|error| corrupt(&error))?;
+        let instance = engine.restore(&self.image_of(&base, segments).await?, &settings).await.map_err(|error| corrupt(&error))?;
         let state = SessionState::decode(&base.state).map_err(|error| corrupt(&error))?;
         Ok((base, instance, state, settings))
     }
@@ -248,7 +248,7 @@ impl Actor {
                 continue;
             }
             let Some((segments, source)) = self.host.storage.segments_from(&plan.base).await.map_err(Fault::Unavailable)? else { continue };
-            let instance = engine.restore(&self.image_of(&plan.base, segments).await?, &settings).map_err(|error| corrupt(&error))?;
+            let instance = engine.restore(&self.image_of(&plan.base, segments).await?, &settings).await.map_err(|error| corrupt(&error))?;
             let inherited = SessionState::decode(&state.state).map_err(|error| corrupt(&error))?;
             let last_active = now_active(self.host.environment.clock);
             let record = SessionState { name: self.assignment.name.clone(), last_active, usage: Usage::default(), ..inherited.rewound() };

@@ -117,7 +117,7 @@ impl Actor {
     /// Keeps the state that is answered now at hand, because it is not stored.
     pub(super) async fn keep_answered(&mut self) {
         let Some(live) = self.phase.live_mut() else { return };
-        let delta = live.instance.delta();
+        let delta = live.instance.delta().await;
         live.instance.mark_committed();
         let table = live.contents.changed_table().await;
         let mut pages = live.answered.take().map(|answered| answered.pages).unwrap_or_default();

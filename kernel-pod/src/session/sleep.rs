@@ -33,7 +33,7 @@ impl Actor {
             let mut live = *live;
             let owned = Owned { top_layer: TopLayer::default(), ..live.owned };
             let events = live.events.take(usize::MAX);
-            let copy = Copy { image: live.instance.image(), owned, state: live.state, journal: live.journal, events };
+            let copy = Copy { image: live.instance.image().await, owned, state: live.state, journal: live.journal, events };
             let kept = self.host.cache.put(&self.assignment.uid, copy);
             self.host.metrics.copies(kept);
         }

@@ -121,6 +121,7 @@ impl Actor {
         report.generation = self.assignment.generation;
         report.failure = self.phase.failure().map(|failure| failure.error.clone());
         report.state = self.state(report.snapshot.is_some());
+        report.holds_slot = matches!(self.phase, Phase::Live(_) | Phase::Waking(_));
         report
     }
 
@@ -168,6 +169,7 @@ impl Actor {
             uid: self.assignment.uid.clone(),
             epoch: self.assignment.epoch,
             state: State::Waking,
+            holds_slot: false,
             failure: None,
             generation: self.assignment.generation,
             heap_bytes: 0,

@@ -84,7 +84,13 @@ impl Actor {
 
     /// The same for a session that no cell is to run in: a new one is committed, so that its head exists.
     pub(super) async fn wake_and_store(&mut self) -> Result<(), Fault> {
-        self.ensure_live().await?;
+        let woke = self.ensure_live().await?;
+        let epoch = self.assignment.epoch;
+        let is_first_to_store = |live: &Live| live.owned.head.as_ref().is_some_and(|head| head.epoch < epoch);
+        // Until this epoch has stored something the owner before it may go on, and what it was acked since may be what is due.
+        if woke != Woke::Storage && self.phase.live().is_some_and(is_first_to_store) {
+            self.catch_up().await?;
+        }
         if self.phase.live().is_some_and(|live| live.owned.head.is_none()) {
             self.commit().await?;
         }
@@ -176,8 +182,11 @@ impl Actor {
             };
             let mut image = self.image_of(&head, segments).await?;
             let answered = setback.apply_answered(&mut image, owned.etag.as_ref());
-            let instance =
-                if engine.digest() == blank.engine().digest() { blank.restore(&image) } else { engine.restore(&image, &settings) };
+            let instance = if engine.digest() == blank.engine().digest() {
+                blank.restore(&image).await
+            } else {
+                engine.restore(&image, &settings).await
+            };
             let instance = instance.map_err(|error| match error {
                 engine::EngineError::Create(_) => Fault::Unavailable(self.host.environment.memory.exhausted()),
                 error => corrupt(&error),
@@ -369,7 +378,7 @@ impl Actor {
         self.commit().await?;
         let Some(live) = self.phase.live_mut() else { return Ok(()) };
         let engine = live.instance.engine().clone();
-        live.instance = engine.restore(&live.instance.image(), &settings).map_err(|error| Fault::Unstored(internal(&error)))?;
+        live.instance = engine.restore(&live.instance.image().await, &settings).await.map_err(|error| Fault::Unstored(internal(&error)))?;
         live.instance.set_blobs(modules);
         live.settings = settings;
         Ok(())

@@ -150,12 +150,12 @@ impl Views {
         }
         room.change(&view.namespace, view.bytes, bytes);
         view.bytes = bytes;
-        let held = before.is_some_and(holds_slot);
+        let held = before.is_some_and(|report| report.holds_slot);
         if let Some(before) = before {
             load.leave(before);
         }
         load.enter(&report);
-        let holds = holds_slot(&report);
+        let holds = report.holds_slot;
         view.sessions.insert(report.uid.clone(), report);
         Some(held != holds)
     }
@@ -221,7 +221,7 @@ impl PoolLoad {
         if let Some(count) = self.counts(report) {
             *count.entry(report.uid.clone()).or_default() += 1;
         }
-        if holds_slot(report) {
+        if report.holds_slot {
             self.waiting.remove(&report.uid);
             self.requested.remove(&report.uid);
         }
@@ -244,7 +244,7 @@ impl PoolLoad {
     fn counts(&mut self, report: &SessionReport) -> Option<&mut HashMap<String, u32>> {
         match report.state {
             State::Failed => Some(&mut self.failed),
-            _ if holds_slot(report) => Some(&mut self.live),
+            _ if report.holds_slot => Some(&mut self.live),
             _ => None,
         }
     }
@@ -270,11 +270,6 @@ pub(super) fn weight(report: &SessionReport) -> usize {
     let texts = [&report.last_active_time, &report.next_wake_time].into_iter().flatten().map(String::len).sum::<usize>();
     let snapshot = report.snapshot.as_ref().map_or(0, |snapshot| snapshot.engine_digest.len() + snapshot.time.len());
     FIELDS_BYTES + report.name.len() + report.uid.len() + failure + texts + snapshot
-}
-
-/// Whether the session takes up one of its pod's slots.
-fn holds_slot(report: &SessionReport) -> bool {
-    !matches!(report.state, State::Hibernated | State::Failed)
 }
 
 impl Hub {
@@ -306,7 +301,7 @@ impl Hub {
         self.with(|views| {
             let holders = views.pools.get(&key).and_then(|load| load.live.get(session_uid)).copied().unwrap_or_default();
             let owner = owner.and_then(|owner| views.pods.get(owner)?.sessions.get(session_uid));
-            let by_owner = owner.is_some_and(|report| holds_slot(report) && report.epoch >= below);
+            let by_owner = owner.is_some_and(|report| report.holds_slot && report.epoch >= below);
             // So no more than those of few sessions are looked for.
             if holders <= u32::from(by_owner) {
                 return Vec::new();
@@ -315,7 +310,7 @@ impl Hub {
                 views.pods.iter().filter(|(_, view)| view.open && (view.namespace.as_str(), view.pool.as_str()) == (namespace, pool));
             of_pool
                 .filter_map(|(pod_uid, view)| {
-                    let report = view.sessions.get(session_uid).filter(|report| holds_slot(report) && report.epoch < below)?;
+                    let report = view.sessions.get(session_uid).filter(|report| report.holds_slot && report.epoch < below)?;
                     Some(Stray { pod_uid: pod_uid.clone(), boot: view.info.as_ref()?.boot.clone(), epoch: report.epoch })
                 })
                 .collect()
@@ -328,7 +323,7 @@ impl Hub {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         self.with(|views| {
             let Some(view) = views.pods.get(pod_uid) else { return (0, 0) };
-            let live = view.sessions.values().filter(|report| holds_slot(report)).count();
+            let live = view.sessions.values().filter(|report| report.holds_slot).count();
             (count(live), count(view.sessions.len() - live))
         })
     }

@@ -7,6 +7,7 @@ fn report(namespace: &str, name: &str, epoch: u64, state: State) -> ReportLine {
         uid: format!("uid-{name}"),
         epoch,
         state,
+        holds_slot: !matches!(state, State::Hibernated | State::Failed),
         failure: None,
         generation: 1,
         heap_bytes: 0,
@@ -203,6 +204,18 @@ async fn who_waits_is_counted_until_it_has_a_slot_or_is_not_told_of_any_more() {
     assert_eq!((waiting(), hub.anybody_waits("team", "default")), (0, false));
     hub.with(|views| views.remove("pod-uid"));
     assert_eq!(hub.live("team", "default"), 0);
+}
+
+#[tokio::test]
+async fn a_session_that_could_not_begin_is_no_live_one() {
+    let (hub, _told) = hub();
+    hub.take("pod-uid", "team", pod("one")).await;
+    assert_eq!(hub.take("pod-uid", "team", report("team", "a", 1, State::Waking)).await, Effect::Load);
+    assert_eq!((hub.live("team", "default"), hub.sessions_of("pod-uid")), (1, (1, 0)));
+    let ReportLine::Session(mut refused) = report("team", "a", 1, State::Waking) else { unreachable!() };
+    refused.holds_slot = false;
+    assert_eq!(hub.take("pod-uid", "team", ReportLine::Session(refused)).await, Effect::Load);
+    assert_eq!((hub.live("team", "default"), hub.sessions_of("pod-uid")), (0, (0, 1)));
 }
 
 /// It may have slept again before its pod's stream was open, which then tells of nobody who has a slot.

@@ -375,6 +375,7 @@ impl FakePod {
         let mut sessions = self.sessions.lock().unwrap();
         let mut report = sessions.get(uid).cloned().unwrap_or_else(|| first_report(name, uid));
         change(&mut report);
+        report.holds_slot = !matches!(report.state, SessionState::Hibernated | SessionState::Failed);
         sessions.insert(uid.to_owned(), report.clone());
         let _ = self.lines.send(ReportLine::Session(Box::new(report)));
     }
@@ -398,6 +399,7 @@ fn first_report(name: &str, uid: &str) -> SessionReport {
         uid: uid.to_owned(),
         epoch: 1,
         state: SessionState::Idle,
+        holds_slot: true,
         failure: None,
         generation: 1,
         heap_bytes: 1 << 20,

@@ -310,7 +310,7 @@ impl Player {
 
     async fn checkpoint(&mut self) {
         let label = self.id("l");
-        let body = json!({"label": label}).to_string().into_bytes();
+        let body = json!({"label": label, "idempotencyKey": label}).to_string().into_bytes();
         let answer = self.insist(Method::POST, &format!("/{}/checkpoints", self.name), Some(body)).await;
         self.look_for_losses();
         if answer.is_ok() {
@@ -321,7 +321,7 @@ impl Player {
 
     async fn restore(&mut self) {
         let Some((label, then)) = self.labels.iter().next_back().map(|(label, then)| (label.clone(), then.clone())) else { return };
-        let body = json!({"checkpoint": label}).to_string().into_bytes();
+        let body = json!({"checkpoint": label, "idempotencyKey": self.id("b")}).to_string().into_bytes();
         self.straight = false;
         let answer = self.insist(Method::POST, &format!("/{}/restore", self.name), Some(body)).await;
         self.look_for_losses();

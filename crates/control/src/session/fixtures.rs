@@ -36,6 +36,7 @@ pub(crate) fn report(state: State) -> SessionReport {
         uid: "u".to_owned(),
         epoch: 1,
         state,
+        holds_slot: !matches!(state, State::Hibernated | State::Failed),
         failure: None,
         generation: 4,
         heap_bytes: 1_500_000,

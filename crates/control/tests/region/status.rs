@@ -49,6 +49,7 @@ fn of(told: Told) -> KernelSessionStatus {
         uid: "u".to_owned(),
         epoch: 1,
         state: if told.awake { State::Running } else { State::Hibernated },
+        holds_slot: told.awake,
         failure: None,
         generation: 1,
         heap_bytes: 1_500_000,

@@ -17,8 +17,8 @@ async fn a_session_of_an_earlier_engine_goes_on_in_it() {
     assert_ne!(engines.current().digest(), earlier.digest());
     let mut session = Session { instance: engines.get(digest).unwrap().create(&real()).unwrap(), ..Session::new(real()) };
     session.cell("var counter = (() => { let n = 40; return () => ++n })(); counter()").await;
-    let image = session.instance.image();
-    let mut again = Session { instance: engines.loaded(digest).unwrap().restore(&image, &real()).unwrap(), ..session };
+    let image = session.instance.image().await;
+    let mut again = Session { instance: engines.loaded(digest).unwrap().restore(&image, &real()).await.unwrap(), ..session };
     assert_eq!(again.value("counter()").await, json!(42));
     assert_eq!(again.instance.engine().digest(), earlier.digest());
 }

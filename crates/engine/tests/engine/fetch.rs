@@ -50,7 +50,7 @@ async fn a_fetch_is_an_operation_that_another_process_may_answer() {
         "headers": [["content-type", "text/plain;charset=UTF-8"], ["x-a", "1"]],
     });
     assert_eq!(ops[0].kind, OpKind::Fetch { request: expected });
-    let mut session = session.hibernate();
+    let mut session = session.hibernate().await;
     session.deliver(ops[0].id, response("hello ", None)).await;
     let answer = json!([true, 200, "http://a.example/x", "basic", ["a=1", "b=2"], "hello ", "immutable"]);
     assert_eq!(session.value("result").await, answer);
@@ -102,12 +102,12 @@ async fn a_long_body_is_asked_for_part_by_part_when_it_is_read() {
     let turn = session.deliver(ops[0].id, response("hello ", Some(7))).await;
     assert_eq!(kinds(&turn), [], "nobody reads yet");
     assert_eq!(session.value("result").await, json!(false));
-    let mut session = session.hibernate();
+    let mut session = session.hibernate().await;
     let ops = keep(&mut session, "return await r.text();").await;
     assert_eq!(ops[0].kind, OpKind::Body { stream: 7, part: 0 });
     let turn = session.deliver(ops[0].id, OpResult::Ok(json!({"part": {"bytes": "d29ybGQ=", "last": false}}))).await;
     assert_eq!(kinds(&turn), [OpKind::Body { stream: 7, part: 1 }]);
-    let mut session = session.hibernate();
+    let mut session = session.hibernate().await;
     session.deliver(turn.ops[0].id, OpResult::Ok(json!({"part": {"bytes": "", "last": true}}))).await;
     assert_eq!(session.value("result").await, json!("hello world"));
 }

@@ -210,7 +210,7 @@ async fn a_long_builtin_is_ended_at_its_budget_and_the_session_goes_on_from_befo
     for code in LONG_BUILTINS {
         let (mut session, cell) = long_builtin(code);
         session.cell("var before = 'kept'").await;
-        let image = session.instance.image();
+        let image = session.instance.image().await;
         session.budget.wall = Duration::from_millis(60);
         let ended = session.instance.eval(&cell, &session.budget).await;
         match ended {
@@ -223,9 +223,9 @@ async fn a_long_builtin_is_ended_at_its_budget_and_the_session_goes_on_from_befo
             other => panic!("{code}: {other:?}"),
         }
         assert!(matches!(session.instance.eval(&cell, &session.budget).await, Err(EngineError::Poisoned)));
-        assert!(session.instance.image().pages.is_empty() && session.instance.delta().pages.is_empty());
+        assert!(session.instance.image().await.pages.is_empty() && session.instance.delta().await.pages.is_empty());
         session.instance.mark_committed();
-        let mut again = Session { instance: restore(&image, &session.settings), ..session };
+        let mut again = Session { instance: restore(&image, &session.settings).await, ..session };
         assert_eq!(again.value("before").await, json!("kept"), "after {code}");
     }
 }
@@ -368,12 +368,12 @@ async fn promises_without_end_that_a_cell_left_behind_take_their_heap_with_them(
     for code in WITHOUT_END {
         let mut session = Session::new(dormouse_engine::Settings { heap_bytes: 64 << 20, determinism: None });
         session.cell("var before = 'kept'").await;
-        let image = session.instance.image();
+        let image = session.instance.image().await;
         session.budget.wall = Duration::from_millis(50);
         let turn = session.turn(&format!("setTimeout(() => {{ {code} }}); 0"), false).await;
         let ended = session.instance.deliver(turn.ops[0].id, &OpResult::Fired, &session.budget).await;
         assert!(matches!(ended, Err(EngineError::Overrun)), "{code}: {ended:?}");
-        let mut again = Session { instance: restore(&image, &session.settings), ..session };
+        let mut again = Session { instance: restore(&image, &session.settings).await, ..session };
         assert_eq!(again.value("before").await, json!("kept"), "after {code}");
     }
 }

@@ -175,7 +175,7 @@ async fn what_modules_made_survives_hibernation() {
         var _ = require('lodash');
         first";
     assert_eq!(waited(&mut session, set_up).await, json!("one"));
-    let mut session = session.hibernate();
+    let mut session = session.hibernate().await;
     for (code, expected) in [
         ("emitter.emit('x', 2); seen", json!([1, "once", 2])),
         ("[buffer.toString(), buffer.toString('hex'), Buffer.isBuffer(buffer)]", json!(["é€", "c3a9e282ac", true])),
@@ -198,7 +198,7 @@ async fn what_modules_made_survives_hibernation() {
 async fn modules_cost_a_session_that_uses_none_nothing() {
     let mut session = Session::new(real());
     session.cell("1").await;
-    let pages = session.instance.image().pages.len();
+    let pages = session.instance.image().await.pages.len();
     assert!(pages * PAGE_BYTES < HEAP_OF_NO_MODULE_BYTES_MAX, "{pages} pages");
     let heap = session.instance.heap_bytes();
     assert!(heap < HEAP_OF_NO_MODULE_BYTES_MAX as u64, "{heap} bytes");
@@ -212,7 +212,7 @@ async fn a_module_that_a_limit_stopped_can_be_asked_for_again() {
     let cell = session.cell("require('zod')").await;
     assert!(!cell.ok, "a million bytes do not hold zod");
     session.settings.heap_bytes = crate::support::HEAP_BYTES;
-    let mut session = session.hibernate();
+    let mut session = session.hibernate().await;
     assert_eq!(session.value("require('zod').z.string().parse('a')").await, json!("a"));
 }
 
@@ -365,7 +365,7 @@ async fn what_most_sessions_use_is_in_the_base_image() {
         .cell("Buffer; process; fetch; ReadableStream; for (const it of ['events', 'fs', 'path', 'stream', 'util']) require(it); 0")
         .await;
     assert!(cell.ok, "{:?}", cell.error);
-    let changed = session.instance.image().pages.len();
+    let changed = session.instance.image().await.pages.len();
     assert!(changed <= CHANGED_PAGES_MAX, "{changed} pages are the session's own");
 }
 
@@ -386,7 +386,7 @@ async fn a_small_cell_changes_few_pages() {
     for _ in 0..3 {
         session.cell("1 + 1").await;
     }
-    let changed = session.instance.image().pages.len();
+    let changed = session.instance.image().await.pages.len();
     assert!(changed <= CHANGED_PAGES_MAX, "{changed} pages are the session's own");
 }
 

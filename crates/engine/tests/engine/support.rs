@@ -52,15 +52,15 @@ impl Session {
     }
 
     /// The same session in another process, as far as the engine can tell.
-    pub fn hibernate(mut self) -> Self {
-        let image = self.instance.image();
+    pub async fn hibernate(mut self) -> Self {
+        let image = self.instance.image().await;
         drop(self.instance);
-        Self { instance: restore(&image, &self.settings), ..self }
+        Self { instance: restore(&image, &self.settings).await, ..self }
     }
 }
 
-pub fn restore(image: &Image, settings: &Settings) -> Instance {
-    ENGINE.restore(image, settings).unwrap()
+pub async fn restore(image: &Image, settings: &Settings) -> Instance {
+    ENGINE.restore(image, settings).await.unwrap()
 }
 
 pub fn timer(op: &Op) -> f64 {

@@ -12,7 +12,7 @@ struct Stored(Image);
 
 impl Stored {
     fn of(session: &mut Session) -> Self {
-        let mut image = session.instance.image();
+        let mut image = session.instance.image().await;
         image.pages = BTreeMap::new();
         let mut stored = Self(image);
         stored.commit(session);
@@ -20,7 +20,7 @@ impl Stored {
     }
 
     fn commit(&mut self, session: &mut Session) -> usize {
-        let delta = session.instance.delta();
+        let delta = session.instance.delta().await;
         session.instance.mark_committed();
         let pages = delta.pages.len();
         self.0.apply(delta);
@@ -55,13 +55,13 @@ async fn deltas_of_an_armed_memory_add_up_to_all_of_it() {
     for code in cells {
         session.cell(code).await;
         stored.commit(&mut session);
-        assert_eq!(stored.image(), session.instance.image(), "after {code}");
+        assert_eq!(stored.image(), session.instance.image().await, "after {code}");
     }
-    let mut session = Session { instance: restore(&stored.image(), &real()), ..session };
+    let mut session = Session { instance: restore(&stored.image(), &real()).await, ..session };
     assert_eq!(session.value("[x, again[4999]]").await, json!(["small", "string 4999"]));
     session.cell("again[4999] = 1").await;
     stored.commit(&mut session);
-    assert_eq!(stored.image(), session.instance.image());
+    assert_eq!(stored.image(), session.instance.image().await);
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn more_writes_than_an_armed_memory_notes_one_by_one_are_all_found() {
         session.cell(code).await;
         stored.commit(&mut session);
     }
-    assert_eq!(stored.image(), session.instance.image());
+    assert_eq!(stored.image(), session.instance.image().await);
 }
 
 #[tokio::test]
@@ -96,17 +96,17 @@ async fn a_delta_that_was_not_committed_is_found_again() {
     session.cell(LARGE).await;
     let mut stored = Stored::of(&mut session);
     session.cell("bytes[1000000] = 1").await;
-    session.instance.delta();
+    session.instance.delta().await;
     session.cell("bytes[5000000] = 1").await;
     stored.commit(&mut session);
-    assert_eq!(stored.image(), session.instance.image());
+    assert_eq!(stored.image(), session.instance.image().await);
 }
 
 #[tokio::test]
 async fn pages_are_differences_to_the_base_image() {
     let mut session = Session::new(real());
     session.cell("var x = 1").await;
-    let image = session.instance.image();
+    let image = session.instance.image().await;
     let changed: usize = image.pages.values().map(|page| page.iter().filter(|byte| **byte != 0).count()).sum();
     assert!(changed * 10 < image.pages.len() * dormouse_engine::PAGE_BYTES, "{changed} bytes in {} pages", image.pages.len());
 }
@@ -131,8 +131,8 @@ async fn memory_that_was_given_back_is_missed_by_nobody() {
         // Where the system does not say which pages are the instance's own, none are given back.
         assert_eq!(giving.instance.give_back() > 0, cfg!(all(target_os = "linux", not(feature = "portable"))), "after {code}");
         assert_eq!(giving.instance.give_back(), 0, "after {code}");
-        assert_eq!(giving.instance.image(), keeping.instance.image(), "after {code}");
+        assert_eq!(giving.instance.image().await, keeping.instance.image().await, "after {code}");
         stored.commit(&mut giving);
-        assert_eq!(stored.image(), giving.instance.image(), "after {code}");
+        assert_eq!(stored.image(), giving.instance.image().await, "after {code}");
     }
 }

@@ -190,16 +190,17 @@ impl Actor {
     async fn compare(&mut self, replayed: &mut Replayed, report: &mut Migration) -> Result<(), ApiError> {
         let Some(live) = self.phase.live_mut() else { return Err(no_instance()) };
         let budget = replayed.replay.budget;
-        let before = copy(&mut live.instance, &replayed.settings)?;
+        let before = copy(&mut live.instance, &replayed.settings).await?;
         let before = globals(before, &budget).await.map_err(|error| spent(0, &error))?;
-        let after = copy(&mut replayed.replay.instance, &replayed.settings)?;
+        let after = copy(&mut replayed.replay.instance, &replayed.settings).await?;
         let after = globals(after, &budget).await.map_err(|error| spent(0, &error))?;
         report.globals = differences(&before, &after);
         if before.len() == replay::GLOBALS_MAX {
             report.notes.push(format!("more than {} globals: the others were not compared", replay::GLOBALS_MAX));
         }
-        let before = files(copy(&mut live.instance, &replayed.settings)?, &budget).await.map_err(|error| spent(0, &error))?;
-        let after = files(copy(&mut replayed.replay.instance, &replayed.settings)?, &budget).await.map_err(|error| spent(0, &error))?;
+        let before = files(copy(&mut live.instance, &replayed.settings).await?, &budget).await.map_err(|error| spent(0, &error))?;
+        let after =
+            files(copy(&mut replayed.replay.instance, &replayed.settings).await?, &budget).await.map_err(|error| spent(0, &error))?;
         report.files = differences(&before, &after);
         let timers = replayed.replay.timers().count();
         let waiting = live.state.pending.values().filter(|pending| matches!(pending, Pending::Timer { .. })).count();
@@ -234,8 +235,8 @@ impl Actor {
 const CONTEXT_PREFIX: &str = "ctx:";
 
 /// An instance of the same engine and memory, to look at: what it does leads nowhere.
-fn copy(instance: &mut Instance, settings: &Settings) -> Result<Instance, ApiError> {
-    instance.engine().clone().restore(&instance.image(), settings).map_err(|error| spent(0, &error))
+async fn copy(instance: &mut Instance, settings: &Settings) -> Result<Instance, ApiError> {
+    instance.engine().clone().restore(&instance.image().await, settings).await.map_err(|error| spent(0, &error))
 }
 
 fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<NotCarried> {

@@ -137,3 +137,26 @@ fn a_session_that_ends_each_process_that_wakes_it_ends_few() {
         assert_eq!(world.service.times("timer"), 1, "and when it is mended, it does what it was to do");
     });
 }
+
+/// An owner that was replaced may go on until the next one has stored something, and a gateway that sees nothing new asks it.
+#[test]
+fn a_timer_fires_that_the_owner_before_has_set_while_the_next_has_stored_nothing() {
+    scenario(|world| async move {
+        let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
+        client.value(&gateway, "s", "k0", "0").await;
+        seconds(5).await;
+        world.pod("p2").await;
+        seconds(1).await;
+        gateway.seen.hold_back(Duration::from_secs(30));
+        let other = world.gateway("g2");
+        let first = world.status.pods().into_iter().find(|pod| pod.pod == "p1").unwrap();
+        world.network.cut("g2", "p1");
+        world.operator.drop_pod(&first.uid);
+        seconds(1).await;
+        assert!(client.order(&other, "s", "wake").await.is_ok());
+        client.value(&gateway, "s", "k1", SETS).await;
+        world.kill(&pod);
+        seconds(120).await;
+        assert_eq!(world.service.times("timer"), 1);
+    });
+}

@@ -98,20 +98,6 @@ fn a_store_that_fails_for_good_wedges_nobody_in_any_mode() {
     }
 }
 
-/// Two writes under way that meet are a store's word that neither is done yet, and nothing against it.
-#[test]
-fn a_store_that_is_busy_with_the_same_object_is_told_and_believed_again() {
-    scenario(|world| async move {
-        let Stage { world, client, gateway, .. } = stage(world, &spec()).await;
-        assert_eq!(client.value(&gateway, "s", "k1", "globalThis.n = 1").await, 1);
-        world.chaos.rule(|act| (act.to == "store" && act.verb == "put").then_some(Fate::Conflict));
-        let refused = client.eval(&gateway, "s", "k2", "n += 1").await;
-        assert_eq!((refused.code(), refused.may_be_repeated()), ("StorageUnavailable", true), "{refused:?}");
-        world.chaos.forget_rules();
-        assert_eq!(client.value(&gateway, "s", "k2", "n += 1").await, 2);
-    });
-}
-
 #[test]
 fn a_store_that_does_not_answer_is_told() {
     scenario(|world| async move {
