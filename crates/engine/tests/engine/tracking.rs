@@ -11,15 +11,15 @@ use crate::support::{Session, real, restore, seeded};
 struct Stored(Image);
 
 impl Stored {
-    fn of(session: &mut Session) -> Self {
+    async fn of(session: &mut Session) -> Self {
         let mut image = session.instance.image().await;
         image.pages = BTreeMap::new();
         let mut stored = Self(image);
-        stored.commit(session);
+        stored.commit(session).await;
         stored
     }
 
-    fn commit(&mut self, session: &mut Session) -> usize {
+    async fn commit(&mut self, session: &mut Session) -> usize {
         let delta = session.instance.delta().await;
         session.instance.mark_committed();
         let pages = delta.pages.len();
@@ -42,7 +42,7 @@ const LARGE: &str = "var x = 0; var bytes = new Uint8Array(6e6).fill(7); var lis
 async fn deltas_of_an_armed_memory_add_up_to_all_of_it() {
     let mut session = Session::new(real());
     session.cell(LARGE).await;
-    let mut stored = Stored::of(&mut session);
+    let mut stored = Stored::of(&mut session).await;
     let cells = [
         "x++",
         "for (let i = 0; i < 6e6; i += 500000) bytes[i] = i",
@@ -54,13 +54,13 @@ async fn deltas_of_an_armed_memory_add_up_to_all_of_it() {
     ];
     for code in cells {
         session.cell(code).await;
-        stored.commit(&mut session);
+        stored.commit(&mut session).await;
         assert_eq!(stored.image(), session.instance.image().await, "after {code}");
     }
     let mut session = Session { instance: restore(&stored.image(), &real()).await, ..session };
     assert_eq!(session.value("[x, again[4999]]").await, json!(["small", "string 4999"]));
     session.cell("again[4999] = 1").await;
-    stored.commit(&mut session);
+    stored.commit(&mut session).await;
     assert_eq!(stored.image(), session.instance.image().await);
 }
 
@@ -68,11 +68,11 @@ async fn deltas_of_an_armed_memory_add_up_to_all_of_it() {
 async fn one_changed_variable_in_a_large_heap_is_a_small_delta() {
     let mut session = Session::new(real());
     session.cell(LARGE).await;
-    let mut stored = Stored::of(&mut session);
+    let mut stored = Stored::of(&mut session).await;
     session.cell("x++").await;
-    stored.commit(&mut session);
+    stored.commit(&mut session).await;
     session.cell("x++").await;
-    let pages = stored.commit(&mut session);
+    let pages = stored.commit(&mut session).await;
     assert!(pages <= 40, "{pages} pages");
     assert_eq!(session.value("x").await, json!(2));
 }
@@ -81,11 +81,11 @@ async fn one_changed_variable_in_a_large_heap_is_a_small_delta() {
 async fn more_writes_than_an_armed_memory_notes_one_by_one_are_all_found() {
     let mut session = Session::new(Settings { heap_bytes: 128 << 20, determinism: None });
     session.cell("var bytes = new Uint8Array(40e6).fill(1)").await;
-    let mut stored = Stored::of(&mut session);
+    let mut stored = Stored::of(&mut session).await;
     // One byte in each chunk: more chunks than are opened one by one.
     for code in ["for (let i = 0; i < 40e6; i += 65536) bytes[i] = 2", "bytes[39e6] = 9", "bytes[0] = 9"] {
         session.cell(code).await;
-        stored.commit(&mut session);
+        stored.commit(&mut session).await;
     }
     assert_eq!(stored.image(), session.instance.image().await);
 }
@@ -94,11 +94,11 @@ async fn more_writes_than_an_armed_memory_notes_one_by_one_are_all_found() {
 async fn a_delta_that_was_not_committed_is_found_again() {
     let mut session = Session::new(real());
     session.cell(LARGE).await;
-    let mut stored = Stored::of(&mut session);
+    let mut stored = Stored::of(&mut session).await;
     session.cell("bytes[1000000] = 1").await;
     session.instance.delta().await;
     session.cell("bytes[5000000] = 1").await;
-    stored.commit(&mut session);
+    stored.commit(&mut session).await;
     assert_eq!(stored.image(), session.instance.image().await);
 }
 
@@ -114,7 +114,7 @@ async fn pages_are_differences_to_the_base_image() {
 #[tokio::test]
 async fn memory_that_was_given_back_is_missed_by_nobody() {
     let (mut giving, mut keeping) = (Session::new(seeded(3)), Session::new(seeded(3)));
-    let mut stored = Stored::of(&mut giving);
+    let mut stored = Stored::of(&mut giving).await;
     let cells = [
         "var x = 0; function f(n) { return n ? f(n - 1) + 1 : x++ }; f(200)",
         LARGE,
@@ -126,13 +126,13 @@ async fn memory_that_was_given_back_is_missed_by_nobody() {
         assert_eq!(giving.cell(code).await, keeping.cell(code).await, "{code}");
         // Also when the last changes are not committed yet.
         if number % 2 == 0 {
-            stored.commit(&mut giving);
+            stored.commit(&mut giving).await;
         }
         // Where the system does not say which pages are the instance's own, none are given back.
         assert_eq!(giving.instance.give_back() > 0, cfg!(all(target_os = "linux", not(feature = "portable"))), "after {code}");
         assert_eq!(giving.instance.give_back(), 0, "after {code}");
         assert_eq!(giving.instance.image().await, keeping.instance.image().await, "after {code}");
-        stored.commit(&mut giving);
+        stored.commit(&mut giving).await;
         assert_eq!(stored.image(), giving.instance.image().await, "after {code}");
     }
 }
