@@ -1,37 +1,31 @@
 //! SIGKILL of gateway, kernel pod and operator in turns, beside clients that count and clients that read: every cell runs once, and is told of once.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use dormouse_client::Client;
-use dormouse_e2e::api::may_be_sent_again;
-use dormouse_protocol::{eval::EvalRequest, event::EventBody};
+use dormouse_protocol::event::EventBody;
 use dormouse_testkit::{random::Random, soak, wait::eventually};
 use futures::StreamExt as _;
-use serde_json::json;
 use tokio::{
     sync::watch::{self, Receiver, Sender},
     task::JoinSet,
+    time::Instant,
 };
 
 use crate::support::{
-    attacks::{self, patient},
+    attacks::{self, Honest, patient},
     fleet::Fleet,
 };
 
 /// Sessions, each with one who counts and one who reads.
 const SESSIONS_SMALL: u64 = 3;
 const SESSIONS: u64 = 20;
-/// Kills; in a soak every [`PERIOD`].
+/// Kills, and in a soak the seconds from one to the next; else the next comes as soon as everybody has gone on.
 const KILLS_SMALL: u64 = 3;
 const KILLS: u64 = 120;
-const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD_SECONDS: u64 = 10;
 /// The longest pause between two cells of a session.
 const THINKING_MAX: Duration = Duration::from_millis(100);
-/// How long a reader waits before it comes again.
-const AGAIN: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_counts_and_whoever_reads_misses_nothing_while_everything_is_killed() {
@@ -40,19 +34,17 @@ async fn whoever_counts_and_whoever_reads_misses_nothing_while_everything_is_kil
     let (over, _) = watch::channel(false);
     let (mut counting, mut reading, mut heard) = (JoinSet::new(), JoinSet::new(), Vec::new());
     for number in 0..sessions {
-        let name: Arc<str> = format!("counter-{number}").into();
-        attacks::create(&client, &name, json!({})).await;
+        let name = format!("counter-{number}");
+        let session = Honest::new(&client, &name).await;
         let (tell, told) = watch::channel(0);
         heard.push(told.clone());
-        counting.spawn(count(client.clone(), Arc::clone(&name), number, over.subscribe()));
+        counting.spawn(count(session, number, over.subscribe()));
         reading.spawn(read(client.clone(), name, tell));
     }
     let began = Instant::now();
     for kill in 0..kills {
         everybody_goes_on(&heard).await;
-        if kills == KILLS {
-            tokio::time::sleep(PERIOD.saturating_sub(began.elapsed() - PERIOD * u32::try_from(kill).unwrap())).await;
-        }
+        tokio::time::sleep_until(began + Duration::from_secs((kill + 1) * soak::count(0, PERIOD_SECONDS))).await;
         let victim = match kill % 3 {
             0 => &mut fleet.gateway,
             1 => &mut fleet.kernel,
@@ -88,40 +80,32 @@ async fn everybody_goes_on(heard: &[Receiver<u64>]) {
 }
 
 /// Counts until it is `over`; answers how many cells, and how long the longest took.
-async fn count(client: Client, name: Arc<str>, number: u64, over: Receiver<bool>) -> (u64, Duration) {
+async fn count(mut session: Honest, number: u64, over: Receiver<bool>) -> (u64, Duration) {
     let (mut random, mut cells, mut longest) = (Random::new(number + 1), 0, Duration::ZERO);
     while !*over.borrow() {
         tokio::time::sleep(random.duration(THINKING_MAX)).await;
-        cells += 1;
-        let code = "globalThis.n = (globalThis.n ?? 0) + 1; console.log(n); n";
-        let cell = EvalRequest { code: code.to_owned(), idempotency_key: Some(format!("k{cells}")), ..EvalRequest::default() };
         let asked = Instant::now();
-        let result = patient(|| client.eval(&name, &cell)).await;
-        assert_eq!(result.value, Some(json!(cells)), "{name}: {result:?}");
+        session.count().await;
+        cells += 1;
         longest = longest.max(asked.elapsed());
     }
     (cells, longest)
 }
 
 /// Follows the session's events wherever they were cut off, and tells how many cells it has heard of.
-async fn read(client: Client, name: Arc<str>, tell: Sender<u64>) {
+async fn read(client: Client, name: String, tell: Sender<u64>) {
     let (mut after, mut cells) = (None, 0);
     loop {
-        match client.events(&name, after, true).await {
-            Ok(events) => {
-                let mut events = std::pin::pin!(events);
-                while let Some(Ok(event)) = events.next().await {
-                    assert_eq!(event.seq, after.map_or(1, |after| after + 1), "{name}: no event is left out or told twice");
-                    after = Some(event.seq);
-                    if let EventBody::Log { text, .. } = event.body {
-                        cells += 1;
-                        assert_eq!(text, cells.to_string(), "{name}");
-                        tell.send_replace(cells);
-                    }
-                }
+        let events = patient(|| client.events(&name, after, true)).await;
+        let mut events = std::pin::pin!(events);
+        while let Some(Ok(event)) = events.next().await {
+            assert_eq!(event.seq, after.map_or(1, |after| after + 1), "{name}: no event is left out or told twice");
+            after = Some(event.seq);
+            if let EventBody::Log { text, .. } = event.body {
+                cells += 1;
+                assert_eq!(text, cells.to_string(), "{name}");
+                tell.send_replace(cells);
             }
-            Err(error) => assert!(may_be_sent_again(&error), "{name}: {error}"),
         }
-        tokio::time::sleep(AGAIN).await;
     }
 }

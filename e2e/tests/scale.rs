@@ -31,8 +31,11 @@ const PAGES: usize = 200;
 const WAKES: usize = 30;
 /// What the operator and a gateway may have.
 const PROCESS_BYTES_MAX: u64 = 512 << 20;
-/// What etcd may grow by. The API server's memory is told and not bounded: docs/scale.md says what it comes to.
+/// What etcd may grow by.
 const ETCD_BYTES_MAX: u64 = 1 << 30;
+/// What the API server may need: for each session, as docs/scale.md says, and for what else the test makes.
+const SERVER_SESSION_BYTES_MAX: u64 = 100_000;
+const SERVER_REST_BYTES_MAX: u64 = 256 << 20;
 /// How often a pod that has nothing to tell says so.
 const ALIVE: Duration = Duration::from_secs(5);
 /// How long anything may take to answer.
@@ -228,6 +231,8 @@ async fn sessions_and_pods_that_are_only_objects_cost_little_and_nobody_else_not
     assert!(operator < PROCESS_BYTES_MAX && gateway < PROCESS_BYTES_MAX, "operator {} MiB, gateway {} MiB", mib(operator), mib(gateway));
     let grown = after.etcd_bytes.saturating_sub(before.etcd_bytes);
     assert!(grown <= ETCD_BYTES_MAX, "etcd's file grew by {} MiB", mib(grown));
+    let grown = live.saturating_sub(live_before);
+    assert!(grown <= sessions * SERVER_SESSION_BYTES_MAX + SERVER_REST_BYTES_MAX, "the API server needs {} MiB more", mib(grown));
     for shared in fleet.processes() {
         shared.assert_small();
     }

@@ -87,7 +87,7 @@ async fn after_a_takeover_the_old_pod_acks_nothing() {
     assert_eq!(try_eval(&a, &on_a, "n").await.unwrap_err().code, ErrorCode::SessionGone);
 }
 
-/// It was once told of as one that has a slot, and its pool was held for larger than it need be.
+/// Whatever kept it from beginning: a pool is not to be larger for it than it need be.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_could_not_begin_is_told_of_as_one_without_a_slot() {
     let world = World::default();

@@ -26,7 +26,8 @@ const PATCHES: &str = "simulation/mutants";
 const SEEDS_MAX: &str = "5000";
 /// Seeds that the explorer tries with what a scenario has noticed.
 const SEEDS_BESIDE: &str = "100";
-/// Crates that compile for minutes. A mutant need not be fast: optimised less, and only where its patch is, it is compiled in a third of the time.
+/// Crates that compile for minutes. A mutant need not be fast: optimised less, they compile in a third of the time, and what a patch leaves as it was
+/// is not compiled again.
 const LONG_TO_COMPILE: &[&str] = &["dormouse-kernel", "dormouse-gateway", "dormouse-control", "dormouse-protocol", "dormouse-crds"];
 /// How long a run may say nothing: it says a line for each scenario and each seed, which take seconds. What is silent for longer does not end.
 const SILENCE: Duration = Duration::from_secs(240);

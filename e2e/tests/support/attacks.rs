@@ -125,10 +125,10 @@ impl Honest {
         Self { client: client.clone(), name: name.to_owned(), count: 0 }
     }
 
-    /// Sends the next cell, again as long as it is told that it may, and asserts its value.
+    /// Sends the next cell, again as long as it is told that it may, and asserts its value. The cell prints how many there were.
     pub async fn count(&mut self) {
         self.count += 1;
-        let code = "globalThis.n = (globalThis.n ?? 0) + 1; [n, 'x'.repeat(n % 100).length]";
+        let code = "globalThis.n = (globalThis.n ?? 0) + 1; console.log(n); [n, 'x'.repeat(n % 100).length]";
         let cell = EvalRequest { code: code.to_owned(), idempotency_key: Some(format!("k{}", self.count)), ..EvalRequest::default() };
         let (client, name) = (&self.client, &self.name);
         let result = patient(|| client.eval(name, &cell)).await;
