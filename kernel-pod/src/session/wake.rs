@@ -82,9 +82,8 @@ impl Actor {
         Ok(woke)
     }
 
-    /// The same for a session that no cell is to run in: a new one is committed, so that its head exists.
-    pub(super) async fn wake_and_store(&mut self) -> Result<(), Fault> {
-        let woke = self.ensure_live().await?;
+    /// For a session that `woke` so, and that no cell is to run in: what is stored is seen, and a new one is committed, so that its head exists.
+    pub(super) async fn see_and_store(&mut self, woke: Woke) -> Result<(), Fault> {
         let epoch = self.assignment.epoch;
         let is_first_to_store = |live: &Live| live.owned.head.as_ref().is_some_and(|head| head.epoch < epoch);
         // Until this epoch has stored something the owner before it may go on, and what it was acked since may be what is due.
