@@ -179,8 +179,8 @@ mod tests {
     use super::*;
 
     fn report(uid: &str, state: State, cells: u64) -> SessionReport {
-        let plain = serde_json::json!({"namespace": "team", "name": uid, "uid": uid, "epoch": 1, "state": state, "generation": 1, "heapBytes": 0,
-            "cells": cells, "toolCalls": 0});
+        let plain = serde_json::json!({"namespace": "team", "name": uid, "uid": uid, "epoch": 1, "state": state, "holdsSlot": true, "generation": 1,
+            "heapBytes": 0, "cells": cells, "toolCalls": 0});
         serde_json::from_value(plain).unwrap()
     }
 
