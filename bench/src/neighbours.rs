@@ -109,7 +109,7 @@ async fn attack(scheduler: Scheduler, left: Arc<Mutex<Vec<Script>>>, rest: Durat
             if !rest.is_zero() {
                 tokio::time::sleep(rest).await;
             }
-            hostile::run(&script).await
+            hostile::run(&script, hostile::WALL).await
         };
         tokio::spawn(scheduler.run(rested)).await??;
         ran += 1;

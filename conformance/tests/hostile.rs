@@ -7,14 +7,32 @@
     reason = "a test fails by panicking, and says what it counted"
 )]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use dormouse_conformance::{hostile, known::Known};
+use dormouse_conformance::{
+    hostile::{self, Ends, Script, WALL},
+    known::Known,
+};
 
 const SCRIPTS_MIN: usize = 1000;
 const THREADS: usize = 2;
+/// Budgets, in parts of what a script has, with which the table of ends is made: those of a machine four times as slow, and so on.
+const QUARTERS: [u32; 4] = [1, 2, 4, 16];
 
-/// `ONLY=family/` or `ONLY=family/1.2.3` runs those scripts only.
+/// How all end on machines of very different speeds.
+fn write_ends(scripts: &[Script]) {
+    let mut ends = Ends::default();
+    for quarters in QUARTERS {
+        let wall: Duration = WALL / 4 * quarters;
+        for verdict in hostile::run_all(scripts, THREADS, wall).unwrap() {
+            ends.add(&verdict.script.name, &verdict.outcome);
+        }
+    }
+    println!("{} of {} scripts have one end", ends.certain(), scripts.len());
+    ends.write().unwrap();
+}
+
+/// `ONLY=family/` or `ONLY=family/1.2.3` runs those scripts only. `WRITE_ENDS=1` writes how all end before.
 #[test]
 fn hostile_scripts_end_within_their_budgets_and_the_session_lives() {
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -24,10 +42,26 @@ fn hostile_scripts_end_within_their_budgets_and_the_session_lives() {
     for name in harmful.keys() {
         assert!(scripts.iter().any(|script| script.name == *name), "known.toml names {name}, which is not there");
     }
+    if std::env::var_os("WRITE_ENDS").is_some() {
+        write_ends(&scripts);
+    }
+    let ends = Ends::read().unwrap();
+    for name in ends.scripts() {
+        assert!(scripts.iter().any(|script| script.name == name), "hostile-ends.toml names {name}, which is not there");
+    }
     scripts.retain(|script| script.name.starts_with(&only));
     assert!(!only.is_empty() || scripts.len() >= SCRIPTS_MIN, "only {} scripts", scripts.len());
-    let verdicts = hostile::run_all(&scripts, THREADS).unwrap();
+    let mut verdicts = hostile::run_all(&scripts, THREADS, WALL).unwrap();
     assert_eq!(verdicts.len(), scripts.len());
+
+    for verdict in &mut verdicts {
+        let (name, outcome) = (&verdict.script.name, &verdict.outcome);
+        if !ends.allow(name, outcome) {
+            verdict
+                .faults
+                .push(format!("ends as {outcome}, not as {}", ends.of(name).unwrap_or_else(|| "anything that is known".to_owned())));
+        }
+    }
 
     let mut outcomes = BTreeMap::new();
     let mut failures = Vec::new();

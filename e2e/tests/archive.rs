@@ -51,7 +51,8 @@ async fn a_session_that_left_etcd_is_listed_read_forked_woken_and_deleted_as_bef
         labels: [("app".to_owned(), "x".to_owned())].into(),
         spec: serde_json::from_value(spec).unwrap(),
     };
-    let (staying, leaving) = (new("stays", json!({})), new("leaves", json!({ "archiveAfterSeconds": 1 })));
+    let (staying, leaving) =
+        (new("stays", json!({})), new("leaves", json!({ "archiveAfterSeconds": 1, "toolBrokerRef": { "name": "tools" } })));
     let stays = patient(|| client.create(&staying)).await;
     let leaves = patient(|| client.create(&leaving)).await;
     for (name, code) in [("stays", "let here = 1"), ("leaves", "let x = 41")] {
@@ -77,6 +78,8 @@ async fn a_session_that_left_etcd_is_listed_read_forked_woken_and_deleted_as_bef
     assert_eq!(eval(&client, "leaves", "x + 1").await, Some(json!(42)));
     let back = patient(|| client.get("leaves")).await;
     assert_eq!((&back.id, &back.labels, back.status.cells), (&leaves.id, &leaves.labels, Some(2)));
+    let named_by = |session: &Session| session.spec.tool_broker_ref.clone().unwrap().named_by.unwrap();
+    assert_eq!((named_by(&back), named_by(&back).user), (named_by(&leaves), format!("system:serviceaccount:{TENANT}:user")));
     let journal = serde_json::to_string(&patient(|| client.journal_page("leaves", 0)).await).unwrap();
     assert!(journal.contains("let x = 41") && journal.contains("x + 1"), "{journal}");
     patient(|| client.hibernate("leaves")).await;

@@ -265,6 +265,35 @@ async fn kubeconform_knows_every_field() {
     }
 }
 
+#[tokio::test]
+async fn kubectl_validate_says_what_an_api_server_would() {
+    let Some(program) = tool("kubectl-validate", "kubectl_validate_says_what_an_api_server_would") else { return };
+    let (server, folder) = (ApiServer::start().await.unwrap(), tempfile::tempdir().unwrap());
+    let check = |documents: &str| {
+        let file = folder.path().join("documents.yaml");
+        std::fs::write(&file, documents).unwrap();
+        let mut command = Command::new(&program);
+        command.arg(&file).env("KUBECONFIG", server.kubeconfig()).arg("--local-crds").arg(root().join("crds/yaml"));
+        let output = command.output().unwrap();
+        (output.status.success(), format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    };
+    let ours = |values: &str| {
+        let documents = rendered(values).into_iter().filter(|document| !FOREIGN.contains(&kind(document)));
+        documents.collect::<Vec<_>>().join("\n---\n")
+    };
+    let examples = ["session", "toolbroker"].map(|name| std::fs::read_to_string(root().join(format!("examples/{name}.yaml"))).unwrap());
+    for documents in [ours("{}"), ours(ALL), examples.join("\n---\n")] {
+        let (passes, said) = check(&documents);
+        assert!(passes, "{said}");
+    }
+    // What a schema alone does not say, too: a name, and a rule of ours.
+    for (right, wrong) in [("\n  name: ", "\n  name: UPPER"), ("\n  toolBrokerRef:", "\n  toolBrokerRefs:")] {
+        let all = examples.join("\n---\n");
+        assert!(all.contains(right), "{right}");
+        assert!(!check(&all.replacen(right, wrong, 1)).0, "{wrong} is found");
+    }
+}
+
 #[test]
 fn every_alert_has_a_runbook_and_the_dashboard_is_one() {
     let alerts = std::fs::read_to_string(root().join("charts/dormouse/files/alerts.yaml")).unwrap();

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
+    admin::Admin,
     attacks,
     fleet::{Fleet, TENANT},
 };
@@ -42,44 +43,6 @@ const ALIVE: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Namespace of the pods.
 const PODS: &str = "pods";
-
-/// The API server as its administrator has it.
-struct Admin {
-    http: reqwest::Client,
-    url: String,
-    token: String,
-}
-
-impl Admin {
-    fn new(fleet: &Fleet) -> Self {
-        let ca = reqwest::Certificate::from_pem(&std::fs::read(fleet.server.ca()).unwrap()).unwrap();
-        let http = reqwest::Client::builder().add_root_certificate(ca).http1_only().build().unwrap();
-        Self { http, url: fleet.server.url().to_owned(), token: fleet.server.admin_token().to_owned() }
-    }
-
-    async fn send(&self, method: reqwest::Method, path: &str, kind: &str, body: &Value) {
-        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
-        let answer = request.header("content-type", kind).body(body.to_string()).send().await.unwrap();
-        let status = answer.status();
-        assert!(status.is_success(), "{path}: {status}: {}", answer.text().await.unwrap());
-    }
-
-    /// Bytes that the API server's process needs, without garbage and without what it has not given back yet.
-    async fn live_bytes(&self) -> u64 {
-        let get = async |path: &str| {
-            let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
-            answer.error_for_status().unwrap().text().await
-        };
-        let _profile = get("/debug/pprof/heap?gc=1&debug=1").await.unwrap();
-        let metrics = get("/metrics").await.unwrap();
-        let line = metrics.lines().find_map(|line| line.strip_prefix("go_memstats_heap_inuse_bytes ")).unwrap();
-        line.parse::<f64>().unwrap() as u64
-    }
-
-    async fn post(&self, path: &str, body: &Value) {
-        self.send(reqwest::Method::POST, path, "application/json", body).await;
-    }
-}
 
 fn address(number: u64) -> IpAddr {
     let process = std::process::id().to_le_bytes()[0] % 32;

@@ -5,6 +5,7 @@ mod archive;
 mod canaries;
 mod filled;
 mod kills;
+mod live;
 mod neighbours;
 mod parked;
 mod scale;

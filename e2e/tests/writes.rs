@@ -8,22 +8,8 @@ use serde_json::json;
 
 use crate::support::{
     attacks,
-    fleet::{Fleet, TENANT},
+    fleet::{Fleet, TENANT, written},
 };
-
-/// What was written since, by whom and of what, but for leases. Questions about rights are not stored.
-fn written(fleet: &Fleet, since: usize) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
-    for write in fleet.server.writes().unwrap().into_iter().skip(since) {
-        // A conflict is no write.
-        if write.code >= 300 || ["leases", "tokenreviews", "subjectaccessreviews"].contains(&write.resource.as_str()) {
-            continue;
-        }
-        let who = write.user.rsplit(':').next().unwrap_or_default().to_owned();
-        *kinds.entry(format!("{who}: {} {}", write.verb, write.resource)).or_default() += 1;
-    }
-    kinds
-}
 
 /// Until the operator and a gateway have had time for whatever they do without being asked: each has renewed its lease twice, or has none.
 async fn a_while(fleet: &Fleet) {

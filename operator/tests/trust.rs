@@ -1,6 +1,6 @@
 //! Who trusts whom while one certificate authority follows another.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::support::{Cluster, SYSTEM};
 use axum::{Router, routing::get};
@@ -8,9 +8,11 @@ use dormouse_service::{
     ca::CertPem,
     tls::{Identity, PeerClient, Process, Server, TlsFiles, require},
 };
+use dormouse_testkit::soak;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use reqwest::Method;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// More than a process takes to look at its files again, which is five seconds.
@@ -76,37 +78,75 @@ async fn asks(files: TlsFiles, address: SocketAddr) -> Result<(), String> {
     answer.error_for_status().map(drop).map_err(|error| error.to_string())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn one_authority_follows_another_and_no_request_fails() {
-    let cluster = Cluster::start(&FLAGS).await;
-    cluster.session("a", "");
-    let kernel = Mounted::start(&cluster, "team", "dormouse-kernel-default-tls").await;
-    let gateway = Mounted::start(&cluster, SYSTEM, "dormouse-gateway-tls").await;
-    let before = gateway.pem();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let routes = require(Router::new().route("/", get(async || "")), &[Process::Gateway]);
-    let server = Server::new(TlsFiles::load(&kernel.path()).unwrap());
-    tokio::spawn(server.serve(listener, routes, CancellationToken::new()));
-    let files = TlsFiles::load(&gateway.path()).unwrap();
-    asks(files.clone(), address).await.unwrap();
+/// A kernel pod that serves, and a gateway that asks, each with the certificate that its mounted Secret has.
+struct Pair {
+    kernel: Mounted,
+    gateway: Mounted,
+    files: TlsFiles,
+    address: SocketAddr,
+}
 
-    let annotate = ["annotate", "secret", "dormouse-ca", "-n", SYSTEM, "dormouse.dev/rotate=now"];
-    cluster.server.kubectl(&annotate).unwrap();
-    let ends = Arc::new(CancellationToken::new());
-    let asking = tokio::spawn({
-        let ends = Arc::clone(&ends);
-        async move {
+impl Pair {
+    async fn start(cluster: &Cluster) -> Self {
+        let kernel = Mounted::start(cluster, "team", "dormouse-kernel-default-tls").await;
+        let gateway = Mounted::start(cluster, SYSTEM, "dormouse-gateway-tls").await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = require(Router::new().route("/", get(async || "")), &[Process::Gateway]);
+        let server = Server::new(TlsFiles::load(&kernel.path()).unwrap());
+        tokio::spawn(server.serve(listener, routes, CancellationToken::new()));
+        let files = TlsFiles::load(&gateway.path()).unwrap();
+        Self { kernel, gateway, files, address }
+    }
+
+    async fn asks(&self) -> Result<(), String> {
+        asks(self.files.clone(), self.address).await
+    }
+
+    fn keep_asking(&self) -> Asking {
+        let ends = CancellationToken::new();
+        let (files, address, ended) = (self.files.clone(), self.address, ends.clone());
+        let asking = tokio::spawn(async move {
             let (mut asked, mut failed) = (0, Vec::new());
             let mut ticks = tokio::time::interval(EVERY);
-            while !ends.is_cancelled() {
+            while !ended.is_cancelled() {
                 ticks.tick().await;
                 failed.extend(asks(files.clone(), address).await.err());
                 asked += 1;
             }
             (asked, failed)
-        }
-    });
+        });
+        Asking { ends, asking }
+    }
+}
+
+/// Requests one after the other, each on a connection of its own.
+struct Asking {
+    ends: CancellationToken,
+    asking: JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Asking {
+    /// How many there were, of which none may have failed.
+    async fn none_failed(self) -> usize {
+        self.ends.cancel();
+        let (asked, failed) = self.asking.await.unwrap();
+        assert!(failed.is_empty(), "{} of {asked} requests failed: {:?}", failed.len(), failed.first());
+        asked
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_authority_follows_another_and_no_request_fails() {
+    let cluster = Cluster::start(&FLAGS).await;
+    cluster.session("a", "");
+    let pair = Pair::start(&cluster).await;
+    let before = pair.gateway.pem();
+    pair.asks().await.unwrap();
+
+    let annotate = ["annotate", "secret", "dormouse-ca", "-n", SYSTEM, "dormouse.dev/rotate=now"];
+    cluster.server.kubectl(&annotate).unwrap();
+    let asking = pair.keep_asking();
     let authority = async || {
         let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), SYSTEM);
         secrets.get("dormouse-ca").await.unwrap().data.unwrap()
@@ -117,21 +157,36 @@ async fn one_authority_follows_another_and_no_request_fails() {
     cluster.until("the old one is gone", async || !has("previous.crt").await).await;
     let now = String::from_utf8(authority().await["ca.crt"].0.clone()).unwrap();
     assert_ne!(now, before.ca);
-    cluster.until("everybody trusts the new one alone", async || gateway.pem().ca == now && kernel.pem().ca == now).await;
+    cluster.until("everybody trusts the new one alone", async || pair.gateway.pem().ca == now && pair.kernel.pem().ca == now).await;
     let old = TlsFiles::from_pem(&before).unwrap();
-    cluster.until("who shows a certificate of the old one is refused", async || asks(old.clone(), address).await.is_err()).await;
-    ends.cancel();
-    let (asked, failed) = asking.await.unwrap();
-    assert!(asked > 100 && failed.is_empty(), "{} of {asked} requests failed: {:?}", failed.len(), failed.first());
+    cluster.until("who shows a certificate of the old one is refused", async || asks(old.clone(), pair.address).await.is_err()).await;
+    assert!(asking.none_failed().await > 100);
 }
 
+/// Certificates of a process that follow one another in a year: each lives for a week, and is followed at two thirds of that.
+const OF_A_YEAR: u64 = 78;
+/// How long a certificate lives where a year takes an hour, and in a test, in seconds. A third of it is more than what a process takes to read it.
+const CERTIFICATE_SECONDS: (u64, u64) = (69, 24);
+/// How long the authority lives: a year, and in a test as long as two certificates.
+const AUTHORITY_SECONDS: (u64, u64) = (3_600, 48);
+
 #[tokio::test(flavor = "multi_thread")]
-async fn an_authority_that_has_lived_two_thirds_of_its_life_is_followed_by_another() {
-    let flags = ["--orphan-sweep-interval-seconds=0", "--trust-overlap-seconds=1", "--authority-seconds=30", "--certificate-seconds=9"];
-    let cluster = Cluster::start(&flags).await;
+async fn certificates_and_authorities_follow_one_another_at_two_thirds_of_their_lives_and_no_request_fails() {
+    let of = |(whole, small)| soak::count(small, whole);
+    let lives = [format!("--certificate-seconds={}", of(CERTIFICATE_SECONDS)), format!("--authority-seconds={}", of(AUTHORITY_SECONDS))];
+    let cluster = Cluster::start(&[FLAGS[0], FLAGS[1], &lives[0], &lives[1]]).await;
+    cluster.session("a", "");
+    let pair = Pair::start(&cluster).await;
+    pair.asks().await.unwrap();
+    let asking = pair.keep_asking();
     let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), SYSTEM);
-    let signs = async || secrets.get_opt("dormouse-ca").await.unwrap().map(|secret| secret.data.unwrap()["ca.crt"].0.clone());
-    cluster.until("there is an authority", async || signs().await.is_some()).await;
-    let first = signs().await;
-    cluster.until("another signs", async || signs().await != first).await;
+    let signs = async || secrets.get("dormouse-ca").await.unwrap().data.unwrap()["ca.crt"].0.clone();
+    let (mut shown, first) = (HashSet::new(), signs().await);
+    let (wanted, mut ticks) = (soak::count(1, OF_A_YEAR), tokio::time::interval(EVERY));
+    while shown.len() as u64 <= wanted || signs().await == first {
+        ticks.tick().await;
+        shown.insert(pair.kernel.pem().cert);
+    }
+    let asked = asking.none_failed().await;
+    soak::report(&format!("{} certificates of a pod, one after the other, and {asked} connections, of which none failed", shown.len()));
 }

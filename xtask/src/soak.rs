@@ -39,7 +39,7 @@ struct Part {
 /// The binary of most tests of a package.
 const SUITE: &str = "suite";
 
-const PARTS: [Part; 24] = [
+const PARTS: [Part; 26] = [
     Part { name: "simulation", package: "dormouse-lifecycle", test: "simulation", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "processes-simulated", package: "dormouse-simulation", test: "system", tests: "", env: ("DORMOUSE_SEEDS", "100000") },
     Part { name: "damage", package: "dormouse-lifecycle", test: "damage", tests: "", env: ("DORMOUSE_DAMAGES", "100000") },
@@ -62,6 +62,8 @@ const PARTS: [Part; 24] = [
     Part { name: "scale", package: E2E, test: SUITE, tests: "scale::", env: (SOAK_ENV, "1") },
     Part { name: "story", package: E2E, test: "story", tests: "", env: (SOAK_ENV, "1") },
     Part { name: "archive-pages", package: "dormouse-operator", test: "archive_pages", tests: "", env: (SOAK_ENV, "1") },
+    Part { name: "certificates", package: "dormouse-operator", test: SUITE, tests: "trust::", env: (SOAK_ENV, "1") },
+    Part { name: "live", package: E2E, test: SUITE, tests: "live::", env: (SOAK_ENV, "1") },
     Part { name: "sieve", package: "dormouse-operator", test: SUITE, tests: "sieve::", env: (SOAK_ENV, "1") },
     Part { name: "broker", package: "dormouse-broker", test: "broker", tests: "", env: (SOAK_ENV, "1") },
 ];
@@ -69,7 +71,7 @@ const PARTS: [Part; 24] = [
 /// Flags of `soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, sieve, broker, fuzz.
+    /// Only these parts: simulation, processes-simulated, processes-wrong, damage, full-disk, network, processes, mutants, nesting, claimants, forks, collect, filled, neighbours, kills, parked, canaries, kernel-memory, browsers, region, scale, story, archive-pages, certificates, live, sieve, broker, fuzz.
     parts: Vec<String>,
     /// Adds what fuzzing has found to the corpus that every test run repeats.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Hostile scripts: templates times what goes into them, one TOML file a family.
 
+mod ends;
 mod run;
 
 use std::{fs, path::Path};
@@ -7,6 +8,7 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use serde::Deserialize;
 
+pub use ends::Ends;
 pub use run::{CPU_MAX, Verdict, WALL, run, run_all};
 
 /// Where the families are.

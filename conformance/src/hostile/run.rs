@@ -44,11 +44,11 @@ pub struct Verdict {
     pub faults: Vec<String>,
 }
 
-/// Runs all scripts on `threads` threads.
+/// Runs all scripts on `threads` threads, with so much wall time for a turn.
 ///
 /// # Errors
 /// When the engine cannot be made.
-pub fn run_all(scripts: &[Script], threads: usize) -> anyhow::Result<Vec<Verdict>> {
+pub fn run_all(scripts: &[Script], threads: usize, wall: Duration) -> anyhow::Result<Vec<Verdict>> {
     crate::session::engine()?;
     let watchdog = Watchdog::new(Duration::from_secs(STEP_SECONDS_MAX));
     let waiting: Mutex<VecDeque<&Script>> = Mutex::new(scripts.iter().collect());
@@ -58,7 +58,7 @@ pub fn run_all(scripts: &[Script], threads: usize) -> anyhow::Result<Vec<Verdict
         let mut verdicts = Vec::new();
         while let Some(script) = take() {
             let _step = watchdog.step(&format!("{}: {}", script.name, script.source));
-            verdicts.push(runtime.block_on(run(script))?);
+            verdicts.push(runtime.block_on(run(script, wall))?);
         }
         Ok(verdicts)
     };
@@ -74,13 +74,13 @@ pub fn run_all(scripts: &[Script], threads: usize) -> anyhow::Result<Vec<Verdict
     verdicts
 }
 
-/// Runs one script in a session of its own.
+/// Runs one script in a session of its own, with so much wall time for a turn.
 ///
 /// # Errors
 /// When a session cannot be made.
-pub async fn run(script: &Script) -> anyhow::Result<Verdict> {
+pub async fn run(script: &Script, wall: Duration) -> anyhow::Result<Verdict> {
     let mut session = Session::new(Settings { heap_bytes: HEAP_BYTES, determinism: None })?;
-    session.budget = Budget { wall: WALL, ticks: 0, output_bytes: OUTPUT_BYTES_MAX, pending_operations: PENDING_OPERATIONS_MAX };
+    session.budget = Budget { wall, ticks: 0, output_bytes: OUTPUT_BYTES_MAX, pending_operations: PENDING_OPERATIONS_MAX };
     let image = session.instance.image().await;
     let began = thread_cpu();
     let mut verdict = Verdict { script: script.clone(), outcome: String::new(), cpu: Duration::ZERO, faults: Vec::new() };
@@ -90,7 +90,7 @@ pub async fn run(script: &Script) -> anyhow::Result<Verdict> {
             // To be over its time inside a builtin, or with jobs without end, is the one good reason to lose an instance.
             let overran = matches!(error.downcast_ref(), Some(EngineError::Overrun));
             verdict.outcome = if overran { "Overrun" } else { "lost" }.to_owned();
-            if !overran || thread_cpu().saturating_sub(began) < WALL {
+            if !overran || thread_cpu().saturating_sub(began) < wall {
                 verdict.faults.push(format!("the instance is lost: {error:#}"));
             }
             session.go_back_to(&image).await?;

@@ -1,6 +1,7 @@
 //! An operator, a gateway, a kernel pod and a broker, each a process with the memory that the chart gives it.
 
 use std::{
+    collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -35,8 +36,8 @@ const BROKER: &str = "tools";
 /// Of the ToolBroker.
 const SECRET: &str = "keys";
 const BUCKET: &str = "sessions";
-/// Sessions that may be live.
-const SLOTS: &str = "500";
+/// Sessions that may be live, unless a test wants more.
+const SLOTS: u64 = 500;
 
 /// A process, and what the chart lets it take.
 pub struct Shared {
@@ -113,6 +114,11 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 impl Fleet {
     /// With a ToolBroker that has this service.
     pub async fn start(service: &str) -> Self {
+        Self::with_slots(service, SLOTS).await
+    }
+
+    /// The same, and so many sessions may be live.
+    pub async fn with_slots(service: &str, slots: u64) -> Self {
         let alone = ALONE.lock().await;
         dormouse_service::telemetry::install_tls_provider();
         let (server, minio) = tokio::try_join!(ApiServer::start(), Minio::start()).unwrap();
@@ -148,7 +154,7 @@ impl Fleet {
         let create = ["create", "secret", "generic", SECRET, "-n", TENANT];
         server.kubectl(&create.into_iter().chain(literals.iter().map(String::as_str)).collect::<Vec<_>>()).unwrap();
         let broker = start_broker(service, broker_address, &minio, &server, at).await;
-        let kernel = start_kernel(&server, broker_address, &minio, at).await;
+        let kernel = start_kernel(&server, slots, broker_address, &minio, at).await;
         let (gateway, url) = start_gateway(&server, broker_address, archive, at).await;
         server.kubectl(&["create", "serviceaccount", "user", "-n", TENANT]).unwrap();
         let user = format!("--serviceaccount={TENANT}:user");
@@ -175,6 +181,20 @@ impl Fleet {
     pub fn kernel_pod(&self, namespace: &str, name: &str, address: IpAddr) {
         kernel_pod(&self.server, self.folder.path(), namespace, name, address);
     }
+}
+
+/// What was written since, by whom and of what, but for leases. Questions about rights are not stored.
+pub fn written(fleet: &Fleet, since: usize) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for write in fleet.server.writes().unwrap().into_iter().skip(since) {
+        // A conflict is no write.
+        if write.code >= 300 || ["leases", "tokenreviews", "subjectaccessreviews"].contains(&write.resource.as_str()) {
+            continue;
+        }
+        let who = write.user.rsplit(':').next().unwrap_or_default().to_owned();
+        *kinds.entry(format!("{who}: {} {}", write.verb, write.resource)).or_default() += 1;
+    }
+    kinds
 }
 
 /// A secret of each kind that a ToolBroker takes from one.
@@ -302,9 +322,9 @@ async fn start_broker(service: &str, listen: SocketAddr, minio: &Minio, server: 
     broker
 }
 
-async fn start_kernel(server: &ApiServer, broker: SocketAddr, minio: &Minio, folder: &Path) -> Shared {
+async fn start_kernel(server: &ApiServer, slots: u64, broker: SocketAddr, minio: &Minio, folder: &Path) -> Shared {
     let (mut command, address) = (Command::new(binary("dormouse-kernel")), pod_address(1));
-    command.args(["--namespace", TENANT, "--pod", "kernel", "--slots", SLOTS, "--broker-address", &broker.to_string()]);
+    command.args(["--namespace", TENANT, "--pod", "kernel", "--slots", &slots.to_string(), "--broker-address", &broker.to_string()]);
     command.arg("--listen").arg(SocketAddr::from((address, KERNEL_PORT)).to_string());
     command.arg("--tls-dir").arg(folder.join("kernel"));
     command.arg("--engine-cache-dir").arg(EngineOptions::for_user().cache_dir.unwrap());

@@ -131,7 +131,10 @@ impl Actor {
                     let result = self.hibernate().await;
                     self.on_result(result);
                 }
-                Step::Rest => self.rest(),
+                Step::Rest => {
+                    let result = self.rest().await;
+                    self.on_result(result);
+                }
                 Step::Resolve => self.try_resolve().await,
                 Step::BootstrapOver => self.end_bootstrap(),
                 Step::QueueWaited => self.end_waits().await,

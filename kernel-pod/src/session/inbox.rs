@@ -87,30 +87,27 @@ impl Actor {
     /// Deals with the requests that take a session that has begun.
     pub(super) async fn begin_deferred(&mut self) {
         while !self.phase.is_leaving() && !self.deferred.is_empty() {
-            let woke = match self.ensure_live().await {
-                Ok(woke) => woke,
-                Err(fault) => {
-                    let error = fault.error();
-                    self.on_result(Err(fault));
-                    self.tell();
-                    for message in std::mem::take(&mut self.deferred) {
-                        message.refuse(error.clone());
-                    }
-                    return;
+            if let Err(fault) = self.ensure_live().await {
+                let error = fault.error();
+                self.on_result(Err(fault));
+                self.tell();
+                for message in std::mem::take(&mut self.deferred) {
+                    message.refuse(error.clone());
                 }
-            };
+                return;
+            }
             if self.is_bootstrapping() {
                 return;
             }
             let Some(message) = self.deferred.pop_front() else { return };
-            self.begin_request(message, woke).await;
+            self.begin_request(message).await;
         }
     }
 
-    async fn begin_request(&mut self, message: Message, woke: Woke) {
+    async fn begin_request(&mut self, message: Message) {
         match message {
             Message::Wake(_, reply) => {
-                let result = self.see_and_store(woke).await;
+                let result = self.store_new().await;
                 if let Some(live) = self.phase.live_mut() {
                     live.idle_since = Instant::now();
                 }

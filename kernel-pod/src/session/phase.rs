@@ -146,6 +146,11 @@ impl Live {
         self.moved || self.answered.is_some()
     }
 
+    /// Whether nothing is stored under this epoch yet: so long the owner before it may go on, and ack what this one does not know.
+    pub(super) fn is_unfenced(&self, epoch: u64) -> bool {
+        self.owned.head.as_ref().is_none_or(|head| head.epoch < epoch)
+    }
+
     /// Whether what the commit of this sequence was to have is stored. A fork counts anew; what it has from its parent is stored with its first commit.
     pub(super) fn has_stored(&self, sequence: u64) -> bool {
         !self.is_dirty() || self.owned.head.as_ref().is_some_and(|head| head.sequence >= sequence)

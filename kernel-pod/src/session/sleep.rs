@@ -21,7 +21,7 @@ impl Actor {
         let Some(live) = self.phase.live() else { return Ok(()) };
         // Who follows the session sees that it sleeps; otherwise that is stored with what comes next.
         let told = self.handle.control.events.is_followed();
-        if told || live.is_dirty() || live.owned.head.is_none() {
+        if told || live.is_dirty() || live.is_unfenced(self.assignment.epoch) {
             self.commit().await?;
         }
         let Some(live) = self.phase.take_live() else { return Ok(()) };

@@ -82,14 +82,8 @@ impl Actor {
         Ok(woke)
     }
 
-    /// For a session that `woke` so, and that no cell is to run in: what is stored is seen, and a new one is committed, so that its head exists.
-    pub(super) async fn see_and_store(&mut self, woke: Woke) -> Result<(), Fault> {
-        let epoch = self.assignment.epoch;
-        let is_first_to_store = |live: &Live| live.owned.head.as_ref().is_some_and(|head| head.epoch < epoch);
-        // Until this epoch has stored something the owner before it may go on, and what it was acked since may be what is due.
-        if woke != Woke::Storage && self.phase.live().is_some_and(is_first_to_store) {
-            self.catch_up().await?;
-        }
+    /// For a session that no cell is to run in: a new one is committed, so that its head exists.
+    pub(super) async fn store_new(&mut self) -> Result<(), Fault> {
         if self.phase.live().is_some_and(|live| live.owned.head.is_none()) {
             self.commit().await?;
         }

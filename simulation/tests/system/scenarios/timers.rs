@@ -5,11 +5,13 @@ use std::{
     time::Duration,
 };
 
+use http::Method;
 use tokio::time::Instant;
 
 use super::{Stage, millis, scenario, seconds, stage};
 use crate::{
     chaos::Fate,
+    client::BUDGET,
     world::{key, spec},
 };
 
@@ -138,10 +140,10 @@ fn a_session_that_ends_each_process_that_wakes_it_ends_few() {
     });
 }
 
-/// A gateway that sees nothing new asks an owner that was replaced, which may go on until the next one has stored something.
-#[test]
-fn a_wake_sees_the_timer_that_an_owner_which_was_replaced_has_set_since() {
-    scenario(|world| async move {
+/// A gateway that sees nothing new asks an owner that was replaced, which may go on until the next one has stored something: within a second of being
+/// left alone, or before it sleeps.
+fn the_timer_of_a_replaced_owner_fires(method: Method, path: &'static str, then: &'static str) {
+    scenario(move |world| async move {
         let Stage { world, client, gateway, pod } = stage(world, &spec()).await;
         client.value(&gateway, "s", "k0", "0").await;
         seconds(5).await;
@@ -153,12 +155,28 @@ fn a_wake_sees_the_timer_that_an_owner_which_was_replaced_has_set_since() {
         world.network.cut("g2", "p1");
         world.operator.drop_pod(&first.uid);
         seconds(1).await;
-        assert!(client.order(&other, "s", "wake").await.is_ok());
+        assert!(client.send(&other, method, path, None, BUDGET).await.is_ok());
         client.value(&gateway, "s", "k1", SETS).await;
         world.kill(&pod);
-        seconds(60).await;
-        assert!(client.order(&other, "s", "wake").await.is_ok());
-        seconds(5).await;
+        if !then.is_empty() {
+            let _ = client.order(&other, "s", then).await;
+        }
+        seconds(90).await;
         assert_eq!(world.service.times("timer"), 1);
     });
+}
+
+#[test]
+fn a_timer_of_a_replaced_owner_fires_though_its_successor_was_woken_before() {
+    the_timer_of_a_replaced_owner_fires(Method::POST, "/s/wake", "");
+}
+
+#[test]
+fn a_timer_of_a_replaced_owner_fires_though_its_successor_was_only_read() {
+    the_timer_of_a_replaced_owner_fires(Method::GET, "/s/files?path=/", "");
+}
+
+#[test]
+fn a_timer_of_a_replaced_owner_fires_though_its_successor_is_put_to_sleep_at_once() {
+    the_timer_of_a_replaced_owner_fires(Method::POST, "/s/wake", "hibernate");
 }

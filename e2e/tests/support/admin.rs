@@ -1,0 +1,89 @@
+//! The API server, past everything of ours.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures::StreamExt as _;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::fleet::Fleet;
+
+/// The API server as its administrator has it.
+pub struct Admin {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+}
+
+impl Admin {
+    pub fn new(fleet: &Fleet) -> Self {
+        let ca = reqwest::Certificate::from_pem(&std::fs::read(fleet.server.ca()).unwrap()).unwrap();
+        let http = reqwest::Client::builder().add_root_certificate(ca).http1_only().build().unwrap();
+        Self { http, url: fleet.server.url().to_owned(), token: fleet.server.admin_token().to_owned() }
+    }
+
+    pub async fn send(&self, method: reqwest::Method, path: &str, kind: &str, body: &Value) {
+        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
+        let answer = request.header("content-type", kind).body(body.to_string()).send().await.unwrap();
+        let status = answer.status();
+        assert!(status.is_success(), "{path}: {status}: {}", answer.text().await.unwrap());
+    }
+
+    /// Bytes that the API server's process needs, without garbage and without what it has not given back yet.
+    pub async fn live_bytes(&self) -> u64 {
+        let get = async |path: &str| {
+            let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
+            answer.error_for_status().unwrap().text().await
+        };
+        let _profile = get("/debug/pprof/heap?gc=1&debug=1").await.unwrap();
+        let metrics = get("/metrics").await.unwrap();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("go_memstats_heap_inuse_bytes ")).unwrap();
+        line.parse::<f64>().unwrap() as u64
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) {
+        self.send(reqwest::Method::POST, path, "application/json", body).await;
+    }
+
+    /// Counts the changes of all objects of a kind (`path` of its list) from now on.
+    pub async fn changes(&self, path: &str) -> Changes {
+        let get = async |path: &str| {
+            let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
+            answer.error_for_status().unwrap()
+        };
+        let list: Value = get(&format!("{path}?limit=1")).await.json().await.unwrap();
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+        let mut watch = get(&format!("{path}?watch=1&resourceVersion={version}")).await.bytes_stream();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let task = tokio::spawn(async move {
+            while let Some(Ok(bytes)) = watch.next().await {
+                counted.fetch_add(bytes.iter().filter(|byte| **byte == b'\n').count(), Ordering::Relaxed);
+            }
+        });
+        Changes { count, _task: AbortOnDrop(task) }
+    }
+}
+
+/// What a watch has told: a write that changes nothing is not among it.
+pub struct Changes {
+    count: Arc<AtomicUsize>,
+    _task: AbortOnDrop,
+}
+
+impl Changes {
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
