@@ -58,12 +58,8 @@ async fn live_sessions_that_are_used_cost_few_writes_and_none_that_changes_nothi
     let began = Instant::now();
     futures::stream::iter(0..sessions).for_each_concurrent(AT_ONCE, |number| begin(&client, number)).await;
     let made = began.elapsed().as_secs_f64();
-    let live = async || {
-        let state = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Ready')].reason}{'\\n'}{end}";
-        let listed = fleet.server.kubectl(&["get", "kernelsessions", "-n", TENANT, "-o", state]).unwrap();
-        listed.lines().filter(|reason| ["Idle", "Running"].contains(reason)).count() as u64 == sessions
-    };
-    eventually("status says of each that it is live", live).await;
+    let live = async || fleet.kernel.metrics().await.contains(&format!("dormouse_kernel_live_sessions {sessions}\n"));
+    assert!(live().await, "none was put to sleep for another one's sake");
 
     let mut watched = Vec::new();
     for (kind, path) in KINDS {
@@ -90,6 +86,7 @@ async fn live_sessions_that_are_used_cost_few_writes_and_none_that_changes_nothi
         asked.into_inner(),
         began.elapsed().as_secs_f64()
     ));
+    assert!(live().await, "each is live after it");
     assert!(a_second < WRITES_A_SECOND_MAX, "{kinds:?}");
     for (kind, changes) in watched {
         let wrote = async || {

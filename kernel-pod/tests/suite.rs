@@ -20,7 +20,6 @@ mod files;
 mod forks;
 mod history;
 mod kms;
-mod layers;
 mod lifetimes;
 mod memory;
 mod migrate;

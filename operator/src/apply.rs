@@ -9,8 +9,6 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::error::ReconcileError;
-
 /// Applies `object` as the operator's, taking over fields that others changed.
 ///
 /// # Errors
@@ -27,7 +25,7 @@ where
 ///
 /// # Errors
 /// The API server refuses it or cannot be reached.
-pub async fn apply_status<K, S>(client: &Client, of: &K, status: &S) -> Result<(), ReconcileError>
+pub async fn apply_status<K, S>(client: &Client, of: &K, status: &S) -> Result<(), kube::Error>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
     S: Serialize,
@@ -41,6 +39,6 @@ where
     });
     match api.patch_status(&of.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(&body)).await {
         Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
-        other => Ok(other.map(|_| ())?),
+        other => other.map(drop),
     }
 }

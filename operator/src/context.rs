@@ -26,7 +26,16 @@ use kube::{
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::sync::{mpsc, watch};
 
-use crate::{ca::Authority, config::Config, owned::Owned, reports::Hub, revision::Revisions, session::unread::Unread, storage::Stores};
+use crate::{
+    ca::Authority,
+    config::Config,
+    hub::Hub,
+    owned::Owned,
+    revision::Revisions,
+    shelf::{Shelf, ShelfError},
+    storage::Stores,
+    unread::Unread,
+};
 
 /// What every reconciler has at hand.
 pub struct Context {
@@ -155,6 +164,14 @@ impl Context {
     #[must_use]
     pub fn peer_client(&self) -> PeerClient {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The archive of a namespace, if the operator has a store of its own.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub async fn shelf(&self, namespace: &str) -> Result<Option<Shelf>, ShelfError> {
+        Shelf::of(&self.client, &self.stores, &self.config.storage, namespace).await
     }
 
     /// Tells of a transition in an Event. It may get lost: an Event is never worth failing for.

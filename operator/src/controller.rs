@@ -3,10 +3,7 @@
 use std::{collections::HashMap, convert::Infallible, fmt::Debug, future::Future, hash::Hash, sync::Arc};
 
 use dormouse_watch::watch;
-use futures::{
-    FutureExt as _, Stream, StreamExt as _, future,
-    stream::{self, BoxStream},
-};
+use futures::{FutureExt as _, Stream, StreamExt as _, future, stream};
 use kube::{
     Api, Resource, ResourceExt as _,
     core::{DeserializeGuard, error_boundary::InvalidObject},
@@ -18,21 +15,14 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{context::Context, error::ReconcileError, fair::Fair, revision::Revisions, trim};
+use crate::{context::Context, error::ReconcileError, fair::Fair, revision::Revisions, triggers::Triggers, trim};
 
 /// Objects of one kind that are reconciled at the same time.
 const CONCURRENCY: u16 = 64;
 /// Those of one namespace.
 pub const CONCURRENCY_OF_NAMESPACE: usize = 8;
-/// Triggers that wait in a queue between the parts of the operator.
-pub const TRIGGERS_MAX: usize = 1_024;
-
-/// Objects to reconcile.
-pub type Triggers<K> = BoxStream<'static, ObjectRef<K>>;
-
 /// What is done to an object.
 pub type Outcome = Result<Action, ReconcileError>;
 
@@ -90,14 +80,6 @@ where
 
 fn logged<T>(result: Result<T, watcher::Error>) -> Option<T> {
     result.inspect_err(|error| tracing::warn!(%error, "watch")).ok()
-}
-
-/// What comes out of a queue.
-pub fn queued<K>(queue: mpsc::Receiver<ObjectRef<K>>) -> Triggers<K>
-where
-    K: Resource<DynamicType = ()> + 'static,
-{
-    stream::unfold(queue, |mut queue| async move { queue.recv().await.map(|next| (next, queue)) }).boxed()
 }
 
 /// What of an object changes when its user changes it, and not when its status does.

@@ -22,7 +22,7 @@ use crate::{
     config::StorageArgs,
     context::Context,
     issued::{MADE_FOR, RENEW_AT, good_until, renew_at},
-    pool::validate::{Refusal, storage_secret},
+    refusal::Refusal,
     restricted,
     storage::{self, Access, StorageError, Target, credentials_of, data_of, read_secret},
 };
@@ -41,6 +41,12 @@ pub struct Holder<'a> {
     pub target: &'a Target,
     /// Whose death is the Secret's.
     pub owner: Option<OwnerReference>,
+}
+
+/// Name of the Secret with a pool's storage credentials.
+#[must_use]
+pub fn storage_secret(pool: &str) -> String {
+    format!("dormouse-storage-{pool}")
 }
 
 /// Name of the Secret with the credentials that are minted for a broker.

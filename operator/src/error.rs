@@ -30,7 +30,7 @@ pub enum ReconcileError {
     Erase(#[from] dormouse_erasure::EraseError),
     /// The archive.
     #[error(transparent)]
-    Shelf(#[from] crate::archive::shelf::ShelfError),
+    Shelf(#[from] crate::shelf::ShelfError),
     /// A ToolBroker did not take a message.
     #[error("ToolBroker {0}")]
     Broker(String),

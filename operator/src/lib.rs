@@ -10,7 +10,6 @@
 )]
 
 pub mod apply;
-pub mod archive;
 pub mod broker;
 pub mod ca;
 mod certificates;
@@ -20,19 +19,25 @@ pub mod controller;
 pub mod credentials;
 pub mod error;
 pub mod fair;
+pub mod hub;
 pub mod issued;
 pub mod leader;
 pub mod orphans;
 pub mod owned;
 pub mod peers;
+pub mod pods;
 pub mod pool;
+pub mod refusal;
 pub mod reports;
 pub mod restricted;
 pub mod revision;
 mod run;
 pub mod session;
+pub mod shelf;
 pub mod storage;
+pub mod triggers;
 pub mod trim;
+pub mod unread;
 
 pub use config::Config;
 pub use run::run;

@@ -27,7 +27,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::{apply::apply, controller::Triggers, error::ReconcileError, revision::Revisions};
+use crate::{apply::apply, error::ReconcileError, revision::Revisions, triggers::Triggers};
 
 /// Annotation: the digest of what was applied. What was applied once and is not wanted any more is seen by it.
 const APPLIED: &str = "dormouse.dev/applied";

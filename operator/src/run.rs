@@ -25,20 +25,21 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    archive, broker,
+    broker,
     ca::Authority,
     certificates,
     config::Config,
     context::{Caches, Context, OperatorMetrics},
-    controller::{self, Reconciler, TRIGGERS_MAX, generation, queued, unseen, watched},
+    controller::{self, Reconciler, generation, unseen, watched},
+    hub::Hub,
     leader::Leader,
     orphans,
     owned::Owned,
     pool, reports,
-    reports::Hub,
     revision::Revisions,
     session,
     storage::Stores,
+    triggers::{TRIGGERS_MAX, queued},
     trim,
 };
 
@@ -194,7 +195,7 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         controller::kept(&context.revisions, scope.apis::<DeserializeGuard<KernelQuota>>(&client), quotas, stop()),
         orphans::run(context.clone(), stop()),
         context.revisions.run(scope.apis(&client), stop()),
-        archive::server::run(context.clone(), stop()),
+        session::archive::server::run(context.clone(), stop()),
     );
     let drained = async {
         shutdown.cancelled().await;

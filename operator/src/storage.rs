@@ -21,7 +21,7 @@ use dormouse_store::{
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, ObjectMeta},
 };
 use sha2::{Digest as _, Sha256};
@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     apply::apply,
     config::{CredentialsSource, StorageArgs},
-    pool::validate::Refusal,
+    refusal::Refusal,
 };
 
 /// Annotation: which Secret of which namespace this is kept of.
@@ -159,6 +159,21 @@ pub fn target(spec: Option<&Storage>, own: &StorageArgs) -> Result<Target, Refus
         access,
         cluster: own.cluster.clone().unwrap_or_default(),
     })
+}
+
+/// What to say of a pool that stores in `now`, when its sessions are elsewhere: an upgrade has given the operator another store.
+#[must_use]
+pub fn misplaced(pool: &KernelPool, now: &StoredIn) -> Option<String> {
+    let stored = pool.status.as_ref()?.stored_in.as_ref().filter(|stored| *stored != now)?;
+    let place = |place: &StoredIn| format!("bucket `{}` under the prefix `{}`", place.bucket, place.prefix);
+    Some(format!(
+        "Sessions of KernelPool {} are stored in {}. It now says {}, where they would not be found, so nothing of it is changed and none of its \
+         sessions is deleted. Name the former again: for the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of \
+         this pool, with a credentialsSecretRef. Another pool may store at the new place.",
+        pool.name_any(),
+        place(stored),
+        place(now)
+    ))
 }
 
 /// The role that the operator has at the service of its own store.

@@ -6,7 +6,8 @@ use dormouse_crds::{broker::ToolBroker, labels::ARCHIVED_AS, pool::KernelPool, s
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::ObjectMeta;
 
-use crate::pool::DELETION_COST;
+/// What Kubernetes reads: of the ready pods of a ReplicaSet those go first whose cost is the lowest. Without the annotation it is 0.
+pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Objects that a list asks for at once: they are in memory whole until they are trimmed.
 pub const LIST_PAGE_OBJECTS: u32 = 100;

@@ -11,7 +11,7 @@ use dormouse_control::{
 };
 use dormouse_erasure::clusters::TenantPrefix;
 use dormouse_lifecycle::{Head, SessionKey, sweep};
-use dormouse_operator::archive::shelf::Shelf;
+use dormouse_operator::shelf::Shelf;
 use dormouse_service::{
     ca::{Ca, LEAF_VALIDITY},
     tls::{Identity, PeerClient, Process as Peer, TlsFiles},

@@ -15,9 +15,8 @@ use kube::{Api, Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
 use crate::{
     config::StorageArgs,
     context::Context,
-    credentials::{self, Holder, broker_secret},
+    credentials::{self, Holder, broker_secret, storage_secret},
     error::ReconcileError,
-    pool::validate::storage_secret,
     storage::{self, Access, StorageError, Target},
 };
 

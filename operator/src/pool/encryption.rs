@@ -8,7 +8,8 @@ use dormouse_seal::{KeyError, Keyring};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::validate::{Refusal, ValidPool};
+use super::validate::ValidPool;
+use crate::refusal::Refusal;
 use crate::{context::Context, storage::StorageError};
 
 /// Makes sure that the Secrets that the pool names hold keys, and credentials of its KMS.

@@ -10,7 +10,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;
 
 use super::validate::ValidPool;
-use crate::{context::Context, reports::address_of, restricted::ADMIN_PORT};
+use crate::{context::Context, pods::address_of, restricted::ADMIN_PORT};
 
 /// Pods that are asked why they are not ready.
 const PODS_ASKED_MAX: usize = 3;

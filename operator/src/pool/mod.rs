@@ -20,28 +20,32 @@ use dormouse_crds::{
     condition::READY,
     labels::POOL,
     pool::{KernelPool, KernelPoolStatus, StoredIn},
+    session::KernelSession,
 };
 use dormouse_store::rights::Rights;
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
+use kube::{
+    Resource as _, ResourceExt as _,
+    runtime::{controller::Action, reflector::ObjectRef},
+};
 
 use crate::{
     apply::apply_status,
-    archive,
     ca::{Leaf, wait_until},
     context::Context,
     controller::Outcome,
     credentials::{self, Holder},
     error::ReconcileError,
-    reports::{self, WAITING_BELIEVED},
-    restricted, session,
+    hub::WAITING_BELIEVED,
+    pods::is_over,
+    refusal::Refusal,
+    restricted,
     storage::{self, StorageError, Target},
 };
 use health::Health;
 pub(crate) use retention::have_held;
-pub use shrink::DELETION_COST;
-use validate::{Refusal, ValidPool, validate};
+use validate::{ValidPool, validate};
 
 /// The pool of sessions that name none.
 pub const DEFAULT_POOL: &str = "default";
@@ -164,7 +168,7 @@ pub fn is_to_resize(context: &Context, namespace: &str, pool: &str) -> bool {
 fn all_complete(context: &Context, namespace: &str, pool: &str) -> bool {
     let mine = |pod: &Pod| pod.namespace().as_deref() == Some(namespace) && pod.labels().get(POOL).is_some_and(|name| name == pool);
     let pods = context.caches.pods.state();
-    pods.iter().filter(|pod| mine(pod) && !reports::is_over(pod)).all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
+    pods.iter().filter(|pod| mine(pod) && !is_over(pod)).all(|pod| context.hub.is_complete(&pod.uid().unwrap_or_default()))
 }
 
 /// Where sessions of the pool are stored: `storage` of a pool that stays, once a pod of it could store any.
@@ -185,7 +189,7 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
     let update =
         ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
     let place = match stored_in(pool, context, health, storage) {
-        None if old.stored_in.is_some() && archive::holds(pool, context).await => old.stored_in.clone(),
+        None if old.stored_in.is_some() && retention::holds_archived(pool, context).await => old.stored_in.clone(),
         place => place,
     };
     let mut new = KernelPoolStatus {
@@ -219,8 +223,18 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
         context.event(pool, !health.reason.is_trouble(), &health.reason.to_string(), &health.message).await;
         tracing::info!(namespace = pool.namespace(), pool = pool.name_any(), reason = %health.reason, message = health.message, "pool");
     }
-    for waiting in session::waiting_for(pool, context) {
+    for waiting in waiting_for(pool, context) {
         context.hub.tell(waiting.namespace.as_deref().unwrap_or_default(), &waiting.name).await;
     }
     Ok(interval)
+}
+
+/// Sessions that must be looked at because their pool changed: those that are not ready.
+fn waiting_for(pool: &KernelPool, context: &Context) -> Vec<ObjectRef<KernelSession>> {
+    let (namespace, name) = (pool.namespace(), pool.name_any());
+    let waits = |session: &KernelSession| {
+        let ready = session.status.as_ref().and_then(|status| find(&status.conditions, READY));
+        session.namespace() == namespace && session.spec.pool == name && ready.is_none_or(|ready| ready.status != "True")
+    };
+    context.caches.sessions.state().iter().filter(|session| waits(session)).map(|session| ObjectRef::from_obj(&**session)).collect()
 }

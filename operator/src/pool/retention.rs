@@ -4,20 +4,26 @@ use std::{sync::PoisonError, time::Duration};
 
 use dormouse_control::reason::PoolReason;
 use dormouse_crds::{
-    labels::SESSIONS_FINALIZER,
+    labels::{MANAGER, SESSIONS_FINALIZER},
     pool::{KernelPool, Storage},
     session::KernelSession,
 };
 use dormouse_erasure::clusters::TenantPrefix;
+use dormouse_lifecycle::SessionKey;
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
     runtime::{controller::Action, reflector::ObjectRef},
 };
 use serde_json::json;
 
 use super::{Health, write_status};
-use crate::{archive, context::Context, controller::Outcome, error::ReconcileError, storage::StorageError};
+use crate::{
+    context::Context,
+    controller::Outcome,
+    error::ReconcileError,
+    storage::{self, StorageError},
+};
 
 /// How soon a pool that is to go is looked at again while sessions are stored there.
 const REMAINING_AGAIN: Duration = Duration::from_secs(5);
@@ -78,7 +84,7 @@ pub(super) async fn release(pool: &KernelPool, context: &Context) -> Outcome {
         write_status(pool, context, &health, None).await?;
         return Ok(Action::requeue(REMAINING_AGAIN));
     }
-    if archive::remains(pool, context).await? {
+    if archived_remain(pool, context).await? {
         let message = "It is being deleted, and stays until the archived sessions are gone that are stored where it says: list them over HTTP, and delete them.";
         let health = Health { ready: false, reason: PoolReason::SessionsRemain, message: message.to_owned(), pods: 0 };
         write_status(pool, context, &health, None).await?;
@@ -147,5 +153,62 @@ async fn patch_finalizers(pool: &KernelPool, finalizers: Vec<String>, context: &
     match api.patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(&body)).await {
         Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
         other => Ok(other.map(|_| ())?),
+    }
+}
+
+/// Whether archived sessions may be stored where the pool says. A store that does not answer may have some.
+pub(super) async fn holds_archived(pool: &KernelPool, context: &Context) -> bool {
+    let here = storage::target(pool.spec.storage.as_ref(), &context.config.storage).is_ok_and(|target| target.shared);
+    if context.config.archive_listen.is_none() || !here {
+        return false;
+    }
+    match context.shelf(&pool.namespace().unwrap_or_default()).await {
+        Ok(Some(shelf)) => shelf.page(None, 1).await.map_or(true, |page| !page.sessions.is_empty() || page.next.is_some()),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
+/// What is left in the archive of a pool that is to go: whether anything is. Where its namespace goes, too, that is erased.
+///
+/// # Errors
+/// The API server or the store failed.
+async fn archived_remain(pool: &KernelPool, context: &Context) -> Result<bool, ReconcileError> {
+    let namespace = pool.namespace().unwrap_or_default();
+    let Some(shelf) = context.shelf(&namespace).await? else { return Ok(false) };
+    let (mut after, mut others) = (None::<String>, false);
+    loop {
+        let page = shelf.page(after.as_deref(), dormouse_control::archive::PAGE_MAX).await?;
+        let (mine, not_mine): (Vec<_>, Vec<_>) = page.sessions.into_iter().partition(|session| session.spec.pool == pool.name_any());
+        others |= !not_mine.is_empty();
+        if !mine.is_empty() && !namespace_ends(pool, context).await? {
+            return Ok(true);
+        }
+        for session in mine {
+            let (tenant, name) = (session.key.namespace, session.key.name);
+            let key = SessionKey { store_prefix: shelf.store_prefix.clone(), tenant, pool: session.spec.pool, uid: session.uid, name };
+            dormouse_erasure::erase(&*shelf.store, &key).await?;
+            shelf.remove(&key.name, &key.uid).await?;
+            tracing::info!(namespace, name = key.name, uid = key.uid, "archived session erased with its namespace");
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    if !others {
+        shelf.clear().await?;
+    }
+    Ok(false)
+}
+
+/// Whether the namespace of an object is being deleted. The API server takes nothing new there, and says so before it looks whether the name is free.
+async fn namespace_ends(pool: &KernelPool, context: &Context) -> Result<bool, ReconcileError> {
+    let api: Api<KernelPool> = Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
+    let params = PostParams { dry_run: true, field_manager: Some(MANAGER.to_owned()) };
+    match api.create(&params, &KernelPool::new(&pool.name_any(), Default::default())).await {
+        Err(kube::Error::Api(answer)) if answer.code == 403 => Ok(answer.message.contains("because it is being terminated")),
+        Err(kube::Error::Api(answer)) if answer.is_already_exists() => Ok(false),
+        answer => Ok(answer.map(|_| false)?),
     }
 }

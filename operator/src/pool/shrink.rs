@@ -11,10 +11,8 @@ use kube::{
 use serde_json::json;
 
 use super::validate::ValidPool;
-use crate::{context::Context, error::ReconcileError, reports};
+use crate::{context::Context, error::ReconcileError, pods::is_over, trim::DELETION_COST};
 
-/// What Kubernetes reads: of the ready pods of a ReplicaSet those go first whose cost is the lowest. Without the annotation it is 0.
-pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Costs that are written at the same time.
 const WRITES_IN_FLIGHT_MAX: usize = 16;
 
@@ -24,7 +22,7 @@ pub(super) async fn choose(valid: &ValidPool, remaining: u32, context: &Context)
         pod.namespace().as_ref() == Some(&valid.namespace)
             && pod.labels().get(POOL) == Some(&valid.name)
             && pod.metadata.deletion_timestamp.is_none()
-            && !reports::is_over(pod)
+            && !is_over(pod)
     };
     let pods = context.caches.pods.state();
     let loads = pods.iter().filter(|pod| mine(pod)).map(|pod| load(pod, context)).collect();

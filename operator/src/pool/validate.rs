@@ -1,24 +1,17 @@
 //! A KernelPool, checked: pure.
 
 use dormouse_control::reason::PoolReason;
-use dormouse_crds::pool::{Encryption, Isolation, KernelPool, Resources, Scheduling, StoredIn};
+use dormouse_crds::pool::{Encryption, Isolation, KernelPool, Resources, Scheduling};
 use dormouse_kms::KeyLocation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 
 use crate::{
     config::Config,
-    storage::{self, Target},
+    credentials::storage_secret,
+    refusal::Refusal,
+    storage::{self, Target, misplaced},
 };
-
-/// Why a pool cannot be built. It becomes the condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The condition's reason.
-    pub reason: PoolReason,
-    /// What is wrong and what to write.
-    pub message: String,
-}
 
 /// A pool that can be built.
 #[derive(Debug, Clone)]
@@ -75,27 +68,6 @@ impl ValidPool {
     pub fn tls_secret(&self) -> String {
         format!("dormouse-kernel-{}-tls", self.name)
     }
-}
-
-/// Name of the Secret with a pool's storage credentials.
-#[must_use]
-pub fn storage_secret(pool: &str) -> String {
-    format!("dormouse-storage-{pool}")
-}
-
-/// What to say of a pool that stores in `now`, when its sessions are elsewhere: an upgrade has given the operator another store.
-#[must_use]
-pub fn misplaced(pool: &KernelPool, now: &StoredIn) -> Option<String> {
-    let stored = pool.status.as_ref()?.stored_in.as_ref().filter(|stored| *stored != now)?;
-    let place = |place: &StoredIn| format!("bucket `{}` under the prefix `{}`", place.bucket, place.prefix);
-    Some(format!(
-        "Sessions of KernelPool {} are stored in {}. It now says {}, where they would not be found, so nothing of it is changed and none of its \
-         sessions is deleted. Name the former again: for the operator (storage.bucket and storage.prefix of the chart), or in spec.storage of \
-         this pool, with a credentialsSecretRef. Another pool may store at the new place.",
-        pool.name_any(),
-        place(stored),
-        place(now)
-    ))
 }
 
 /// Checks a pool. What CEL refuses is checked again where it would do harm: an object may be older than the rule.

@@ -1,10 +1,6 @@
 //! What the kernel pods report: one stream a pod, followed as long as the pod exists.
 //!
-//! The [`Hub`] keeps the newest report of every session, and the session's reconciler is told.
-
-mod hub;
-mod last_words;
-mod room;
+//! The [`crate::hub::Hub`] keeps the newest report of every session, and the session's reconciler is told.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -31,9 +27,12 @@ use kube::{
 use reqwest::Method;
 use tokio_util::sync::CancellationToken;
 
-use crate::{context::Context, pool, trim};
-use hub::{Effect, PodView};
-pub use hub::{Hub, PodReport, WAITING_BELIEVED};
+use crate::{
+    context::Context,
+    hub::{Effect, PodView},
+    pods::{ANSWER_BYTES_MAX, address_of, is_over},
+    pool, trim,
+};
 
 /// A pod that says nothing for so long is not listening any more.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -42,8 +41,6 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 /// Bytes of one report line: what a pod says is bounded before it is read.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Bytes of an answer to a question.
-pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Seconds that a pod may take to answer a question.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -70,13 +67,6 @@ pub async fn run(context: Arc<Context>, writer: Writer<Pod>, shutdown: Cancellat
     }
 }
 
-/// Whether the pod's process can run no more.
-#[must_use]
-pub fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    matches!(phase, "Failed" | "Succeeded")
-}
-
 async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken) {
     let (Some(uid), Some(namespace)) = (pod.uid(), pod.namespace()) else { return };
     if is_over(pod) {
@@ -99,12 +89,6 @@ async fn applied(context: &Arc<Context>, pod: &Pod, shutdown: &CancellationToken
         let follower = Follower { context: context.clone(), uid, peer, address: address_of(&ip, KERNEL_PORT), pod: pod.clone() };
         tokio::spawn(async move { stop.run_until_cancelled(follower.run()).await });
     }
-}
-
-/// `host:port`, with the brackets that an IPv6 address needs.
-#[must_use]
-pub fn address_of(ip: &str, port: u16) -> String {
-    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
 async fn gone(context: &Context, uid: &str) {
@@ -270,11 +254,5 @@ mod tests {
         assert_eq!(lines.next_line(), None);
         assert!(lines.push(&vec![b'x'; LINE_BYTES_MAX]).is_ok());
         assert!(lines.push(b"x").is_err());
-    }
-
-    #[test]
-    fn ipv6_addresses_get_brackets() {
-        assert_eq!(address_of("10.0.0.1", 7443), "10.0.0.1:7443");
-        assert_eq!(address_of("fd00::1", 7443), "[fd00::1]:7443");
     }
 }

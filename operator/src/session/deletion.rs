@@ -30,14 +30,12 @@ use reqwest::Method;
 
 use crate::{
     apply::apply_status,
-    archive,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::validate::misplaced,
-    reports::{self, address_of},
-    session::told,
-    storage::{self, StorageError},
+    pods::{address_of, is_over},
+    session::{archive, told},
+    storage::{self, StorageError, misplaced},
 };
 
 /// How long a pod may take to forget a session, or to put it to sleep.
@@ -220,7 +218,7 @@ pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result
     let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
     let Some(pod) = api.get_opt(&placement.pod).await? else { return Ok(()) };
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
-    let (Some(ip), true) = (ip, pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !reports::is_over(&pod)) else { return Ok(()) };
+    let (Some(ip), true) = (ip, pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !is_over(&pod)) else { return Ok(()) };
     let peer = Identity::kernel(&namespace, &session.spec.pool, &placement.pod);
     let body = assignment(session, placement);
     let request = context.peer_client().request(Method::POST, &peer, &address_of(&ip, KERNEL_PORT), "/v1/forget");

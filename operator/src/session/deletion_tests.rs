@@ -20,8 +20,8 @@ use crate::{
     ca::Authority,
     config::Config,
     context::{Caches, OperatorMetrics},
+    hub::Hub,
     owned::Owned,
-    reports::Hub,
     storage::Stores,
 };
 

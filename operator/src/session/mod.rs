@@ -2,11 +2,11 @@
 //!
 //! Never on the path of an eval or a wake: what is decided here follows what gateways and kernel pods did.
 
+pub mod archive;
 pub mod deletion;
 pub mod stored;
 mod strays;
 mod told;
-pub mod unread;
 
 use std::{
     sync::{Arc, PoisonError},
@@ -38,12 +38,12 @@ use serde_json::json;
 
 use crate::{
     apply::apply_status,
-    archive,
     context::Context,
     controller::Outcome,
     error::ReconcileError,
+    pods::is_over,
     pool::{self, DEFAULT_POOL},
-    reports,
+    reports, unread,
 };
 use stored::Stored;
 
@@ -279,7 +279,7 @@ fn is_not_ready(pod: &Pod) -> bool {
 }
 
 fn lives(pod: &Pod, placement: &Placement) -> bool {
-    pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !reports::is_over(pod)
+    pod.metadata.uid.as_ref() == Some(&placement.pod_uid) && !is_over(pod)
 }
 
 /// Clears the placement that was read. A gateway that placed the session anew meanwhile wins: the write then conflicts.
@@ -396,15 +396,4 @@ pub fn seen(context: &Context, event: &watcher::Event<KernelSession>) {
 fn wanted(event: &watcher::Event<KernelSession>) -> Option<&KernelSession> {
     let (watcher::Event::Apply(session) | watcher::Event::InitApply(session)) = event else { return None };
     session.status.as_ref().and_then(|status| wake_believed(status, Timestamp::now())).map(|_| session)
-}
-
-/// Sessions that must be looked at because their pool changed: those that are not ready.
-#[must_use]
-pub fn waiting_for(pool: &KernelPool, context: &Context) -> Vec<ObjectRef<KernelSession>> {
-    let (namespace, name) = (pool.namespace(), pool.name_any());
-    let waits = |session: &KernelSession| {
-        let ready = session.status.as_ref().and_then(|status| find(&status.conditions, READY));
-        session.namespace() == namespace && session.spec.pool == name && ready.is_none_or(|ready| ready.status != "True")
-    };
-    context.caches.sessions.state().iter().filter(|session| waits(session)).map(|session| ObjectRef::from_obj(&**session)).collect()
 }

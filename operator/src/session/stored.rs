@@ -14,7 +14,7 @@ use reqwest::Method;
 
 use crate::{
     context::Context,
-    reports::{ANSWER_BYTES_MAX, address_of, is_over},
+    pods::{ANSWER_BYTES_MAX, address_of, is_over},
 };
 
 /// When nobody could tell, this is how soon it is asked again: the bound on how late a timer fires that only a pod's end left untold.

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use reqwest::{Method, StatusCode};
 
 use super::deletion::{ORDER_TIMEOUT, assignment};
-use crate::{context::Context, reports::address_of};
+use crate::{context::Context, pods::address_of};
 
 /// Tells them; the answer is whether there are any.
 pub(super) async fn call_back(session: &KernelSession, status: &KernelSessionStatus, context: &Context) -> bool {

@@ -3,7 +3,7 @@
 //! Which of object and archive counts is never in doubt: as long as there is an object of the name, it does, and the archive is asked only where there is
 //! none. A session leaves in these steps, and after each a process may be cut off:
 //!
-//! 1. Its process forgets it and the placement is cleared; what is stored is read again after longer than a gateway is behind (`session::unread`).
+//! 1. Its process forgets it and the placement is cleared; what is stored is read again after longer than a gateway is behind (`crate::unread`).
 //! 2. Its objects in the store are marked: its uid may be that of no API object from now on (`lifecycle::orphans`).
 //! 3. It is put into the archive. The object still counts, and a user who deletes it has what is kept there removed, too.
 //! 4. The object loses the finalizer and is deleted, each only as it was read: whoever wrote it meanwhile wins, and it stays.
@@ -12,7 +12,6 @@
 //! into status, where only the operator writes, and removes the session from the archive. Nobody places it before, and a deletion waits for it.
 
 pub mod server;
-pub mod shelf;
 
 use std::{
     cmp::Ordering,
@@ -25,7 +24,7 @@ use dormouse_control::{
     session::Key,
 };
 use dormouse_crds::{
-    labels::{ARCHIVED_AS, MANAGER, STORAGE_FINALIZER},
+    labels::{ARCHIVED_AS, STORAGE_FINALIZER},
     pool::KernelPool,
     quota::KernelQuota,
     session::{KernelSession, KernelSessionStatus, StoredAs},
@@ -38,7 +37,7 @@ use dormouse_store::{Condition, PutError};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::{controller::Action, reflector::ObjectRef},
 };
 use serde_json::json;
@@ -47,11 +46,11 @@ use crate::{
     context::Context,
     controller::Outcome,
     error::ReconcileError,
-    pool::validate::misplaced,
-    session::{clear_placement, deletion, pool_key, unread},
-    storage::{self, Access},
+    session::{clear_placement, deletion, pool_key},
+    shelf::{Shelf, ShelfError},
+    storage::{self, Access, misplaced},
+    unread,
 };
-use shelf::Shelf;
 
 /// Who writes into status which session it was: not the manager of all else, which leaves out what it has not seen yet.
 const FIELD_MANAGER: &str = "dormouse-archive";
@@ -147,7 +146,7 @@ async fn leave(session: &KernelSession, context: &Context) -> Result<Option<Dura
     if whole.finalizers() != [STORAGE_FINALIZER] || !whole.owner_references().is_empty() {
         return Ok(Some(LOOK_AGAIN));
     }
-    let Some(shelf) = Shelf::of(context, &namespace).await? else { return Ok(None) };
+    let Some(shelf) = context.shelf(&namespace).await? else { return Ok(None) };
     let key = stored_key(&whole, &shelf);
     match is_as_told(&shelf, &key, &status).await? {
         Stored::AsTold => {}
@@ -160,7 +159,7 @@ async fn leave(session: &KernelSession, context: &Context) -> Result<Option<Dura
     }
     mark(&shelf, &key).await?;
     match shelf.put(&archived(&whole, status, now)).await {
-        Err(shelf::ShelfError::Refused(refused)) => {
+        Err(ShelfError::Refused(refused)) => {
             tracing::warn!(namespace, name, %refused, "a session stays in etcd");
             return Ok(Some(LOOK_AGAIN));
         }
@@ -200,7 +199,7 @@ enum Stored {
 }
 
 async fn is_as_told(shelf: &Shelf, key: &SessionKey, status: &KernelSessionStatus) -> Result<Stored, ReconcileError> {
-    let head = shelf.store.get_within(&key.head(), HEAD_BYTES_MAX).await.map_err(shelf::ShelfError::from)?;
+    let head = shelf.store.get_within(&key.head(), HEAD_BYTES_MAX).await.map_err(ShelfError::from)?;
     let head = head.and_then(|object| Head::decode(&object.bytes).ok()).filter(|head| !head.tombstone && !head.sealed);
     let Some((head, told)) = head.zip(status.snapshot.as_ref()) else { return Ok(Stored::Otherwise) };
     Ok(match (head.epoch, head.sequence).cmp(&(told.epoch, told.sequence)) {
@@ -213,12 +212,12 @@ async fn is_as_told(shelf: &Shelf, key: &SessionKey, status: &KernelSessionStatu
 /// Says in the store that the session's uid may be that of no API object.
 async fn mark(shelf: &Shelf, key: &SessionKey) -> Result<(), ReconcileError> {
     let [own, of_brokers] = key.archived();
-    let has_calls = !shelf.store.list_after(&key.of_brokers(), "", 1).await.map_err(shelf::ShelfError::from)?.is_empty();
+    let has_calls = !shelf.store.list_after(&key.of_brokers(), "", 1).await.map_err(ShelfError::from)?.is_empty();
     for marker in [Some(own), has_calls.then_some(of_brokers)].into_iter().flatten() {
         match shelf.store.put(&marker, Default::default(), Condition::Absent).await {
             Ok(_) | Err(PutError::Refused) => {}
-            Err(PutError::Conflicted) => return Err(shelf::ShelfError::Restless.into()),
-            Err(PutError::Unknown(error) | PutError::Failed(error)) => return Err(shelf::ShelfError::from(error).into()),
+            Err(PutError::Conflicted) => return Err(ShelfError::Restless.into()),
+            Err(PutError::Unknown(error) | PutError::Failed(error)) => return Err(ShelfError::from(error).into()),
         }
     }
     Ok(())
@@ -259,7 +258,7 @@ fn archived(session: &KernelSession, status: KernelSessionStatus, now: Timestamp
 /// The API server or the store failed: it is tried again.
 pub async fn adopt(session: &KernelSession, uid: &str, context: &Context) -> Outcome {
     let (namespace, name) = (session.namespace().unwrap_or_default(), session.name_any());
-    let Some(shelf) = Shelf::of(context, &namespace).await? else {
+    let Some(shelf) = context.shelf(&namespace).await? else {
         tracing::warn!(
             namespace,
             name,
@@ -287,7 +286,7 @@ pub async fn adopt(session: &KernelSession, uid: &str, context: &Context) -> Out
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let adopted = api.patch_status(&name, &params, &Patch::Merge(&body)).await?;
     if !adopted.finalizers().iter().any(|name| name == STORAGE_FINALIZER) && adopted.metadata.deletion_timestamp.is_none() {
-        crate::session::add_finalizer(&context.client, &adopted).await?;
+        super::add_finalizer(&context.client, &adopted).await?;
     }
     shelf.remove(&name, uid).await?;
     context.metrics.returned.inc();
@@ -300,65 +299,8 @@ pub async fn adopt(session: &KernelSession, uid: &str, context: &Context) -> Out
 /// # Errors
 /// The store failed.
 pub(crate) async fn forget(session: &KernelSession, context: &Context) -> Result<(), ReconcileError> {
-    if let Some(shelf) = Shelf::of(context, &session.namespace().unwrap_or_default()).await? {
+    if let Some(shelf) = context.shelf(&session.namespace().unwrap_or_default()).await? {
         shelf.remove(&session.name_any(), &session.stored_uid()).await?;
     }
     Ok(())
-}
-
-/// Whether archived sessions may be stored where the pool says. A store that does not answer may have some.
-pub(crate) async fn holds(pool: &KernelPool, context: &Context) -> bool {
-    let here = storage::target(pool.spec.storage.as_ref(), &context.config.storage).is_ok_and(|target| target.shared);
-    if context.config.archive_listen.is_none() || !here {
-        return false;
-    }
-    match Shelf::of(context, &pool.namespace().unwrap_or_default()).await {
-        Ok(Some(shelf)) => shelf.page(None, 1).await.map_or(true, |page| !page.sessions.is_empty() || page.next.is_some()),
-        Ok(None) => false,
-        Err(_) => true,
-    }
-}
-
-/// What is left in the archive of a pool that is to go: whether anything is. Where its namespace goes, too, that is erased.
-///
-/// # Errors
-/// The API server or the store failed.
-pub(crate) async fn remains(pool: &KernelPool, context: &Context) -> Result<bool, ReconcileError> {
-    let namespace = pool.namespace().unwrap_or_default();
-    let Some(shelf) = Shelf::of(context, &namespace).await? else { return Ok(false) };
-    let (mut after, mut others) = (None::<String>, false);
-    loop {
-        let page = shelf.page(after.as_deref(), dormouse_control::archive::PAGE_MAX).await?;
-        let (mine, not_mine): (Vec<_>, Vec<_>) = page.sessions.into_iter().partition(|session| session.spec.pool == pool.name_any());
-        others |= !not_mine.is_empty();
-        if !mine.is_empty() && !namespace_ends(pool, context).await? {
-            return Ok(true);
-        }
-        for session in mine {
-            let (tenant, name) = (session.key.namespace, session.key.name);
-            let key = SessionKey { store_prefix: shelf.store_prefix.clone(), tenant, pool: session.spec.pool, uid: session.uid, name };
-            dormouse_erasure::erase(&*shelf.store, &key).await?;
-            shelf.remove(&key.name, &key.uid).await?;
-            tracing::info!(namespace, name = key.name, uid = key.uid, "archived session erased with its namespace");
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    if !others {
-        shelf.clear().await?;
-    }
-    Ok(false)
-}
-
-/// Whether the namespace of an object is being deleted. The API server takes nothing new there, and says so before it looks whether the name is free.
-async fn namespace_ends(pool: &KernelPool, context: &Context) -> Result<bool, ReconcileError> {
-    let api: Api<KernelPool> = Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
-    let params = PostParams { dry_run: true, field_manager: Some(MANAGER.to_owned()) };
-    match api.create(&params, &KernelPool::new(&pool.name_any(), Default::default())).await {
-        Err(kube::Error::Api(answer)) if answer.code == 403 => Ok(answer.message.contains("because it is being terminated")),
-        Err(kube::Error::Api(answer)) if answer.is_already_exists() => Ok(false),
-        answer => Ok(answer.map(|_| false)?),
-    }
 }

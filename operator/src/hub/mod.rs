@@ -1,5 +1,8 @@
 //! What all pods have reported. It decides nothing.
 
+mod last_words;
+mod room;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{Mutex, PoisonError},
@@ -16,13 +19,13 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use self::{
     last_words::{LastWords, Words},
     room::Room,
 };
 
 /// Bytes of lines that are kept of one pod. What it says of more sessions is not taken in.
-pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
+pub(crate) const KEPT_BYTES_MAX: usize = 32 << 20;
 /// How long it is believed that a session waits for a slot: it is told again every second.
 pub const WAITING_BELIEVED: Duration = Duration::from_secs(5);
 /// Sessions of a pool that are known to wait. More pods than for so many are not made at once.
@@ -30,23 +33,23 @@ const WAITING_KEPT_MAX: usize = 4_096;
 
 /// What one pod reported.
 #[derive(Debug)]
-pub(super) struct PodView {
-    pub(super) namespace: String,
-    pub(super) pool: String,
-    pub(super) open: bool,
+pub(crate) struct PodView {
+    pub(crate) namespace: String,
+    pub(crate) pool: String,
+    pub(crate) open: bool,
     /// Whether it has told of all that it has.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
     /// While a picture is on its way: what was there before and has not been named yet.
     unnamed: HashSet<String>,
     /// Whether what it has told is the last of all its sessions, and all of that is kept.
     drained: bool,
     /// Whether something that it has told is not kept.
     lacking: bool,
-    pub(super) info: Option<PodInfo>,
-    pub(super) sessions: HashMap<String, SessionReport>,
+    pub(crate) info: Option<PodInfo>,
+    pub(crate) sessions: HashMap<String, SessionReport>,
     /// Bytes of those, about.
-    pub(super) bytes: usize,
-    pub(super) stop: CancellationToken,
+    pub(crate) bytes: usize,
+    pub(crate) stop: CancellationToken,
 }
 
 /// What the pods of a pool come to.
@@ -63,8 +66,8 @@ struct PoolLoad {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Views {
-    pub(super) pods: HashMap<String, PodView>,
+pub(crate) struct Views {
+    pub(crate) pods: HashMap<String, PodView>,
     pools: HashMap<(String, String), PoolLoad>,
     last_words: LastWords,
     room: Room,
@@ -74,7 +77,7 @@ pub(super) struct Views {
 #[derive(Debug)]
 pub struct Hub {
     views: Mutex<Views>,
-    pub(super) sessions: mpsc::Sender<ObjectRef<KernelSession>>,
+    pub(crate) sessions: mpsc::Sender<ObjectRef<KernelSession>>,
 }
 
 /// A pod as a session's reconciler sees it.
@@ -103,7 +106,7 @@ pub struct Stray {
 
 /// What a line changes for the pod's pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// Nothing.
     None,
     /// Who holds or wants a slot.
@@ -113,7 +116,7 @@ pub(super) enum Effect {
 }
 
 impl PodView {
-    pub(super) fn new(namespace: String, pool: String, stop: CancellationToken) -> Self {
+    pub(crate) fn new(namespace: String, pool: String, stop: CancellationToken) -> Self {
         Self {
             namespace,
             pool,
@@ -171,7 +174,7 @@ impl Views {
         Some(report.name)
     }
 
-    pub(super) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
+    pub(crate) fn remove(&mut self, pod_uid: &str) -> Option<PodView> {
         let (view, load, _) = self.load(pod_uid)?;
         view.sessions.values().for_each(|report| load.leave(report));
         let mut view = self.pods.remove(pod_uid)?;
@@ -263,7 +266,7 @@ fn believe(waiting: &mut HashMap<String, Instant>, uid: String, until: Instant) 
 }
 
 /// About how many bytes a report holds; the same whenever it is asked.
-pub(super) fn weight(report: &SessionReport) -> usize {
+pub(crate) fn weight(report: &SessionReport) -> usize {
     const FIELDS_BYTES: usize = 1_024;
     let details = |error: &ApiError| error.details.as_ref().map_or(0, |details| details.to_string().len());
     let failure = report.failure.as_ref().map_or(0, |error| error.message.len() + details(error));
@@ -279,7 +282,7 @@ impl Hub {
         Self { views: Mutex::new(Views { room: Room::within(memory_bytes), ..Views::default() }), sessions }
     }
 
-    pub(super) fn with<T>(&self, f: impl FnOnce(&mut Views) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Views) -> T) -> T {
         f(&mut self.views.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -398,7 +401,7 @@ impl Hub {
         });
     }
 
-    pub(super) fn closed(&self, pod_uid: &str) {
+    pub(crate) fn closed(&self, pod_uid: &str) {
         self.with(|views| {
             if let Some(view) = views.pods.get_mut(pod_uid) {
                 (view.open, view.complete) = (false, false);
@@ -412,7 +415,7 @@ impl Hub {
     }
 
     /// Takes in a line.
-    pub(super) async fn take(&self, pod_uid: &str, namespace: &str, line: ReportLine) -> Effect {
+    pub(crate) async fn take(&self, pod_uid: &str, namespace: &str, line: ReportLine) -> Effect {
         match line {
             ReportLine::Alive | ReportLine::Other => Effect::None,
             ReportLine::Picture => {
@@ -467,5 +470,4 @@ impl Hub {
 }
 
 #[cfg(test)]
-#[path = "hub_tests.rs"]
 mod tests;

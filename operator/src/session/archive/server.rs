@@ -13,8 +13,10 @@ use dormouse_service::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::shelf::{Shelf, ShelfError};
-use crate::context::Context;
+use crate::{
+    context::Context,
+    shelf::{Shelf, ShelfError},
+};
 
 /// Questions that are answered at the same time: each may hold some groups in memory. Others wait.
 const QUESTIONS_MAX: usize = 16;
@@ -66,7 +68,7 @@ impl App {
             let message = format!("namespace `{namespace}` is not among the watchNamespaces of this installation");
             return Err(ApiErrorResponse(ApiError::new(ErrorCode::Forbidden, message)));
         }
-        Shelf::of(&self.context, namespace).await.map_err(|error| failed(&error))
+        self.context.shelf(namespace).await.map_err(|error| failed(&error))
     }
 }
 

@@ -12,10 +12,11 @@ use dormouse_lifecycle::{
 };
 use dormouse_store::{Condition, PutError, SnapshotStore, StoreError};
 use futures::StreamExt as _;
+use kube::Client;
 
 use crate::{
-    context::Context,
-    storage::{self, StorageError},
+    config::StorageArgs,
+    storage::{self, StorageError, Stores},
 };
 
 /// Attempts to change a group that others change.
@@ -84,12 +85,11 @@ impl Shelf {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub async fn of(context: &Context, namespace: &str) -> Result<Option<Self>, ShelfError> {
-        let own = &context.config.storage;
+    pub async fn of(client: &Client, stores: &Stores, own: &StorageArgs, namespace: &str) -> Result<Option<Self>, ShelfError> {
         if storage::target(None, own).is_err() {
             return Ok(None);
         }
-        let opened = context.stores.open(&context.client, own, namespace, None).await?;
+        let opened = stores.open(client, own, namespace, None).await?;
         Ok(Some(Self::new(opened.store, &opened.prefix, own.cluster.as_deref().unwrap_or_default(), namespace)))
     }
 
