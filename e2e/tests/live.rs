@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::{
     admin::Admin,
     attacks,
-    fleet::{Fleet, TENANT, written},
+    fleet::{Fleet, written},
 };
 
 /// Requests under way at a time.

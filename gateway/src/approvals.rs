@@ -17,11 +17,11 @@ use jiff::Timestamp;
 
 use crate::{
     directory::{Key, Record},
-    history::ask,
     in_flight::Asleep,
     kernels::{KernelError, stored},
     metrics::Source,
     router::Router,
+    stored::ask,
 };
 
 /// Sessions of a namespace that are read at one time.

@@ -1,7 +1,5 @@
 //! Checkpoints, time travel, forks and the journal: each function is one verb of the API, free of HTTP.
 
-use std::sync::Arc;
-
 use dormouse_crds::session::{KernelSessionSpec, OperatingMode, Source, Subject, ToolBrokerRef};
 use dormouse_protocol::{
     ApiError, ErrorCode,
@@ -11,21 +9,20 @@ use dormouse_protocol::{
 };
 
 use crate::{
-    directory::{KernelPod, Key, Record},
-    in_flight::{Asleep, InFlight, means_elsewhere},
-    kernels::{KernelError, stored},
-    lifetimes::refuse_expired,
+    directory::Key,
+    expiry::refuse_expired,
+    in_flight::{Asleep, InFlight},
+    kernels::stored,
     metrics::Source as Origin,
     router::Router,
     service::{self, Created, Existing},
+    stored::ask,
 };
 
 /// Entries of the journal on a page, unless the client says otherwise.
 pub const JOURNAL_PAGE_DEFAULT: usize = 1_000;
 /// Most entries of the journal on a page.
 pub const JOURNAL_PAGE_MAX: usize = 10_000;
-/// Pods that are asked for what is stored before the request fails.
-const READERS_MAX: usize = 3;
 
 /// The checkpoints of a session.
 pub async fn checkpoints(router: &Router, key: &Key) -> Result<CheckpointList, ApiError> {
@@ -134,29 +131,4 @@ pub async fn fork(router: &Router, key: &Key, body: ForkSession, by: Option<Subj
             Err(error)
         }
     }
-}
-
-/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing; a pool without
-/// a pod gets one.
-pub(crate) async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
-where
-    F: Future<Output = Result<T, KernelError>>,
-{
-    let own = router.placed(record, 0).map(|route| route.pod);
-    if own.is_none() {
-        router.wait_for_pod(record).await?;
-    }
-    let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
-    pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
-    for pod in pods.into_iter().take(READERS_MAX) {
-        match call(pod.clone()).await {
-            Ok(answer) => return Ok(answer),
-            Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),
-            Err(error) => {
-                tracing::info!(session = %record.key, pod = pod.pod, %error, "a kernel pod did not tell what is stored; asking another")
-            }
-        }
-    }
-    let message = format!("no kernel pod of pool `{}` in namespace `{}` answers: try later", record.spec.pool, record.key.namespace);
-    Err(ApiError::new(ErrorCode::CapacityExhausted, message))
 }

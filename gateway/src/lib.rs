@@ -23,14 +23,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub mod access;
+mod app;
 pub mod approvals;
 pub mod audit;
 pub mod auth;
+mod body;
 mod bootstrap;
+mod chain;
 mod claim;
 pub mod desires;
 pub mod directory;
 mod doors;
+mod expiry;
 pub mod files;
 pub mod history;
 pub mod in_flight;
@@ -41,11 +45,13 @@ pub mod links;
 mod local;
 mod metrics;
 #[cfg(feature = "kubernetes")]
+mod names;
 pub mod objects;
 pub mod origins;
 mod placement;
 mod problem;
 mod quota;
+mod quotas;
 mod resource;
 mod rooms;
 pub mod router;
@@ -55,12 +61,15 @@ pub mod run;
 pub mod runs;
 pub mod service;
 mod single_flight;
+mod sockets;
 pub mod state;
+mod stored;
 pub mod stream;
 pub mod usage;
 pub mod webhooks;
 
 pub use auth::Authenticator;
+pub use body::BODY_BYTES_MAX;
 pub use directory::Directory;
 pub use kernels::{BrokerAddresses, Kernels};
 pub use rooms::{ANSWERS_BYTES_MAX, BODIES_BYTES_MAX};
@@ -217,7 +226,7 @@ impl Gateway {
 
     /// The routes of the HTTP API. Streams that would never end do so with `shutdown`.
     pub fn routes(&self, shutdown: CancellationToken) -> axum::Router {
-        let app = routes::App::new(routes::Shared {
+        let app = app::App::new(app::Shared {
             router: self.router.clone(),
             authenticator: Arc::clone(&self.authenticator),
             metrics: self.metrics.clone(),
@@ -227,7 +236,7 @@ impl Gateway {
             origins: self.origins.clone(),
             resource: self.resource.clone(),
             links: self.links.clone(),
-            sockets: doors::ws::Sockets::default(),
+            sockets: sockets::Sockets::default(),
             rooms: rooms::Rooms::within(&self.memory),
         });
         routes::routes(app).layer(from_fn_with_state(self.memory.clone(), memory::admit))

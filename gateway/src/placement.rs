@@ -8,9 +8,9 @@ use dormouse_protocol::kernel::WaitingCall;
 use futures::future::join_all;
 
 use crate::{
+    chain::chain,
     directory::{Directory, KernelPod, Record},
     kernels::Kernels,
-    problem::chain,
 };
 
 /// What this gateway believes of its pods.

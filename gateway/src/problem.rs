@@ -16,7 +16,10 @@ use dormouse_service::{
 };
 use tracing::Span;
 
-use crate::directory::{DirectoryError, Key};
+use crate::{
+    chain::chain,
+    directory::{DirectoryError, Key},
+};
 
 /// The media type of errors.
 pub const PROBLEM: &str = "application/problem+json";
@@ -102,21 +105,6 @@ pub fn of_directory(error: DirectoryError, key: &Key) -> ApiError {
             )
         }
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Middleware: gives the request an id, and every error answer a body that carries it.

@@ -5,8 +5,7 @@
 //! of a second, are counted by each gateway for itself.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +16,12 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use jiff::tz::TimeZone;
 use tokio::time::Instant;
 
-use crate::{directory::Key, router::Router, usage};
+use crate::{
+    directory::Key,
+    quotas::{Making, Measured, NamespaceUse},
+    router::Router,
+    usage,
+};
 
 /// How long what was measured counts.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
@@ -27,53 +31,7 @@ const NEAR_TENTHS: u64 = 9;
 
 /// Milliseconds and microseconds of other units.
 const MICROS_PER_SECOND: u64 = 1_000_000;
-const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_HOUR: i64 = 60 * 60 * 1000;
-
-/// What is known of namespaces with quotas. Clones share it.
-#[derive(Clone, Default)]
-pub struct Quotas(Arc<Mutex<HashMap<String, Arc<NamespaceUse>>>>);
-
-/// What is known of one.
-#[derive(Debug, Default)]
-struct NamespaceUse {
-    /// Cells that began in a second of the clock: which second, and how many.
-    cells: Mutex<(i64, u64)>,
-    /// Names of sessions that are being made: the directory may not have them yet.
-    making: Mutex<HashSet<String>>,
-    /// Whoever measures holds it.
-    measured: tokio::sync::Mutex<Option<Measured>>,
-}
-
-/// What was used.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    /// When it was begun to look: all that had ended by then is in it.
-    since: Instant,
-    used: KernelQuotaSpec,
-}
-
-/// A session that counts while it is made.
-#[derive(Debug)]
-pub(crate) struct Making {
-    of: Option<Arc<NamespaceUse>>,
-    name: String,
-}
-
-impl Drop for Making {
-    fn drop(&mut self) {
-        if let Some(of) = &self.of {
-            of.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
-        }
-    }
-}
-
-impl Quotas {
-    fn of(&self, namespace: &str) -> Arc<NamespaceUse> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(namespace.to_owned()).or_default())
-    }
-}
 
 /// Whether this session may be made. It counts while the answer is kept: until the directory has it, or it is not made.
 pub(crate) fn admit_session(router: &Router, key: &Key) -> Result<Making, ApiError> {
@@ -110,7 +68,7 @@ pub(crate) async fn admit_cell(router: &Router, namespace: &str) -> Result<(), A
     {
         return Err(exceeded("evalsPerSecond", limit, limit, "send fewer cells a second", Some(1)).again());
     }
-    let used = known.measure(router, namespace, &limits).await;
+    let used = measure(&known, router, namespace, &limits).await;
     judge(&limits, &used, router.clock().now_ms())
 }
 
@@ -122,7 +80,7 @@ pub(crate) async fn admit_wake(router: &Router, key: &Key) -> Result<(), ApiErro
     if is_live(&router.find(key).await?.status) {
         return Ok(());
     }
-    let used = router.quotas().of(namespace).measure(router, namespace, &limits).await.live_heap_bytes.unwrap_or(0);
+    let used = measure(&router.quotas().of(namespace), router, namespace, &limits).await.live_heap_bytes.unwrap_or(0);
     if used < limit {
         return Ok(());
     }
@@ -166,74 +124,51 @@ fn is_near(limits: &KernelQuotaSpec, used: &KernelQuotaSpec) -> bool {
         || near(used.egress_bytes_per_day, limits.egress_bytes_per_day)
 }
 
-impl NamespaceUse {
-    /// Counts a cell that begins now. `false`: as many as are allowed have begun in this second of the clock.
-    fn begin_cell(&self, limit: u64, now_ms: i64) -> bool {
-        let second = now_ms.div_euclid(MS_PER_SECOND);
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        if cells.0 != second {
-            *cells = (second, 0);
-        }
-        let may = cells.1 < limit;
-        cells.1 += u64::from(may);
-        may
+/// What is used, as far as it is limited, looked at now or a moment ago.
+async fn measure(known: &NamespaceUse, router: &Router, namespace: &str, limits: &KernelQuotaSpec) -> KernelQuotaSpec {
+    let asked = Instant::now();
+    let mut measured = known.measured.lock().await;
+    if let Some(Measured { since, used }) = *measured
+        && (since >= asked || (since.elapsed() < MEASURED_FOR && !is_near(limits, &used)))
+    {
+        return used;
     }
-
-    /// What is used, as far as it is limited, looked at now or a moment ago.
-    async fn measure(&self, router: &Router, namespace: &str, limits: &KernelQuotaSpec) -> KernelQuotaSpec {
-        let asked = Instant::now();
-        let mut measured = self.measured.lock().await;
-        if let Some(Measured { since, used }) = *measured
-            && (since >= asked || (since.elapsed() < MEASURED_FOR && !is_near(limits, &used)))
-        {
-            return used;
+    let since = Instant::now();
+    let now = router.clock().now();
+    let mut used = KernelQuotaSpec { sessions: Some(sessions(router, namespace)), ..KernelQuotaSpec::default() };
+    let records = router.directory().list(Some(namespace));
+    let stored = records.iter().filter_map(|record| record.status.snapshot.as_ref()).map(|snapshot| snapshot.bytes);
+    used.stored_bytes = Some(stored.fold(0, u64::saturating_add));
+    if limits.live_heap_bytes.is_some() || limits.cpu_seconds_per_hour.is_some() || limits.egress_bytes_per_day.is_some() {
+        let today = now.to_zoned(TimeZone::UTC).date().to_string();
+        let told = usage::used(router, namespace, vec![today]).await;
+        for why in &told.missing {
+            tracing::debug!(namespace, why, "a quota is judged without all that was used");
         }
-        let since = Instant::now();
-        let now = router.clock().now();
-        let mut used = KernelQuotaSpec { sessions: Some(sessions(router, namespace)), ..KernelQuotaSpec::default() };
-        let records = router.directory().list(Some(namespace));
-        let stored = records.iter().filter_map(|record| record.status.snapshot.as_ref()).map(|snapshot| snapshot.bytes);
-        used.stored_bytes = Some(stored.fold(0, u64::saturating_add));
-        if limits.live_heap_bytes.is_some() || limits.cpu_seconds_per_hour.is_some() || limits.egress_bytes_per_day.is_some() {
-            let today = now.to_zoned(TimeZone::UTC).date().to_string();
-            let told = usage::used(router, namespace, vec![today]).await;
-            for why in &told.missing {
-                tracing::debug!(namespace, why, "a quota is judged without all that was used");
-            }
-            let hour = Counts::hour_of(now.as_millisecond());
-            let (mut cpu_us, mut egress_bytes) = (0u64, 0u64);
-            for counts in told.days.values().flat_map(|sheet| sheet.sessions.values()).flat_map(|seen| seen.keys.values()) {
-                cpu_us = cpu_us.saturating_add(counts.cpu_us_in(hour));
-                egress_bytes = egress_bytes.saturating_add(counts.egress_bytes);
-            }
-            used.live_heap_bytes = Some(told.heap_bytes);
-            used.cpu_seconds_per_hour = Some(cpu_us / MICROS_PER_SECOND);
-            used.egress_bytes_per_day = Some(egress_bytes);
+        let hour = Counts::hour_of(now.as_millisecond());
+        let (mut cpu_us, mut egress_bytes) = (0u64, 0u64);
+        for counts in told.days.values().flat_map(|sheet| sheet.sessions.values()).flat_map(|seen| seen.keys.values()) {
+            cpu_us = cpu_us.saturating_add(counts.cpu_us_in(hour));
+            egress_bytes = egress_bytes.saturating_add(counts.egress_bytes);
         }
-        *measured = Some(Measured { since, used });
-        let over = judge(limits, &used, now.as_millisecond()).err().map(|error| error.message);
-        let (directory, namespace) = (Arc::clone(router.directory()), namespace.to_owned());
-        tokio::spawn(async move {
-            if let Err(error) = directory.tell_used(&namespace, used, over).await {
-                tracing::debug!(namespace, %error, "what is used of a quota is not told");
-            }
-        });
-        used
+        used.live_heap_bytes = Some(told.heap_bytes);
+        used.cpu_seconds_per_hour = Some(cpu_us / MICROS_PER_SECOND);
+        used.egress_bytes_per_day = Some(egress_bytes);
     }
+    *measured = Some(Measured { since, used });
+    let over = judge(limits, &used, now.as_millisecond()).err().map(|error| error.message);
+    let (directory, namespace) = (Arc::clone(router.directory()), namespace.to_owned());
+    tokio::spawn(async move {
+        if let Err(error) = directory.tell_used(&namespace, used, over).await {
+            tracing::debug!(namespace, %error, "what is used of a quota is not told");
+        }
+    });
+    used
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_second_of_the_clock_has_as_many_cells_as_are_allowed() {
-        let known = NamespaceUse::default();
-        let begun = |now_ms| (0..9).filter(|_| known.begin_cell(5, now_ms)).count();
-        assert_eq!((begun(1_000), begun(1_999), begun(2_000)), (5, 0, 5));
-        assert_eq!((0..9).filter(|_| known.begin_cell(7, 2_001)).count(), 2, "the limit was raised");
-        assert!(!known.begin_cell(0, 9_000));
-    }
 
     #[test]
     fn what_is_near_a_limit_is_looked_at_anew() {

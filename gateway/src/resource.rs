@@ -13,7 +13,7 @@ use axum::{
 use dormouse_protocol::{ApiError, ErrorCode};
 use serde_json::{Value, json};
 
-use crate::{problem::Problem, routes::App};
+use crate::problem::Problem;
 
 /// Where the metadata of the whole gateway is; that of a path has the path behind it.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -53,12 +53,12 @@ impl Resource {
 }
 
 /// `GET /.well-known/oauth-protected-resource`, and the same of [`MCP`]. Without credentials: a client reads it to get some.
-pub(crate) async fn metadata(State(app): State<App>, request: Request) -> Response {
+pub(crate) async fn metadata(State(resource): State<Resource>, request: Request) -> Response {
     let path = if request.uri().path() == WELL_KNOWN { "" } else { MCP };
-    let Some(base) = app.resource.base(request.uri(), request.headers()) else {
+    let Some(base) = resource.base(request.uri(), request.headers()) else {
         return Problem(ApiError::new(ErrorCode::InvalidRequest, "send the gateway's name as Host")).into_response();
     };
-    match app.resource.metadata(&base, path) {
+    match resource.metadata(&base, path) {
         Some(metadata) => Json(metadata).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }

@@ -15,13 +15,14 @@ use tokio::{sync::broadcast::Receiver, time::Instant};
 
 use crate::{
     auth::{Access, AuthError, Authenticator, Caller, Part, Verb},
+    chain::chain,
     directory::{Change, Directory, DirectoryError, KernelPod, Key, Record},
     in_flight::{Asleep, InFlight, PLACING_TIMEOUT, deadly, exhausted, failure, unknown},
     kernels::{KernelError, Kernels, anchor, assignment},
     metrics::{AttemptOutcome, GatewayMetrics, Source},
     placement::Loads,
-    problem::{chain, of_directory},
-    quota::Quotas,
+    problem::of_directory,
+    quotas::Quotas,
     single_flight::{Flight, SingleFlight},
 };
 

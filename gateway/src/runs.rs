@@ -10,7 +10,7 @@ use dormouse_protocol::{
 };
 use tokio::time::Instant;
 
-use crate::{directory::Key, history::ask, in_flight::Asleep, kernels::stored, lifetimes::refuse_expired, metrics::Source, router::Router};
+use crate::{directory::Key, expiry::refuse_expired, in_flight::Asleep, kernels::stored, metrics::Source, router::Router, stored::ask};
 
 /// Runs on a page of a list, unless the client says otherwise, and at most.
 pub const PAGE_MAX: usize = 64;

@@ -16,14 +16,13 @@ use crate::{
     in_flight::{Asleep, InFlight},
     kernels::KernelError,
     metrics::Source,
+    names::check_name,
     problem::of_directory,
     quota,
     router::Router,
     state::{view, view_archived, view_with},
 };
 
-/// Longest name, in bytes: it is a DNS label.
-pub const NAME_BYTES_MAX: usize = 63;
 /// Sessions on a page of a list, unless the client says otherwise.
 pub const PAGE_DEFAULT: usize = 100;
 /// Most sessions on a page of a list.
@@ -307,23 +306,6 @@ fn read_token(token: &str) -> Result<String, ApiError> {
     name.ok_or_else(|| {
         ApiError::new(ErrorCode::InvalidRequest, "`continue` is not a token that a list answered with: leave it out to begin anew")
     })
-}
-
-/// Refuses what is not a DNS label.
-pub fn check_name(name: &str, what: &str) -> Result<(), ApiError> {
-    let bytes = name.as_bytes();
-    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    let fits = bytes.len() <= NAME_BYTES_MAX
-        && edge(bytes.first())
-        && edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
-    if fits {
-        return Ok(());
-    }
-    let message = format!(
-        "{what}: `{name}` is not a DNS label: use at most {NAME_BYTES_MAX} of a-z, 0-9 and '-', beginning and ending with a letter or digit"
-    );
-    Err(ApiError::new(ErrorCode::InvalidRequest, message).with_details(serde_json::json!({ "path": what })))
 }
 
 /// What no directory checks everywhere: in a cluster the API server knows more rules.

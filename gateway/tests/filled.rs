@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use dormouse_gateway::routes::BODY_BYTES_MAX;
+use dormouse_gateway::BODY_BYTES_MAX;
 use serde_json::json;
 use support::{Answer, Trust, directory, serve_whole};
 use tokio::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Cluster, FakePod, apply, pool};
-use dormouse_operator::controller::TRIGGERS_MAX;
+use dormouse_operator::triggers::TRIGGERS_MAX;
 use dormouse_protocol::session::State;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;

@@ -133,6 +133,11 @@ mod tests {
         }
         let read = Ends::parse(&ends.text()).unwrap();
         assert_eq!((&read, read.certain(), read.of("a/0.0.0").unwrap().as_str()), (&ends, 2, "TimeoutError or value"));
-        assert!(read.allow("a/0.0.0", "Overrun") && read.allow("a/0.0.0", "TimeoutError") && !read.allow("a/0.1.0", "Overrun") && read.of("c/0.0.0").is_none());
+        assert!(
+            read.allow("a/0.0.0", "Overrun")
+                && read.allow("a/0.0.0", "TimeoutError")
+                && !read.allow("a/0.1.0", "Overrun")
+                && read.of("c/0.0.0").is_none()
+        );
     }
 }

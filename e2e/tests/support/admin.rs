@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use futures::StreamExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::fleet::Fleet;
@@ -46,6 +46,14 @@ impl Admin {
 
     pub async fn post(&self, path: &str, body: &Value) {
         self.send(reqwest::Method::POST, path, "application/json", body).await;
+    }
+
+    /// What the chart's `crds.serveBoth: false` does to sessions.
+    pub async fn serve_one_version(&self) {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kernelsessions.dormouse.dev";
+        let patch = json!([{"op": "test", "path": "/spec/versions/1/storage", "value": false},
+            {"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
+        self.send(reqwest::Method::PATCH, path, "application/json-patch+json", &patch).await;
     }
 
     /// Counts the changes of all objects of a kind (`path` of its list) from now on.

@@ -38,6 +38,8 @@ const SECRET: &str = "keys";
 const BUCKET: &str = "sessions";
 /// Sessions that may be live, unless a test wants more.
 const SLOTS: u64 = 500;
+/// What a kernel pod has for each of them at the least.
+const SLOT_BYTES: u64 = 768 << 10;
 
 /// A process, and what the chart lets it take.
 pub struct Shared {
@@ -328,7 +330,9 @@ async fn start_kernel(server: &ApiServer, slots: u64, broker: SocketAddr, minio:
     command.arg("--listen").arg(SocketAddr::from((address, KERNEL_PORT)).to_string());
     command.arg("--tls-dir").arg(folder.join("kernel"));
     command.arg("--engine-cache-dir").arg(EngineOptions::for_user().cache_dir.unwrap());
-    let kernel = shared("kernel", storage(command, minio, folder), folder);
+    // A pool with more slots than usual says how much its pods need.
+    let limit_bytes = limit_of("kernel").max(slots * SLOT_BYTES);
+    let kernel = shared_within(limit_bytes, "kernel", storage(command, minio, folder), folder);
     kernel.ready().await;
     kernel_pod(server, folder, TENANT, "kernel", address);
     kernel
@@ -350,13 +354,22 @@ fn storage(mut command: Command, minio: &Minio, folder: &Path) -> Command {
     command
 }
 
-/// Starts it with the memory that the chart gives to processes of this name.
-fn shared(name: &'static str, mut command: Command, folder: &Path) -> Shared {
+/// The memory that the chart gives to processes of this name.
+fn limit_of(name: &str) -> u64 {
     let values = std::fs::read_to_string(root().join("charts/dormouse/values.yaml")).unwrap();
     let values: Value = yaml_serde::from_str(&values).unwrap();
     let limit = values[name]["resources"]["limits"]["memory"].as_str().unwrap();
     let (number, unit) = limit.split_at(limit.len() - 2);
-    let limit_bytes = number.parse::<u64>().unwrap() << if unit == "Gi" { 30 } else { 20 };
+    number.parse::<u64>().unwrap() << if unit == "Gi" { 30 } else { 20 }
+}
+
+/// Starts it with the memory that the chart gives to it.
+fn shared(name: &'static str, command: Command, folder: &Path) -> Shared {
+    shared_within(limit_of(name), name, command, folder)
+}
+
+/// The same with so much.
+fn shared_within(limit_bytes: u64, name: &'static str, mut command: Command, folder: &Path) -> Shared {
     // In a cluster the process's control group says it.
     command.env("DORMOUSE_MEMORY_BYTES", limit_bytes.to_string());
     let admin = loopback();

@@ -172,7 +172,7 @@ impl From<AuthError> for ApiError {
             AuthError::Busy => ApiError::new(ErrorCode::CapacityExhausted, error.to_string()),
             AuthError::Forbidden { .. } => ApiError::new(ErrorCode::Forbidden, error.to_string()),
             AuthError::Unavailable(cause) => {
-                tracing::error!(error = %crate::problem::chain(&**cause), "credentials cannot be checked");
+                tracing::error!(error = %crate::chain::chain(&**cause), "credentials cannot be checked");
                 ApiError::new(
                     ErrorCode::StorageUnavailable,
                     "credentials cannot be checked at the moment: try again, and see the gateway's log",

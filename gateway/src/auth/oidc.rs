@@ -240,7 +240,7 @@ impl Oidc {
                     *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
                 }
                 Err(error) => {
-                    tracing::warn!(issuer = self.settings.issuer, error = %crate::problem::chain(&*error), "the issuer's keys cannot be read");
+                    tracing::warn!(issuer = self.settings.issuer, error = %crate::chain::chain(&*error), "the issuer's keys cannot be read");
                     failure = Some(error);
                 }
             }

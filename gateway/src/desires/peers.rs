@@ -67,7 +67,7 @@ async fn follow_watch(client: kube::Client, namespace: &str, service: &str, tell
             Ok(watcher::Event::Apply(slice)) => drop(known.insert(slice.name_any(), ready(&slice))),
             Ok(watcher::Event::Delete(slice)) => drop(known.remove(&slice.name_any())),
             // What was known stays: that costs a head start, or a try in vain.
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of gateways failed; it goes on"),
+            Err(error) => tracing::warn!(error = %crate::chain::chain(&error), "the watch of gateways failed; it goes on"),
         }
         let names: BTreeSet<String> = known.values().flatten().cloned().collect();
         tell.send_if_modified(|told| {

@@ -50,7 +50,7 @@ impl ArchiveClient {
 
     async fn ask<T: DeserializeOwned>(&self, path: &str, call: &impl Serialize) -> Result<T, DirectoryError> {
         let request = self.client.request(Method::POST, &self.operator, &self.address, path).timeout(ANSWER_TIMEOUT).json(call);
-        let failed = |error: &dyn std::error::Error| DirectoryError::Archive(crate::problem::chain(error));
+        let failed = |error: &dyn std::error::Error| DirectoryError::Archive(crate::chain::chain(error));
         let response = self.client.send(request).await.map_err(|error| failed(&error))?;
         let response = response.error_for_status().map_err(|error| failed(&error))?;
         read_json(response, ANSWER_BYTES_MAX).await.map_err(|error| failed(&error))

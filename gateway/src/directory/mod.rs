@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
     sync::Arc,
 };
 
@@ -22,6 +21,8 @@ use dormouse_crds::{
 use tokio::sync::broadcast;
 
 pub use selector::{Selector, SelectorError};
+
+pub use crate::kernels::KernelPod;
 #[cfg(feature = "kubernetes")]
 pub(crate) use watches::went_back;
 
@@ -67,23 +68,6 @@ pub struct SessionPatch {
     pub spec: Option<serde_json::Value>,
     /// Of the labels; `null` removes one.
     pub labels: Option<BTreeMap<String, Option<String>>>,
-}
-
-/// A kernel pod that may be reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelPod {
-    /// Pod name.
-    pub pod: String,
-    /// Pod uid.
-    pub uid: String,
-    /// The pod's own namespace, which is in its certificate.
-    pub namespace: String,
-    /// Its pool, which is there, too.
-    pub pool: String,
-    /// Where its mTLS server listens.
-    pub address: SocketAddr,
-    /// Whether new sessions may be placed there.
-    pub ready: bool,
 }
 
 /// A session, wherever it is written down.

@@ -76,7 +76,7 @@ async fn follow(apis: Vec<Api<DeserializeGuard<KernelQuota>>>, quotas: &Quotas) 
                 let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
                 quotas.change(|known| drop(known.remove(&key)));
             }
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of quotas failed; it goes on"),
+            Err(error) => tracing::warn!(error = %crate::chain::chain(&error), "the watch of quotas failed; it goes on"),
         }
     }
 }

@@ -55,7 +55,7 @@ async fn follow_sessions(apis: Vec<Api<DeserializeGuard<KernelSession>>>, shared
                 saw(shared, object.resource_version());
                 shared.sessions.forget(&key, object.uid().as_deref());
             }
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of sessions failed; it goes on"),
+            Err(error) => tracing::warn!(error = %crate::chain::chain(&error), "the watch of sessions failed; it goes on"),
         }
     }
 }
@@ -92,7 +92,7 @@ async fn follow_pods(apis: Vec<Api<Pod>>, shared: &Shared) {
                 None => drop(cache.pods.remove(&key(&pod))),
             }),
             Ok(watcher::Event::Delete(pod)) => shared.change_pods(|cache| drop(cache.pods.remove(&key(&pod)))),
-            Err(error) => tracing::warn!(error = %crate::problem::chain(&error), "the watch of kernel pods failed; it goes on"),
+            Err(error) => tracing::warn!(error = %crate::chain::chain(&error), "the watch of kernel pods failed; it goes on"),
         }
     }
 }

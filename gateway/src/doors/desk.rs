@@ -17,17 +17,17 @@ use dormouse_service::room::json_weight;
 use futures::StreamExt as _;
 
 use crate::{
+    app::{App, namespace_of},
     approvals,
     audit::{self, Act},
     auth::{Caller, Part, Verb},
     directory::Key,
     files, history,
     in_flight::InFlight,
+    names::check_name,
     problem::{Problem, RequestId},
-    quota,
-    routes::{App, namespace_of},
-    runs,
-    service::{self, Created, Existing, check_name},
+    quota, runs,
+    service::{self, Created, Existing},
     stream::{self, Frames},
 };
 

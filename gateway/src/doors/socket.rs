@@ -23,9 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{desk::Desk, sealed};
 use crate::{
+    app::{App, bearer},
     auth::Authenticator,
+    body::BODY_BYTES_MAX,
     problem::Problem,
-    routes::{App, BODY_BYTES_MAX, bearer},
 };
 
 /// Bytes that a socket reads at a time. Each socket has so many, idle or not; what is longer takes more reads.

@@ -19,10 +19,7 @@ use dormouse_protocol::{
 use dormouse_service::room::{Holding, json_weight};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::JoinHandle,
-};
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{
     config::{self, invalid},
@@ -34,8 +31,6 @@ use super::{
 };
 use crate::{directory::Key, problem::Problem, service::Existing};
 
-/// Sockets at once.
-pub(crate) const SOCKETS_MAX: usize = 16_384;
 /// Cells of one socket that may wait. One more is answered with `SessionBusy`.
 const CELLS_QUEUED_MAX: usize = 64;
 /// Frames that wait for a slow client before its session has to.
@@ -44,26 +39,6 @@ const FRAMES_QUEUED_MAX: usize = 16;
 const EVENTS_PROTOCOL: &str = "dormouse.v1";
 /// The same with frames that are sealed after an exchange of keys.
 const SEALED_PROTOCOL: &str = "dormouse.v1.encrypted";
-
-/// Room for sockets. Clones share it.
-#[derive(Clone)]
-pub(crate) struct Sockets(Arc<Semaphore>);
-
-impl Default for Sockets {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SOCKETS_MAX)))
-    }
-}
-
-impl Sockets {
-    /// Room for one more, for as long as the answer lives.
-    pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
-            let message = format!("this gateway has {SOCKETS_MAX} sockets already: try again later");
-            ApiError::new(ErrorCode::CapacityExhausted, message)
-        })
-    }
-}
 
 /// Query of `/ws`.
 #[derive(Debug, Deserialize)]

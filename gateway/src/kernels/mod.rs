@@ -3,10 +3,12 @@
 //! Knows addresses, identities and the calls of `dormouse_protocol::kernel`; decides nothing about where a request should go.
 
 mod lines;
+mod unwritten;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use dormouse_control::session::Record;
 use dormouse_crds::session::Placement;
 use dormouse_lifecycle::usage::Sheet;
 use dormouse_protocol::{
@@ -34,11 +36,13 @@ use reqwest::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use self::lines::{LINE_BYTES_MAX, LINE_KEPT_BYTES_MAX, Lines, Piece};
-use self::lines::{lines, split};
-use crate::{
-    claim::{Unwritten, send_with},
-    directory::{KernelPod, Record},
+pub use self::{
+    lines::{LINE_BYTES_MAX, LINE_KEPT_BYTES_MAX, Lines, Piece},
+    unwritten::{Unwritten, Writing, writing},
+};
+use self::{
+    lines::{lines, split},
+    unwritten::send_with,
 };
 
 /// How long `GET /v1/info` may take: a pod that needs longer takes no new session.
@@ -91,6 +95,23 @@ impl From<reqwest::Error> for KernelError {
     fn from(error: reqwest::Error) -> Self {
         SendError::from(error).into()
     }
+}
+
+/// A kernel pod that may be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelPod {
+    /// Pod name.
+    pub pod: String,
+    /// Pod uid.
+    pub uid: String,
+    /// The pod's own namespace, which is in its certificate.
+    pub namespace: String,
+    /// Its pool, which is there, too.
+    pub pool: String,
+    /// Where its mTLS server listens.
+    pub address: SocketAddr,
+    /// Whether new sessions may be placed there.
+    pub ready: bool,
 }
 
 /// The answer to a cell, an `EvalResult` in JSON.

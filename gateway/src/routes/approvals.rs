@@ -6,14 +6,12 @@ use dormouse_protocol::{
     approval::{ApprovalList, Decide, Decided},
 };
 
-use super::{
-    App,
-    body::{Body, ItemPath, Namespace, SessionPath},
-    keyed::Keyed,
-};
+use super::keyed::Keyed;
 use crate::{
+    app::App,
     approvals,
     auth::{Caller, Part, Verb},
+    body::{Body, ItemPath, Namespace, SessionPath},
     directory::{Key, selects},
     doors::desk::Desk,
     problem::Problem,

@@ -16,14 +16,11 @@ use dormouse_protocol::{
 use futures::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{
-    App,
-    body::{Body, SessionPath},
-    keyed::Keyed,
-    runs,
-};
+use super::{keyed::Keyed, runs};
 use crate::{
+    app::App,
     auth::{Caller, Verb},
+    body::{Body, SessionPath},
     directory::Record,
     in_flight::InFlight,
     kernels::NDJSON,

@@ -4,11 +4,9 @@ use axum::{http::HeaderMap, response::Response};
 use dormouse_protocol::{ErrorBody, event::Event};
 use serde::Deserialize;
 
-use super::{
-    body::{Params, SessionPath},
-    eval::{accepts, streamed},
-};
+use super::eval::{accepts, streamed};
 use crate::{
+    body::{Params, SessionPath},
     doors::desk::Desk,
     kernels::NDJSON,
     problem::Problem,

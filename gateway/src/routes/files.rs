@@ -14,13 +14,11 @@ use dormouse_protocol::{
 use futures::StreamExt as _;
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{ItemPath, Params, SessionPath},
-};
 use crate::{
+    app::App,
     audit::{self, Act},
     auth::{Caller, Part, Verb},
+    body::{ItemPath, Params, SessionPath},
     doors::desk::Desk,
     files,
     problem::Problem,

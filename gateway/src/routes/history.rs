@@ -16,15 +16,12 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{Body, Params, SessionPath},
-    keyed::Keyed,
-    reads::Committed,
-};
+use super::{keyed::Keyed, reads::Committed};
 use crate::{
+    app::App,
     audit::Act,
     auth::{Caller, Part, Verb},
+    body::{Body, Params, SessionPath},
     doors::desk::Desk,
     history,
     problem::Problem,

@@ -13,15 +13,13 @@ use dormouse_protocol::{
     job::{AnswerJob, ClaimJob, HeartbeatJob, Job, JobAnswered, JobLease},
 };
 
-use super::{
-    App,
-    body::{Body, Namespace},
-};
 use crate::{
+    app::App,
     auth::{Caller, Part, Verb},
+    body::{Body, Namespace},
     jobs::{self, JobId},
+    names::check_name,
     problem::Problem,
-    service::check_name,
     webhooks,
 };
 

@@ -10,19 +10,17 @@ use dormouse_protocol::{
     key::{CreateKey, KeyList, NewKey},
 };
 
-use super::{
-    App,
-    body::{Body, Namespace},
-};
 use crate::{
+    app::App,
     audit::{Act, audited},
     auth::{
         Access, Caller, Part, Verb,
         keys::{self, KeyStore, access_of},
     },
+    body::{Body, Namespace},
     directory::Key,
+    names::check_name,
     problem::{Problem, RequestId},
-    service::check_name,
 };
 
 /// Namespace and name of the key in the path.

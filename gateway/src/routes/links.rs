@@ -12,13 +12,11 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{Body, ItemPath},
-};
 use crate::{
+    app::App,
     audit::Act,
     auth::{Part, Verb},
+    body::{Body, ItemPath},
     doors::desk::Desk,
     links,
     problem::{Problem, RequestId},

@@ -15,13 +15,11 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{ItemPath, Params, SessionPath},
-    keyed::Keyed,
-};
+use super::keyed::Keyed;
 use crate::{
+    app::App,
     auth::{Caller, Verb},
+    body::{ItemPath, Params, SessionPath},
     directory::Key,
     doors::desk::Desk,
     problem::Problem,

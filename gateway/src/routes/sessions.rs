@@ -14,13 +14,11 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{Body, Namespace, Params, SessionPath},
-    reads::Reported,
-};
+use super::reads::Reported;
 use crate::{
+    app::App,
     auth::{Caller, Part, Verb},
+    body::{Body, Namespace, Params, SessionPath},
     doors::desk::Desk,
     problem::Problem,
     service::{self, Created, Existing},

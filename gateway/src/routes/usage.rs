@@ -4,12 +4,10 @@ use axum::{Json, extract::State};
 use dormouse_protocol::{ErrorBody, usage::UsageReport};
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{Namespace, Params},
-};
 use crate::{
+    app::App,
     auth::{Caller, Part, Verb},
+    body::{Namespace, Params},
     problem::Problem,
     usage,
 };

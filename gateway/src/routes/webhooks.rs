@@ -13,15 +13,13 @@ use dormouse_protocol::{
 };
 use serde::Deserialize;
 
-use super::{
-    App,
-    body::{Namespace, Params},
-};
 use crate::{
+    app::App,
     auth::{Caller, Part, Verb},
+    body::{Namespace, Params},
     directory::{Key, selects},
+    names::check_name,
     problem::Problem,
-    service::check_name,
     webhooks,
 };
 

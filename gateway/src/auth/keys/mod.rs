@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Access, AuthError, Authenticator, Caller, Part, Verb};
 use crate::{
     directory::{Directory, Key, selects},
-    service::check_name,
+    names::check_name,
 };
 
 pub mod file;
@@ -284,7 +284,7 @@ fn of_store(error: KeyStoreError) -> ApiError {
         KeyStoreError::Exists => ApiError::new(ErrorCode::Conflict, "a key of this name exists: choose another name, or revoke that one"),
         KeyStoreError::Busy => AuthError::Busy.into(),
         KeyStoreError::Unavailable(cause) => {
-            tracing::error!(error = %crate::problem::chain(&*cause), "API keys cannot be read or written");
+            tracing::error!(error = %crate::chain::chain(&*cause), "API keys cannot be read or written");
             ApiError::new(
                 ErrorCode::StorageUnavailable,
                 "API keys cannot be read or written at the moment: try again, and see the gateway's log",

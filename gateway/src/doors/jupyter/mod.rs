@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use crate::{
     auth::Caller,
+    body::Whole,
     directory::{Key, Record},
     problem::Problem,
-    routes::Whole,
     service::{Existing, PAGE_MAX},
 };
 

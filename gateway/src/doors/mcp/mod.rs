@@ -23,9 +23,9 @@ use self::{asked::Asked, clients::Client};
 use super::desk::Desk;
 use crate::{
     auth::{Part, Verb},
+    body::{Body, SessionPath},
     directory::Key,
     problem::Problem,
-    routes::{Body, SessionPath},
 };
 
 mod arguments;

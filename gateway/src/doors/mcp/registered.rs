@@ -14,8 +14,8 @@ use crate::{
     auth::{Part, Verb},
     directory::Key,
     doors::desk::Desk,
-    history::ask,
     kernels::stored,
+    stored::ask,
 };
 
 /// Sessions whose tools one list shows.

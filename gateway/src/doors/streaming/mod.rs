@@ -23,10 +23,11 @@ use super::{
     hostcalls::{self, Said},
 };
 use crate::{
+    body::{Body, Params},
     directory::Key,
+    names::check_name,
     problem::Problem,
-    routes::{Body, Params},
-    service::{Existing, check_name},
+    service::Existing,
 };
 
 mod answer;

@@ -11,7 +11,7 @@ use dormouse_service::room::{SMALL_BYTES_MAX, json_weight};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
-use crate::{directory::Key, problem::Problem, rooms::OfBody, service::check_name};
+use crate::{directory::Key, names::check_name, problem::Problem, rooms::OfBody};
 
 /// Largest request body, in bytes.
 pub const BODY_BYTES_MAX: usize = 8 << 20;

@@ -1,0 +1,40 @@
+//! What is stored of a session, told by a kernel pod that need not have it.
+
+use std::sync::Arc;
+
+use dormouse_protocol::{ApiError, ErrorCode};
+
+use crate::{
+    directory::{KernelPod, Record},
+    in_flight::means_elsewhere,
+    kernels::KernelError,
+    router::Router,
+};
+
+/// Pods that are asked for what is stored before the request fails.
+const READERS_MAX: usize = 3;
+
+/// Asks a pod of the session's namespace about what is stored: the one that has the session first, else any. Wakes and places nothing; a pool without
+/// a pod gets one.
+pub(crate) async fn ask<T, F>(router: &Router, record: &Arc<Record>, call: impl Fn(KernelPod) -> F) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<T, KernelError>>,
+{
+    let own = router.placed(record, 0).map(|route| route.pod);
+    if own.is_none() {
+        router.wait_for_pod(record).await?;
+    }
+    let mut pods = router.directory().pods(&record.key.namespace, &record.spec.pool);
+    pods.sort_by_key(|pod| (Some(&pod.uid) != own.as_ref().map(|own| &own.uid), !pod.ready));
+    for pod in pods.into_iter().take(READERS_MAX) {
+        match call(pod.clone()).await {
+            Ok(answer) => return Ok(answer),
+            Err(KernelError::Refused(refusal)) if !means_elsewhere(refusal.code) => return Err(refusal),
+            Err(error) => {
+                tracing::info!(session = %record.key, pod = pod.pod, %error, "a kernel pod did not tell what is stored; asking another")
+            }
+        }
+    }
+    let message = format!("no kernel pod of pool `{}` in namespace `{}` answers: try later", record.spec.pool, record.key.namespace);
+    Err(ApiError::new(ErrorCode::CapacityExhausted, message))
+}
