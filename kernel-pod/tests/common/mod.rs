@@ -244,6 +244,17 @@ pub async fn try_eval(pod: &Pod, assignment: &Assignment, code: &str) -> Result<
     tokio::time::timeout(PATIENCE, pod.eval(call(assignment, code, &key))).await.expect("the cell is answered")
 }
 
+/// Does something while a session is woken again and again, so that it does not rest: it would store something then.
+pub async fn without_rest<T>(pod: &Pod, assignment: &Assignment, what: impl Future<Output = T>) -> T {
+    let (mut what, mut ticks) = (std::pin::pin!(what), tokio::time::interval(Duration::from_millis(50)));
+    loop {
+        tokio::select! {
+            done = &mut what => return done,
+            _ = ticks.tick() => drop(pod.wake(assignment.clone()).await.unwrap()),
+        }
+    }
+}
+
 /// Runs a cell whose value is wanted.
 pub async fn value(pod: &Pod, assignment: &Assignment, code: &str) -> serde_json::Value {
     let result = eval(pod, assignment, code).await;
