@@ -286,8 +286,10 @@ async fn kubectl_validate_says_what_an_api_server_would() {
         let (passes, said) = check(&documents);
         assert!(passes, "{said}");
     }
-    // What a schema alone does not say, too: a name, and a rule of ours.
-    for (right, wrong) in [("\n  name: ", "\n  name: UPPER"), ("\n  toolBrokerRef:", "\n  toolBrokerRefs:")] {
+    // Of a name, what Kubernetes says and what a rule of ours does, which no schema has; and a field.
+    for (right, wrong) in
+        [("\n  name: ", "\n  name: UPPER"), ("\n  name: ", "\n  name: dotted."), ("\n  toolBrokerRef:", "\n  toolBrokerRefs:")]
+    {
         let all = examples.join("\n---\n");
         assert!(all.contains(right), "{right}");
         assert!(!check(&all.replacen(right, wrong, 1)).0, "{wrong} is found");

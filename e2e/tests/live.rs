@@ -73,7 +73,6 @@ async fn live_sessions_that_are_used_cost_few_writes_and_none_that_changes_nothi
         (began.elapsed() < lasts).then_some((asked, (ticks, asked + 1)))
     });
     let asked = AtomicU64::new(0);
-    // A step with which each has its turn before any has another.
     let cell = async |number: u64| {
         count(&client, number * STEP % sessions).await;
         asked.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use dormouse_service::{
     ca::CertPem,
     tls::{Identity, PeerClient, Process, Server, TlsFiles, require},
 };
-use dormouse_testkit::soak;
+use dormouse_testkit::{soak, wait::PATIENCE};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use reqwest::Method;
@@ -183,10 +183,15 @@ async fn certificates_and_authorities_follow_one_another_at_two_thirds_of_their_
     let signs = async || secrets.get("dormouse-ca").await.unwrap().data.unwrap()["ca.crt"].0.clone();
     let (mut shown, first) = (HashSet::new(), signs().await);
     let (wanted, mut ticks) = (soak::count(1, OF_A_YEAR), tokio::time::interval(EVERY));
-    while shown.len() as u64 <= wanted || signs().await == first {
-        ticks.tick().await;
-        shown.insert(pair.kernel.pem().cert);
-    }
+    let seen = async {
+        while shown.len() as u64 <= wanted || signs().await == first {
+            ticks.tick().await;
+            shown.insert(pair.kernel.pem().cert);
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE + Duration::from_secs(of(AUTHORITY_SECONDS)), seen).await;
+    in_time.expect("all have followed one another within the life of the first authority");
     let asked = asking.none_failed().await;
+    assert!(asked > 100);
     soak::report(&format!("{} certificates of a pod, one after the other, and {asked} connections, of which none failed", shown.len()));
 }

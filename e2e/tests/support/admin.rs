@@ -7,7 +7,7 @@ use std::sync::{
 
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::fleet::Fleet;
 
@@ -32,14 +32,15 @@ impl Admin {
         assert!(status.is_success(), "{path}: {status}: {}", answer.text().await.unwrap());
     }
 
+    async fn get(&self, path: &str) -> reqwest::Response {
+        let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
+        answer.error_for_status().unwrap()
+    }
+
     /// Bytes that the API server's process needs, without garbage and without what it has not given back yet.
     pub async fn live_bytes(&self) -> u64 {
-        let get = async |path: &str| {
-            let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
-            answer.error_for_status().unwrap().text().await
-        };
-        let _profile = get("/debug/pprof/heap?gc=1&debug=1").await.unwrap();
-        let metrics = get("/metrics").await.unwrap();
+        let _profile = self.get("/debug/pprof/heap?gc=1&debug=1").await.bytes().await.unwrap();
+        let metrics = self.get("/metrics").await.text().await.unwrap();
         let line = metrics.lines().find_map(|line| line.strip_prefix("go_memstats_heap_inuse_bytes ")).unwrap();
         line.parse::<f64>().unwrap() as u64
     }
@@ -58,13 +59,9 @@ impl Admin {
 
     /// Counts the changes of all objects of a kind (`path` of its list) from now on.
     pub async fn changes(&self, path: &str) -> Changes {
-        let get = async |path: &str| {
-            let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
-            answer.error_for_status().unwrap()
-        };
-        let list: Value = get(&format!("{path}?limit=1")).await.json().await.unwrap();
+        let list: Value = self.get(&format!("{path}?limit=1")).await.json().await.unwrap();
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
-        let mut watch = get(&format!("{path}?watch=1&resourceVersion={version}")).await.bytes_stream();
+        let mut watch = self.get(&format!("{path}?watch=1&resourceVersion={version}")).await.bytes_stream();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
         let task = tokio::spawn(async move {
@@ -72,26 +69,18 @@ impl Admin {
                 counted.fetch_add(bytes.iter().filter(|byte| **byte == b'\n').count(), Ordering::Relaxed);
             }
         });
-        Changes { count, _task: AbortOnDrop(task) }
+        Changes { count, _task: AbortOnDropHandle::new(task) }
     }
 }
 
 /// What a watch has told: a write that changes nothing is not among it.
 pub struct Changes {
     count: Arc<AtomicUsize>,
-    _task: AbortOnDrop,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Changes {
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
-    }
-}
-
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
