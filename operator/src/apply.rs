@@ -21,6 +21,20 @@ where
     api.patch(&object.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await
 }
 
+/// The object that `of` is, as the API server has it now; `None` if it is gone, or has another spec, and will be looked at for that. Who decides by a
+/// cache what to write writes again what it wrote a moment ago, and says that it changed now.
+///
+/// # Errors
+/// The API server cannot be reached.
+pub async fn latest<K>(client: &Client, of: &K) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &of.namespace().unwrap_or_default());
+    let is_same = |found: &K| found.uid() == of.uid() && found.meta().generation == of.meta().generation;
+    Ok(api.get_opt(&of.name_any()).await?.filter(is_same))
+}
+
 /// Applies `status` to the object that `of` is: one of the same name but another uid is left alone.
 ///
 /// # Errors

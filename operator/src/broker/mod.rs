@@ -31,7 +31,7 @@ use kube::{
 };
 
 use crate::{
-    apply::apply_status,
+    apply::{apply_status, latest},
     ca::{Leaf, wait_until},
     context::Context,
     controller::Outcome,
@@ -128,19 +128,16 @@ pub fn health(deployment: &Deployment) -> Health {
     Health { ready: false, reason: BrokerReason::PodsNotReady, message: message.trim_end().to_owned() }
 }
 
+/// Writes what has changed.
 async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, journal: &journal::Found) -> Result<(), ReconcileError> {
-    let old = broker.status.clone().unwrap_or_default();
-    let generation = broker.metadata.generation;
-    let ready =
-        ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
-    let new = ToolBrokerStatus {
-        observed_generation: generation,
-        conditions: [ready, journal.update()].map(|update| condition(update, generation, &old.conditions, Timestamp::now())).into(),
-        tools: u32::try_from(broker.spec.tools.len()).ok(),
+    let is_new = |broker: &ToolBroker| {
+        let (old, new) = (broker.status.clone().unwrap_or_default(), status(broker, health, journal));
+        (old != new).then_some((old, new))
     };
-    if new == old {
+    if is_new(broker).is_none() {
         return Ok(());
     }
+    let Some((old, new)) = latest(&context.client, broker).await?.as_ref().and_then(is_new) else { return Ok(()) };
     apply_status(&context.client, broker, &new).await?;
     let reason = |status: &ToolBrokerStatus| find(&status.conditions, READY).map(|c| c.reason.clone());
     if reason(&old) != reason(&new) {
@@ -148,6 +145,18 @@ async fn write_status(broker: &ToolBroker, context: &Context, health: &Health, j
         context.event(broker, normal, &health.reason.to_string(), &health.message).await;
     }
     Ok(())
+}
+
+/// What its status is to be.
+fn status(broker: &ToolBroker, health: &Health, journal: &journal::Found) -> ToolBrokerStatus {
+    let (generation, before) = (broker.metadata.generation, broker.status.as_ref().map_or(&[][..], |status| &status.conditions));
+    let ready =
+        ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
+    ToolBrokerStatus {
+        observed_generation: generation,
+        conditions: [ready, journal.update()].map(|update| condition(update, generation, before, Timestamp::now())).into(),
+        tools: u32::try_from(broker.spec.tools.len()).ok(),
+    }
 }
 
 /// Brokers that refer to a Secret, or keep their journal with its credentials; and all of the namespace if it is of a pool, which may be new or gone.

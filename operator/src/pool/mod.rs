@@ -31,7 +31,7 @@ use kube::{
 };
 
 use crate::{
-    apply::apply_status,
+    apply::{apply_status, latest},
     ca::{Leaf, wait_until},
     context::Context,
     controller::Outcome,
@@ -182,23 +182,28 @@ fn stored_in(pool: &KernelPool, context: &Context, health: &Health, storage: Opt
     before.or_else(|| storage.filter(|_| written).map(Target::place))
 }
 
-/// Writes what has changed. The answer is when what has not been written yet is due.
-async fn write_status(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> Result<Duration, ReconcileError> {
-    let old = pool.status.clone().unwrap_or_default();
-    let (generation, uid) = (pool.metadata.generation, pool.uid().unwrap_or_default());
+/// What its status is to be, but for the number of its live sessions.
+async fn status(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> KernelPoolStatus {
+    let (old, generation) = (pool.status.clone().unwrap_or_default(), pool.metadata.generation);
     let update =
         ConditionUpdate { type_: READY, status: Some(health.ready), reason: health.reason.to_string(), message: health.message.clone() };
-    let place = match stored_in(pool, context, health, storage) {
-        None if old.stored_in.is_some() && retention::holds_archived(pool, context).await => old.stored_in.clone(),
+    let stored_in = match stored_in(pool, context, health, storage) {
+        None if old.stored_in.is_some() && retention::holds_archived(pool, context).await => old.stored_in,
         place => place,
     };
-    let mut new = KernelPoolStatus {
+    KernelPoolStatus {
         observed_generation: generation,
         conditions: vec![condition(update, generation, &old.conditions, Timestamp::now())],
         pods: Some(health.pods),
         sessions: old.sessions,
-        stored_in: place,
-    };
+        stored_in,
+    }
+}
+
+/// Writes what has changed. The answer is when what has not been written yet is due.
+async fn write_status(pool: &KernelPool, context: &Context, health: &Health, storage: Option<&Target>) -> Result<Duration, ReconcileError> {
+    let (uid, old) = (pool.uid().unwrap_or_default(), pool.status.clone().unwrap_or_default());
+    let new = status(pool, context, health, storage).await;
     let live = Some(context.hub.live(&pool.namespace().unwrap_or_default(), &pool.name_any()));
     // A pool that is well is looked at as often, although nothing tells of a change.
     let interval = Duration::from_millis(context.config.status_interval_ms);
@@ -212,7 +217,13 @@ async fn write_status(pool: &KernelPool, context: &Context, health: &Health, sto
             return Ok(wait);
         }
     }
-    new.sessions = live;
+    let Some(current) = latest(&context.client, pool).await? else { return Ok(interval) };
+    let old = current.status.clone().unwrap_or_default();
+    let new = KernelPoolStatus { sessions: live, ..status(&current, context, health, storage).await };
+    if new == old {
+        context.writes.caught_up(&uid);
+        return Ok(interval);
+    }
     apply_status(&context.client, pool, &new).await?;
     context.writes.caught_up(&uid);
     let word = |status: &KernelPoolStatus| find(&status.conditions, READY).map(|c| (c.reason.clone(), c.message.clone()));

@@ -32,6 +32,10 @@ impl State {
     }
 }
 
+fn pushed(steps: &[Step]) -> impl Iterator<Item = String> {
+    steps.iter().filter_map(|step| if let Step::Push(id) = step { Some(id.clone()) } else { None })
+}
+
 /// The states that fit.
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -40,13 +44,21 @@ pub struct Model {
     ahead: Vec<BTreeSet<State>>,
     /// What cells pushed whose end was answered before it was durable, while an earlier sending of them was given up.
     sent_twice: BTreeSet<String>,
-    /// Of those, what may be done again at any time, by the sending that was given up: the end was lost with its process.
+    /// What cells pushed whose end was answered before it was durable: what is stored may have them under way.
+    under_way: BTreeSet<String>,
+    /// What may be done at any time, once: by a sending that was given up, whose end was lost with its process, or by a cell that was forked under way.
     late: BTreeSet<String>,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Self { possible: BTreeSet::from([State::default()]), ahead: Vec::new(), sent_twice: BTreeSet::new(), late: BTreeSet::new() }
+        Self {
+            possible: BTreeSet::from([State::default()]),
+            ahead: Vec::new(),
+            sent_twice: BTreeSet::new(),
+            under_way: BTreeSet::new(),
+            late: BTreeSet::new(),
+        }
     }
 }
 
@@ -56,8 +68,10 @@ impl Model {
         if durable {
             self.ahead.clear();
             self.sent_twice.clear();
+            self.under_way.clear();
         } else {
             self.ahead.push(self.possible.clone());
+            self.under_way.extend(pushed(steps));
         }
         self.possible = self.possible.iter().map(|state| state.after(steps)).collect();
     }
@@ -74,7 +88,7 @@ impl Model {
 
     /// An earlier sending of a cell with these steps was given up, and its end is not durable: nothing but its process knows of it.
     pub fn may_come_again(&mut self, steps: &[Step]) {
-        self.sent_twice.extend(steps.iter().filter_map(|step| if let Step::Push(id) = step { Some(id.clone()) } else { None }));
+        self.sent_twice.extend(pushed(steps));
     }
 
     /// A process was lost, and with it what was answered ahead of its commit.
@@ -83,6 +97,12 @@ impl Model {
         for earlier in std::mem::take(&mut self.ahead) {
             self.possible.extend(earlier);
         }
+    }
+
+    /// This is of a fork of what is stored: what was answered ahead of its commit is not in it, or goes on there.
+    pub fn forked(&mut self) {
+        self.late.append(&mut self.under_way);
+        self.process_lost();
     }
 
     /// The session was taken back to what `then` could be.

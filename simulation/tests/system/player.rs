@@ -356,8 +356,7 @@ impl Player {
             acked: 0,
             events: BTreeMap::new(),
         };
-        // What was answered ahead of its commit may not be in what was forked.
-        child.model.process_lost();
+        child.model.forked();
         Box::pin(child.play(Kind::Push)).await;
         Box::pin(child.play(Kind::Push)).await;
         self.forks.push(child);
