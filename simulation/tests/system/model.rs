@@ -36,6 +36,11 @@ fn pushed(steps: &[Step]) -> impl Iterator<Item = String> {
     steps.iter().filter_map(|step| if let Step::Push(id) = step { Some(id.clone()) } else { None })
 }
 
+/// A cell awaits between its steps.
+fn after_an_await(steps: &[Step]) -> impl Iterator<Item = String> {
+    pushed(steps).skip(1)
+}
+
 /// The states that fit.
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -44,9 +49,9 @@ pub struct Model {
     ahead: Vec<BTreeSet<State>>,
     /// What cells pushed whose end was answered before it was durable, while an earlier sending of them was given up.
     sent_twice: BTreeSet<String>,
-    /// What cells pushed whose end was answered before it was durable: what is stored may have them under way.
+    /// What cells pushed after an await, whose end was answered before it was durable: what is stored may have them under way.
     under_way: BTreeSet<String>,
-    /// What may be done at any time, once: by a sending that was given up, whose end was lost with its process, or by a cell that was forked under way.
+    /// What may be done at any time, once, since an end was lost with its process: by a sending that was given up, or by a cell that is under way again.
     late: BTreeSet<String>,
 }
 
@@ -70,8 +75,11 @@ impl Model {
             self.sent_twice.clear();
             self.under_way.clear();
         } else {
-            self.ahead.push(self.possible.clone());
-            self.under_way.extend(pushed(steps));
+            let stored = |steps| self.possible.iter().map(|state| state.after(steps)).collect();
+            self.ahead.push(stored(&[]));
+            // Where it awaited, what was stored is what it had done before.
+            self.ahead.extend((steps.len() > 1).then(|| stored(&steps[..1])));
+            self.under_way.extend(after_an_await(steps));
         }
         self.possible = self.possible.iter().map(|state| state.after(steps)).collect();
     }
@@ -86,6 +94,12 @@ impl Model {
         }
     }
 
+    /// The process that answered may have been replaced: some first part of it was done, or nothing, and what is left may be done at any time.
+    pub fn done_by_whoever(&mut self, steps: &[Step]) {
+        self.cut_short(steps);
+        self.late.extend(after_an_await(steps));
+    }
+
     /// An earlier sending of a cell with these steps was given up, and its end is not durable: nothing but its process knows of it.
     pub fn may_come_again(&mut self, steps: &[Step]) {
         self.sent_twice.extend(pushed(steps));
@@ -94,15 +108,10 @@ impl Model {
     /// A process was lost, and with it what was answered ahead of its commit.
     pub fn process_lost(&mut self) {
         self.late.append(&mut self.sent_twice);
+        self.late.append(&mut self.under_way);
         for earlier in std::mem::take(&mut self.ahead) {
             self.possible.extend(earlier);
         }
-    }
-
-    /// This is of a fork of what is stored: what was answered ahead of its commit is not in it, or goes on there.
-    pub fn forked(&mut self) {
-        self.late.append(&mut self.under_way);
-        self.process_lost();
     }
 
     /// The session was taken back to what `then` could be.

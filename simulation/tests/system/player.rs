@@ -233,7 +233,7 @@ impl Player {
         if answer.status == 200 && (answer.json["ok"] == true || thrown) {
             self.acked += 1;
             if outdated {
-                self.model.cut_short(steps);
+                self.model.done_by_whoever(steps);
             } else {
                 self.model.done(steps, durable);
             }
@@ -356,7 +356,8 @@ impl Player {
             acked: 0,
             events: BTreeMap::new(),
         };
-        child.model.forked();
+        // What was answered ahead of its commit may not be in what was forked.
+        child.model.process_lost();
         Box::pin(child.play(Kind::Push)).await;
         Box::pin(child.play(Kind::Push)).await;
         self.forks.push(child);
