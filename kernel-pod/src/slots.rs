@@ -1,5 +1,6 @@
 //! Who holds an instance: at most `slots` sessions at once.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,8 @@ pub(crate) struct Slots {
 struct Holder {
     /// When its last request ended; absent while it has something to do.
     idle_since: Option<Instant>,
+    /// Bytes that its memory had grown by then.
+    grown: u64,
 }
 
 /// The right to hold one instance; given back when dropped.
@@ -63,15 +66,19 @@ impl Slots {
     pub(crate) fn take(self: &Arc<Self>, uid: &str) -> Result<Slot, Vec<String>> {
         let mut held = self.lock();
         if held.len() < self.max as usize {
-            held.insert(uid.to_owned(), Holder { idle_since: None });
+            held.insert(uid.to_owned(), Holder { idle_since: None, grown: 0 });
             return Ok(Slot { slots: Arc::clone(self), uid: uid.to_owned() });
         }
         Err(longest_idle(&held))
     }
 
-    /// The holders that have nothing to do, longest idle first.
-    pub(crate) fn idle(&self) -> Vec<String> {
-        longest_idle(&self.lock())
+    /// The holders that have nothing to do: who would give back most memory first, and of those that would give back as much, who has been idle longest.
+    pub(crate) fn largest_idle(&self) -> Vec<String> {
+        let held = self.lock();
+        let mut idle: Vec<_> =
+            held.iter().filter_map(|(uid, holder)| Some((Reverse(holder.grown), holder.idle_since?, uid.clone()))).collect();
+        idle.sort();
+        idle.into_iter().map(|(.., uid)| uid).collect()
     }
 }
 
@@ -82,10 +89,10 @@ fn longest_idle(held: &BTreeMap<String, Holder>) -> Vec<String> {
 }
 
 impl Slot {
-    /// The session has something to do, or has had nothing to do since `idle_since`.
-    pub(crate) fn set_idle(&self, idle_since: Option<Instant>) {
+    /// The session has something to do, or has had nothing to do since `idle_since`; its memory has grown by so many bytes.
+    pub(crate) fn set_idle(&self, idle_since: Option<Instant>, grown: u64) {
         if let Some(holder) = self.slots.lock().get_mut(&self.uid) {
-            holder.idle_since = idle_since;
+            *holder = Holder { idle_since, grown };
         }
     }
 }
@@ -112,9 +119,10 @@ mod tests {
         let a = slots.take("a").unwrap();
         let b = slots.take("b").unwrap();
         let _busy = slots.take("busy").unwrap();
-        b.set_idle(Some(Instant::now()));
-        a.set_idle(Some(Instant::now() + Duration::from_secs(1)));
+        b.set_idle(Some(Instant::now()), 0);
+        a.set_idle(Some(Instant::now() + Duration::from_secs(1)), 1);
         assert_eq!(slots.take("d").unwrap_err(), vec!["b".to_owned(), "a".to_owned()]);
+        assert_eq!(slots.largest_idle(), vec!["a".to_owned(), "b".to_owned()]);
         assert_eq!((slots.used(), slots.idle_for(Duration::ZERO), slots.idle_for(Duration::from_secs(60))), (3, 2, 0));
         drop(b);
         assert!(slots.take("d").is_ok());

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{World, assign, assign_spec, eval, spec, try_eval, value};
+use crate::common::{World, assign, assign_spec, call, eval, spec, try_eval, value};
 use dormouse_protocol::ErrorCode;
+use dormouse_protocol::eval::Woke;
 use dormouse_protocol::session::State;
 use dormouse_service::memory::Memory;
 use serde_json::json;
@@ -29,6 +30,31 @@ async fn under_pressure_idle_sessions_sleep_and_who_finds_no_room_is_told() {
     assert_eq!(error.code, ErrorCode::CapacityExhausted);
     USED.store(0, Ordering::SeqCst);
     assert_eq!(value(&pod, &sessions[1], "held.length").await, json!(50 << 20));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_most_of_a_memory_that_is_short_sleeps_before_its_next_cell_though_it_never_rests() {
+    static USED: AtomicU64 = AtomicU64::new(0);
+    let world = World::default();
+    let memory = Memory::with_reading(1_000 << 20, || Some(USED.load(Ordering::SeqCst)));
+    let pod = world.pod_with_memory(&memory, 100);
+    let hog = assign(&pod, "hog", 1);
+    assert!(eval(&pod, &hog, "var held = new Uint8Array(50 << 20).fill(1); held.length").await.ok);
+    let (owner, awaits) = (pod.clone(), call(&hog, "await callTool('slow', 1)", "awaits"));
+    let first = tokio::spawn(async move { owner.eval(awaits).await });
+    world.tools.attempts(1).await;
+    let mut next = Box::pin(pod.eval(call(&hog, "held.length", "next")));
+    assert!(futures::poll!(next.as_mut()).is_pending(), "it waits behind the first");
+    USED.store(990 << 20, Ordering::SeqCst);
+    memory.look_again();
+    world.tools.open();
+    assert!(first.await.unwrap().unwrap().ok, "what is under way ends");
+    assert_eq!(next.await.unwrap_err().code, ErrorCode::CapacityExhausted, "it needs room like others");
+    assert_eq!(memory.promised(), 0, "what it had is there for them");
+    USED.store(0, Ordering::SeqCst);
+    memory.look_again();
+    let again = pod.eval(call(&hog, "held.length", "next")).await.unwrap();
+    assert_eq!((again.value, again.stats.woke), (Some(json!(50 << 20)), Woke::Storage));
 }
 
 #[tokio::test(flavor = "multi_thread")]

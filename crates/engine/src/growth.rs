@@ -26,6 +26,11 @@ impl Limits {
         Self { own, shared, taken: 0, said: 0 }
     }
 
+    /// Bytes that were promised to its memory.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Takes room for what the guest says: it is kept in more than one form for a while.
     pub(crate) fn take_said(&mut self, bytes: u64) -> bool {
         let Some(shared) = &self.shared else { return true };

@@ -234,6 +234,12 @@ impl Instance {
         self.store.data().state.heap_bytes
     }
 
+    /// Bytes that its memory has grown by, where [`Growth`](crate::Growth) is asked for them. They are given back when the instance is gone, not before.
+    #[must_use]
+    pub fn grown_bytes(&self) -> u64 {
+        self.store.data().limits.taken()
+    }
+
     /// A handle with which another task interrupts running code. What was asked for before it is taken is forgotten; what is asked for
     /// afterwards ends the next turn, also when that has not begun.
     #[must_use]

@@ -25,7 +25,7 @@ const RELIEFS_MAX: u32 = 8;
 const RELIEF_SESSIONS: usize = 8;
 
 impl Shared {
-    /// Room in memory for new work, if need be that of copies and of the sessions that have been idle the longest.
+    /// Room in memory for new work, if need be that of copies and of idle sessions, the largest first.
     pub(crate) async fn room(&self) -> Result<(), ApiError> {
         let memory = &self.host.environment.memory;
         for _ in 0..RELIEFS_MAX {
@@ -33,7 +33,7 @@ impl Shared {
                 return Ok(());
             }
             self.host.cache.halve();
-            let idle = self.host.slots.idle();
+            let idle = self.host.slots.largest_idle();
             if idle.is_empty() {
                 break;
             }

@@ -19,7 +19,7 @@ use super::announce::Announced;
 use super::cells::Scripts;
 use super::leave::Leave;
 use super::ops::Settled;
-use super::phase::{Failure, Owed, Phase, Until};
+use super::phase::{Failure, Live, Owed, Phase, Until};
 use super::setback::Lost;
 use super::unresolved::Tries;
 use super::{EvalJob, Fault, Handle, Host, Message, Reply, Supervisor, gone, taken_over};
@@ -178,22 +178,31 @@ impl Actor {
     /// Says whether the slot may be taken by a session that needs one.
     pub(super) fn offer_slot(&self) {
         if let Some(live) = self.phase.live() {
-            live.slot.set_idle(self.idle_deadline().map(|_| live.idle_since));
+            live.slot.set_idle(self.idle_deadline().map(|_| live.idle_since), live.instance.grown_bytes());
         }
     }
 
     /// When to go to sleep, if nothing happens until then. `None`: not while this lasts.
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         let live = self.phase.live()?;
-        // Who decides may take days.
-        let runs = live.state.running.is_some() && !live.state.is_parked();
-        let busy = runs || live.in_flight.calls() || live.contents.is_busy() || !self.queue.is_empty();
-        if busy {
+        if is_at_work(live) || !self.queue.is_empty() {
             return None;
         }
-        let idle = live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds));
+        let after = if self.is_crowding() { 0 } else { self.assignment.spec.idle_seconds };
+        let idle = live.idle_since + Duration::from_secs(u64::from(after));
         let idle = (self.assignment.spec.operating_mode != OperatingMode::Running).then_some(idle);
         idle.into_iter().chain(self.expiry_deadline(live)).min()
+    }
+
+    /// Whether its memory has grown by twice the mean of all sessions while memory is short, and it may sleep. Then it does so before its next cell, and
+    /// asks for room like others: whoever never rests would leave none to those who do. Of a few sessions it is one that has half of what all have.
+    pub(super) fn is_crowding(&self) -> bool {
+        let Some(live) = self.phase.live().filter(|live| live.instance.grown_bytes() > 0) else { return false };
+        let (memory, sessions) = (&self.host.environment.memory, u64::from(self.host.slots.used().max(4)));
+        self.assignment.spec.operating_mode != OperatingMode::Running
+            && !is_at_work(live)
+            && live.instance.grown_bytes() >= 2 * memory.promised() / sessions
+            && !memory.has_room()
     }
 
     /// Answers with the session as it is after a request, or with what came of it instead.
@@ -330,4 +339,11 @@ async fn at(deadline: Option<Instant>) {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether something of it is under way in this process.
+fn is_at_work(live: &Live) -> bool {
+    // Who decides may take days.
+    let runs = live.state.running.is_some() && !live.state.is_parked();
+    runs || live.in_flight.calls() || live.contents.is_busy()
 }

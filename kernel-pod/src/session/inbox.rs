@@ -172,6 +172,12 @@ impl Actor {
     pub(super) async fn begin_queued(&mut self) {
         while !self.phase.is_leaving() && !self.queue.is_empty() {
             let began = Instant::now();
+            if self.is_crowding() {
+                let waiting = std::mem::take(&mut self.queue);
+                let result = self.hibernate().await;
+                self.queue.extend(waiting);
+                self.on_result(result);
+            }
             let step = self.queue.front().filter(|_| !self.phase.is_live()).map_or_else(Span::none, |job| job.origin.step("wake"));
             let woke = match self.ensure_live().instrument(step).await {
                 Ok(woke) => woke,

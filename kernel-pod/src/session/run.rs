@@ -243,7 +243,7 @@ impl Actor {
         self.tell_in_turn();
         let outlet = self.outlet();
         let Some(live) = self.phase.live_mut() else { return Ok(Turn::default()) };
-        live.slot.set_idle(None);
+        live.slot.set_idle(None, live.instance.grown_bytes());
         live.instance.set_outlet(Some(outlet));
         let key = live.state.running.as_ref().and_then(|running| running.request.idempotency_key.clone());
         self.handle.control.set_executing(Some(live.instance.interrupt_handle()), key);
