@@ -21,6 +21,16 @@ pub enum Tone {
     Error,
 }
 
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// Where a command writes.
 pub struct Screen {
     out: Box<dyn Write + Send>,

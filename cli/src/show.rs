@@ -7,10 +7,7 @@ use dormouse_protocol::{
     session::Session,
 };
 
-use crate::{
-    screen::{Screen, Tone},
-    verbs::Output,
-};
+use crate::screen::{Output, Screen, Tone};
 
 /// A console line: warnings and errors to standard error.
 pub(crate) fn console(screen: &mut Screen, line: &ConsoleLine) -> io::Result<()> {

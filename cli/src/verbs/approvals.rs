@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use dormouse_client::Client;
 use dormouse_protocol::approval::{Approval, ApprovalState, Decide, Verdict};
 
-use super::{Output, SESSION};
-use crate::screen::{Screen, Tone};
+use super::SESSION;
+use crate::screen::{Output, Screen, Tone};
 
 /// Flags of `dormouse approvals`.
 #[derive(Debug, clap::Args)]

@@ -3,10 +3,10 @@
 use dormouse_client::Client;
 use dormouse_protocol::eval::{EvalRequest, Language};
 
-use super::{Output, SESSION, standard_input};
+use super::{SESSION, standard_input};
 use crate::{
     cell,
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
 };
 
 /// Flags of `dormouse eval`.

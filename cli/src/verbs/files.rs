@@ -9,9 +9,8 @@ use dormouse_client::Client;
 use dormouse_protocol::file::{FileEntry, FileKind};
 use futures::StreamExt as _;
 
-use super::Output;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 

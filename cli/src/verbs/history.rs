@@ -6,9 +6,8 @@ use dormouse_protocol::{
     history::{ChangeKind, Checkpoint, ForkSession, JournalBody, JournalEntry},
 };
 
-use super::Output;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 

@@ -3,8 +3,7 @@
 use dormouse_client::Client;
 use dormouse_protocol::key::{ApiKey, CreateKey, KeyVerb};
 
-use super::Output;
-use crate::screen::{Screen, Tone};
+use crate::screen::{Output, Screen, Tone};
 
 /// Flags of `dormouse keys`.
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@ use dormouse_client::Client;
 use dormouse_protocol::event::{Event, EventBody};
 use futures::StreamExt as _;
 
-use super::{Output, history};
-use crate::screen::{Screen, Tone};
+use super::history;
+use crate::screen::{Output, Screen, Tone};
 
 /// Flags of `dormouse logs`.
 #[derive(Debug, clap::Args)]

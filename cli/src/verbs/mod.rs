@@ -18,16 +18,6 @@ pub mod usage;
 /// The session that verbs use when none is named.
 pub const SESSION: &str = "repl";
 
-/// How answers are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Output {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-}
-
 /// All of standard input as text.
 fn standard_input() -> anyhow::Result<String> {
     std::io::read_to_string(std::io::stdin()).context("cannot read standard input")

@@ -3,9 +3,9 @@
 use dormouse_client::Client;
 use dormouse_protocol::run::{Run, WAIT_SECONDS_MAX};
 
-use super::{Output, SESSION};
+use super::SESSION;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 

@@ -7,9 +7,8 @@ use dormouse_client::Client;
 use dormouse_crds::manifest::{self, Document};
 use dormouse_protocol::session::{CreateSession, Session};
 
-use super::Output;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 

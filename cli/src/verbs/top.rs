@@ -5,9 +5,8 @@ use std::time::Duration;
 use dormouse_client::Client;
 use dormouse_protocol::session::{Session, State};
 
-use super::Output;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 

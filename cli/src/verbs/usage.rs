@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use dormouse_client::Client;
 use dormouse_protocol::usage::{UsageItem, UsageReport, UsageSum};
 
-use super::Output;
 use crate::{
-    screen::{Screen, Tone},
+    screen::{Output, Screen, Tone},
     show,
 };
 
