@@ -31,7 +31,8 @@ pub async fn begins(cluster: &Cluster, kube: Kube, steps: &mut Steps) -> Result<
     steps.run("the README's files", install::apply_examples(&kube)).await?;
     let world = World::new(cluster, kube).await.context("a client of the gateway")?;
     world.kube.apply(&POOL.replace("NAMESPACE", NAMESPACE)).await?;
-    steps.run(&format!("{SESSIONS} sessions of a pod each begin"), all_at_once(&world)).await
+    steps.run(&format!("{SESSIONS} sessions of a pod each begin"), all_at_once(&world)).await?;
+    steps.run("all of them deleted, the pool has no pod any more", no_pod_is_left(&world)).await
 }
 
 /// Each is made and answered, once.
@@ -47,6 +48,12 @@ async fn all_at_once(world: &World) -> Result<()> {
     .await?;
     soak::report(&says(times));
     Ok(())
+}
+
+async fn no_pod_is_left(world: &World) -> Result<()> {
+    world.kube.kubectl(&format!("delete kernelsession --all --wait --timeout={WAIT_SECONDS}s")).await?;
+    let empty = r#"jsonpath={.status.conditions[?(@.type=="Ready")].reason}=ScaledToZero"#;
+    world.kube.wait(empty, "kernelpool/single", WAIT_SECONDS).await
 }
 
 fn says(mut times: Vec<Duration>) -> String {

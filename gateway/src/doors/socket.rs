@@ -74,22 +74,19 @@ pub(super) async fn upgrade(desk: &Desk, request: Request) -> Result<WebSocketUp
     Ok(upgrade.read_buffer_size(READ_BUFFER_BYTES).max_message_size(BODY_BYTES_MAX).max_frame_size(BODY_BYTES_MAX))
 }
 
-/// A message on its way to a client, and the room that it takes until it is written.
-pub(super) struct Outgoing {
-    message: Message,
-    room: Option<Holding>,
-}
+/// A message on its way to a client, and the room that it takes until it is written. In a box: a queue has room for dozens from the beginning.
+pub(super) struct Outgoing(Box<(Message, Option<Holding>)>);
 
 impl From<Message> for Outgoing {
     fn from(message: Message) -> Self {
-        Self { message, room: None }
+        Self(Box::new((message, None)))
     }
 }
 
 impl Outgoing {
     /// A text, and the room of what it is made from.
     pub(super) fn text(value: &serde_json::Value, room: Option<&Holding>) -> Self {
-        Self { message: Message::Text(value.to_string().into()), room: room.filter(|room| room.is_large()).cloned() }
+        Self(Box::new((Message::Text(value.to_string().into()), room.filter(|room| room.is_large()).cloned())))
     }
 }
 
@@ -186,10 +183,10 @@ fn close(code: u16, reason: &'static str) -> CloseFrame {
 
 async fn write(mut sink: SplitSink<WebSocket, Message>, mut outgoing: mpsc::Receiver<Outgoing>, mut sealer: Option<Box<Sealer>>) {
     loop {
-        let Outgoing { message, room } = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
-            Ok(Some(outgoing)) => outgoing,
+        let (message, room) = match tokio::time::timeout(PING_INTERVAL, outgoing.recv()).await {
+            Ok(Some(Outgoing(sent))) => *sent,
             Ok(None) => break,
-            Err(_) => Message::Ping(Default::default()).into(),
+            Err(_) => (Message::Ping(Default::default()), None),
         };
         let message = match (&message, &mut sealer) {
             (Message::Text(text), Some(sealer)) => match sealed::seal(sealer, text) {

@@ -137,16 +137,17 @@ struct Config {
 
 async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Credential, serving: Serving) {
     let (mut connection, out) = Connection::open(socket, &door.desk.app, credential, serving);
-    // A queue has room for dozens of what it carries from the beginning.
-    let (cells, mut queue) = mpsc::channel::<(Box<Frame>, Holding)>(CELLS_QUEUED_MAX);
+    // In a box, as what goes out: a queue has room for dozens from the beginning.
+    let (cells, mut queue) = mpsc::channel::<Box<(Frame, Holding)>>(CELLS_QUEUED_MAX);
     let rooms = door.desk.app.rooms.clone();
     let running = tokio::spawn({
         let (door, out, rooms) = (Arc::clone(&door), out.clone(), rooms.clone());
         async move {
-            while let Some((frame, _room)) = queue.recv().await {
+            while let Some(cell) = queue.recv().await {
+                let (frame, _room) = *cell;
                 let room = rooms.answer_to(&door.desk.caller.user);
                 // In a box of its own, here and below: a socket that is idle has no room for what it may do.
-                let answer = room.clone().around(Box::pin(door.cell(*frame, streams, &out))).await;
+                let answer = room.clone().around(Box::pin(door.cell(frame, streams, &out))).await;
                 if out.send(Outgoing::text(&answer, Some(&room))).await.is_err() {
                     return;
                 }
@@ -163,9 +164,10 @@ async fn serve(socket: WebSocket, door: Arc<Door>, streams: bool, credential: Cr
             continue;
         }
         let answer = match serde_json::from_str::<Frame>(&frame) {
-            Ok(frame) if frame.t == "eval" => match cells.try_send((Box::new(frame), room)) {
+            Ok(frame) if frame.t == "eval" => match cells.try_send(Box::new((frame, room))) {
                 Ok(()) => continue,
-                Err(mpsc::error::TrySendError::Full((frame, _)) | mpsc::error::TrySendError::Closed((frame, _))) => {
+                Err(mpsc::error::TrySendError::Full(cell) | mpsc::error::TrySendError::Closed(cell)) => {
+                    let (frame, _) = *cell;
                     let message = format!("{CELLS_QUEUED_MAX} cells of this socket wait: send it again later");
                     failed(&frame, &ApiError::new(ErrorCode::SessionBusy, message))
                 }
