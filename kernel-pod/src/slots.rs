@@ -72,11 +72,17 @@ impl Slots {
         Err(longest_idle(&held))
     }
 
-    /// The holders that have nothing to do: who would give back most memory first, and of those that would give back as much, who has been idle longest.
-    pub(crate) fn largest_idle(&self) -> Vec<String> {
+    /// Whether the session holds a slot, and its memory had grown by no more than so many bytes when it was last looked at.
+    pub(crate) fn has_grown_at_most(&self, uid: &str, bytes: u64) -> bool {
+        self.lock().get(uid).is_some_and(|holder| holder.grown <= bytes)
+    }
+
+    /// The holders that have nothing to do and whose memory has grown by so many bytes at least: who would give back most first, and of those that would
+    /// give back as much, who has been idle longest.
+    pub(crate) fn largest_idle(&self, least: u64) -> Vec<String> {
         let held = self.lock();
-        let mut idle: Vec<_> =
-            held.iter().filter_map(|(uid, holder)| Some((Reverse(holder.grown), holder.idle_since?, uid.clone()))).collect();
+        let large = held.iter().filter(|(_, holder)| holder.grown >= least);
+        let mut idle: Vec<_> = large.filter_map(|(uid, holder)| Some((Reverse(holder.grown), holder.idle_since?, uid.clone()))).collect();
         idle.sort();
         idle.into_iter().map(|(.., uid)| uid).collect()
     }
@@ -122,7 +128,9 @@ mod tests {
         b.set_idle(Some(Instant::now()), 0);
         a.set_idle(Some(Instant::now() + Duration::from_secs(1)), 1);
         assert_eq!(slots.take("d").unwrap_err(), vec!["b".to_owned(), "a".to_owned()]);
-        assert_eq!(slots.largest_idle(), vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(slots.largest_idle(0), vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(slots.largest_idle(1), vec!["a".to_owned()]);
+        assert!(slots.has_grown_at_most("a", 1) && !slots.has_grown_at_most("a", 0) && !slots.has_grown_at_most("d", 1));
         assert_eq!((slots.used(), slots.idle_for(Duration::ZERO), slots.idle_for(Duration::from_secs(60))), (3, 2, 0));
         drop(b);
         assert!(slots.take("d").is_ok());

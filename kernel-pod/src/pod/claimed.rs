@@ -55,7 +55,7 @@ impl Pod {
 
     async fn send_eval(&self, call: EvalCall, waiter: Waiter, claim: Option<&Claim>) -> Result<(), ApiError> {
         key_fits(&call.eval)?;
-        self.shared.room().await?;
+        self.shared.room(&call.assignment.uid).await?;
         let assignment = call.assignment.clone();
         let job = EvalJob {
             request: call.eval,

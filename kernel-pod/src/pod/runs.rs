@@ -21,7 +21,7 @@ impl Pod {
     /// The session is not here, cannot be stored, or has no room for it.
     pub async fn accept_run(&self, call: EvalCall) -> Result<Run, ApiError> {
         key_fits(&call.eval)?;
-        self.shared.room().await?;
+        self.shared.room(&call.assignment.uid).await?;
         let assignment = call.assignment.clone();
         self.ask(&assignment, |reply| Message::AcceptRun(Box::new(call), reply)).await
     }
@@ -43,7 +43,7 @@ impl Pod {
         if matches!(call.answer, ToolAnswer::Parked { .. }) {
             return Err(ApiError::new(ErrorCode::InvalidRequest, "a client's answer is a value or an error"));
         }
-        self.shared.room().await?;
+        self.shared.room(&call.assignment.uid).await?;
         let assignment = call.assignment.clone();
         self.ask(&assignment, |reply| Message::Answer(Box::new(call), reply)).await
     }

@@ -25,15 +25,17 @@ const RELIEFS_MAX: u32 = 8;
 const RELIEF_SESSIONS: usize = 8;
 
 impl Shared {
-    /// Room in memory for new work, if need be that of copies and of idle sessions, the largest first.
-    pub(crate) async fn room(&self) -> Result<(), ApiError> {
-        let memory = &self.host.environment.memory;
+    /// Room in memory for new work of a session, if need be that of copies and of idle sessions that hold more than their share, the largest first. A live
+    /// one that holds no more than that has room as long as anything can be promised: it is in nobody's way.
+    pub(crate) async fn room(&self, uid: &str) -> Result<(), ApiError> {
+        let (memory, slots) = (&self.host.environment.memory, &self.host.slots);
+        let has_room = || memory.has_room() || memory.take(0) && slots.has_grown_at_most(uid, self.host.share());
         for _ in 0..RELIEFS_MAX {
-            if memory.has_room() {
+            if has_room() {
                 return Ok(());
             }
             self.host.cache.halve();
-            let idle = self.host.slots.largest_idle();
+            let idle = slots.largest_idle(if memory.take(0) { self.host.share() + 1 } else { 0 });
             if idle.is_empty() {
                 break;
             }
@@ -46,7 +48,7 @@ impl Shared {
             memory.look_again();
         }
         memory.look_again();
-        if memory.has_room() { Ok(()) } else { Err(memory.exhausted()) }
+        if has_room() { Ok(()) } else { Err(memory.exhausted()) }
     }
 
     /// Asks a session that has nothing to do for its slot.
@@ -62,7 +64,7 @@ impl Shared {
 #[async_trait]
 impl Supervisor for Shared {
     async fn slot(&self, uid: &str) -> Result<Slot, ApiError> {
-        self.room().await?;
+        self.room(uid).await?;
         let slots = &self.host.slots;
         for _ in 0..EVICTIONS_MAX {
             let idle = match slots.take(uid) {

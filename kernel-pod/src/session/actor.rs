@@ -194,15 +194,15 @@ impl Actor {
         idle.into_iter().chain(self.expiry_deadline(live)).min()
     }
 
-    /// Whether its memory has grown by twice the mean of all sessions while memory is short, and it may sleep. Then it does so before its next cell, and
-    /// asks for room like others: whoever never rests would leave none to those who do. Of a few sessions it is one that has half of what all have.
+    /// Whether it holds more than its share while memory is short, and may sleep. Then it does so before its next cell, and asks for room like others:
+    /// whoever never rests would leave none to those who do.
     pub(super) fn is_crowding(&self) -> bool {
-        let Some(live) = self.phase.live().filter(|live| live.instance.grown_bytes() > 0) else { return false };
-        let (memory, sessions) = (&self.host.environment.memory, u64::from(self.host.slots.used().max(4)));
-        self.assignment.spec.operating_mode != OperatingMode::Running
-            && !is_at_work(live)
-            && live.instance.grown_bytes() >= 2 * memory.promised() / sessions
-            && !memory.has_room()
+        self.phase.live().is_some_and(|live| {
+            live.instance.grown_bytes() > self.host.share()
+                && self.assignment.spec.operating_mode != OperatingMode::Running
+                && !is_at_work(live)
+                && !self.host.environment.memory.has_room()
+        })
     }
 
     /// Answers with the session as it is after a request, or with what came of it instead.
