@@ -188,8 +188,7 @@ impl Actor {
         if is_at_work(live) || !self.queue.is_empty() {
             return None;
         }
-        let after = if self.is_crowding() { 0 } else { self.assignment.spec.idle_seconds };
-        let idle = live.idle_since + Duration::from_secs(u64::from(after));
+        let idle = live.idle_since + Duration::from_secs(u64::from(self.assignment.spec.idle_seconds));
         let idle = (self.assignment.spec.operating_mode != OperatingMode::Running).then_some(idle);
         idle.into_iter().chain(self.expiry_deadline(live)).min()
     }
