@@ -31,6 +31,9 @@ const PENDING_OPERATIONS_MAX: u32 = 64;
 /// Timers that may wait for each call that may.
 const TIMERS_FOR_ONE: u32 = 16;
 
+/// The outcome of a cell that has not ended.
+const WAITS: &str = "waits";
+
 /// What became of a script.
 #[derive(Debug, Clone)]
 pub struct Verdict {
@@ -84,12 +87,15 @@ pub async fn run(script: &Script, wall: Duration) -> anyhow::Result<Verdict> {
     let image = session.instance.image().await;
     let began = thread_cpu();
     let mut verdict = Verdict { script: script.clone(), outcome: String::new(), cpu: Duration::ZERO, faults: Vec::new() };
-    match attack(&mut session, &script.source, &mut verdict.faults).await {
-        Ok(outcome) => verdict.outcome = outcome,
+    match attack(&mut session, &script.source, &mut verdict).await {
+        Ok(()) => {}
         Err(error) => {
             // To be over its time inside a builtin, or with jobs without end, is the one good reason to lose an instance.
             let overran = matches!(error.downcast_ref(), Some(EngineError::Overrun));
-            verdict.outcome = if overran { "Overrun" } else { "lost" }.to_owned();
+            // A timer that is over its time changes nothing of how its cell has ended, wherever the timer is at that moment.
+            if !overran || ["", WAITS].contains(&verdict.outcome.as_str()) {
+                verdict.outcome = if overran { "Overrun" } else { "lost" }.to_owned();
+            }
             if !overran || thread_cpu().saturating_sub(began) < wall {
                 verdict.faults.push(format!("the instance is lost: {error:#}"));
             }
@@ -110,24 +116,24 @@ pub async fn run(script: &Script, wall: Duration) -> anyhow::Result<Verdict> {
 }
 
 /// The script and some of its timers. An error is a lost instance.
-async fn attack(session: &mut Session, source: &str, faults: &mut Vec<String>) -> anyhow::Result<String> {
-    let script = match compile(source) {
-        Ok(script) => script,
-        Err(_) => return Ok("refused".to_owned()),
+async fn attack(session: &mut Session, source: &str, Verdict { outcome, faults, .. }: &mut Verdict) -> anyhow::Result<()> {
+    let Ok(script) = compile(source) else {
+        "refused".clone_into(outcome);
+        return Ok(());
     };
     let cell = CellSource { code: script.code, filename: script.filename, is_async: script.is_async };
     let turn = session.eval(&cell).await?;
-    let mut outcome = judge(&turn, faults);
+    *outcome = judge(&turn, faults);
     for _ in 0..DELIVERIES {
         let Some(turn) = session.fire().await? else { break };
         if turn.cell.is_some() {
-            outcome = judge(&turn, faults);
+            *outcome = judge(&turn, faults);
         }
     }
-    if outcome == "waits" {
+    if outcome == WAITS {
         session.instance.abandon(EngineErrorCode::Interrupted, &session.budget).await?;
     }
-    Ok(outcome)
+    Ok(())
 }
 
 /// How a turn ended, and that it kept its budgets of output and operations.
@@ -145,7 +151,7 @@ fn judge(turn: &Turn, faults: &mut Vec<String>) -> String {
         faults.push(format!("{issued} operations at once"));
     }
     match &turn.cell {
-        None => "waits".to_owned(),
+        None => WAITS.to_owned(),
         Some(end) => match &end.error {
             None => "value".to_owned(),
             Some(error) => error.code.as_str().to_owned(),
