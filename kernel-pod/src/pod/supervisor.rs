@@ -29,13 +29,15 @@ impl Shared {
     /// one that holds no more than that has room as long as anything can be promised: it is in nobody's way.
     pub(crate) async fn room(&self, uid: &str) -> Result<(), ApiError> {
         let (memory, slots) = (&self.host.environment.memory, &self.host.slots);
-        let has_room = || memory.has_room() || memory.take(0) && slots.has_grown_at_most(uid, self.host.share());
+        // To ask for nothing more takes nothing.
+        let can_promise = || memory.take(0);
+        let has_room = || memory.has_room() || can_promise() && slots.has_grown_at_most(uid, self.host.share());
         for _ in 0..RELIEFS_MAX {
             if has_room() {
                 return Ok(());
             }
             self.host.cache.halve();
-            let idle = slots.largest_idle(if memory.take(0) { self.host.share() + 1 } else { 0 });
+            let idle = slots.largest_idle(if can_promise() { self.host.share() + 1 } else { 0 });
             if idle.is_empty() {
                 break;
             }
