@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    broker,
+    admission, broker,
     ca::Authority,
     certificates,
     config::Config,
@@ -52,7 +52,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The API server cannot be reached at start, or the lease is lost: the process must end.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let (metrics, readiness) = (Metrics::new(), Readiness::new());
-    let (lease, caches) = (readiness.gate("lease"), readiness.gate("caches"));
+    let lease = readiness.gate("lease");
+    let gates = Gates { caches: readiness.gate("caches"), sessions: readiness.gate("sessions") };
     let operator_metrics = OperatorMetrics::register(&metrics)?;
     let _admin = AdminServer::start(&config.admin, readiness.clone(), metrics).await.context("the admin port")?;
     let client = Client::try_default().await.context("the Kubernetes API")?;
@@ -64,7 +65,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         // A standby has nothing to wait for: it is ready to take over.
         tracing::debug!(holder, "standing by");
         lease.ready();
-        caches.ready();
+        gates.caches.ready();
+        gates.sessions.ready();
     });
     if !won.await {
         return Ok(());
@@ -72,7 +74,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     tracing::info!(pod = config.pod, "leading");
     operator_metrics.leader.set(1);
     lease.ready();
-    caches.not_ready("the watches have not brought every object yet");
+    gates.sessions.not_ready("the API server has not told yet whether it takes sessions");
+    gates.caches.not_ready("the watches have not brought every object yet");
     // And a task of its own: it renews the lease however much the others have to read.
     let mut holding = tokio::spawn({
         let leader = leader.clone();
@@ -83,7 +86,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             Err(lost) => return Err(lost.into()),
             Ok(never) => match never {},
         },
-        worked = work(config, client, operator_metrics, caches, shutdown) => worked,
+        worked = work(config, client, operator_metrics, gates, shutdown) => worked,
     };
     readiness.stopping();
     holding.abort();
@@ -93,8 +96,20 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     worked
 }
 
+/// What the leader needs to be ready.
+struct Gates {
+    caches: Gate,
+    sessions: Gate,
+}
+
 /// Everything that only the leader does.
-async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate: Gate, shutdown: CancellationToken) -> anyhow::Result<()> {
+async fn work(
+    mut config: Config,
+    client: Client,
+    metrics: OperatorMetrics,
+    gates: Gates,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let scope = WatchScope::from(&config.scope);
     if config.storage.cluster.as_ref().is_none_or(String::is_empty) {
         config.storage.cluster = Some(orphans::cluster(client.clone()).await.context("the name of this cluster in object stores")?);
@@ -105,6 +120,9 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
     authority.ensure_gateway(&config.door_names).await.context("the gateways' certificate")?;
     let (tls, tls_due) = authority.operator_tls().context("the operator's certificate")?;
     let peers = PeerClient::new(tls.clone()).context("the operator's client")?;
+    let mut without_retries = kube::Config::infer().await.context("the Kubernetes API")?;
+    without_retries.default_retry = false;
+    let without_retries = Client::try_from(without_retries).context("the Kubernetes API")?;
     let memory = Memory::of_process(&config.memory);
     let (session_triggers, session_queue) = mpsc::channel(TRIGGERS_MAX);
     let (pool_triggers, pool_queue) = mpsc::channel(TRIGGERS_MAX);
@@ -190,7 +208,11 @@ async fn work(mut config: Config, client: Client, metrics: OperatorMetrics, gate
         reports,
         certificates::run(context.clone(), tls_due, stop()),
     );
-    let told = tell_when_ready(caches, gate);
+    let sessions_in = scope.named().and_then(<[_]>::first).unwrap_or(&context.config.system_namespace);
+    let told = futures::future::join(
+        tell_when_ready(caches, gates.caches),
+        admission::tell_when_sessions_are_taken(without_retries, sessions_in, gates.sessions),
+    );
     let swept = futures::future::join4(
         controller::kept(&context.revisions, scope.apis::<DeserializeGuard<KernelQuota>>(&client), quotas, stop()),
         orphans::run(context.clone(), stop()),

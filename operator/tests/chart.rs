@@ -44,7 +44,7 @@ fn the_operator_may_delete_only_the_credentials_that_it_keeps_itself_nor_read_be
         let kept = usize::from(rule.contains("\nkind: Role\n"))
             * rule.matches("resources: [secrets], verbs: [get, list, create, patch, delete]}").count();
         // What leaves for the archive, and only as it was when it was put there.
-        let archived = rule.matches("resources: [kernelsessions], verbs: [get, list, watch, patch, delete]}").count();
+        let archived = rule.matches("resources: [kernelsessions], verbs: [get, list, watch, create, patch, delete]}").count();
         assert_eq!(rule.matches("delete").count(), kept + archived, "{rule}");
         assert!(!rule.contains('*') && !rule.contains("pods/exec") && !rule.contains("impersonate"), "{rule}");
     }

@@ -1,6 +1,7 @@
 //! Every test of the operator that needs no process of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod admission;
 mod archive;
 mod chart;
 mod deletion;

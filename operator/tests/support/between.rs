@@ -23,6 +23,8 @@ use tokio::sync::watch;
 const LATE: Duration = Duration::from_millis(1_500);
 /// After so long a watch that brings nothing is told to begin anew.
 const SILENT: Duration = Duration::from_millis(500);
+/// What an API server says of an object whose kind its MutatingAdmissionPolicies do not know yet.
+const TOO_EARLY: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Resource kind not found","reason":"ServiceUnavailable","code":503}"#;
 /// What an API server says of a watch that begins before what it still knows.
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}"#;
 
@@ -36,6 +38,8 @@ pub enum Fault {
     Late,
     /// It hears of nothing that happens between two lists.
     Missed,
+    /// The API server's admission does not know the kinds yet.
+    TooEarly,
 }
 
 /// A way to the API server, over plain HTTP.
@@ -105,8 +109,11 @@ async fn pass(State(between): State<Between>, request: Request) -> Response {
     }
     let (parts, body) = request.into_parts();
     let to = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let is_write =
-        !matches!(parts.method, Method::GET | Method::HEAD) && !["/leases", "/events", "reviews"].iter().any(|of| to.contains(of));
+    let is_write = !matches!(parts.method, Method::GET | Method::HEAD)
+        && !["/leases", "/events", "reviews", "dryRun"].iter().any(|of| to.contains(of));
+    if between.fault() == Fault::TooEarly && parts.method == Method::POST && to.contains("/kernelsessions?") {
+        return (StatusCode::SERVICE_UNAVAILABLE, TOO_EARLY).into_response();
+    }
     let mut headers = parts.headers;
     headers.remove(HOST);
     let sent = between.0.client.request(parts.method, format!("{}{to}", between.0.server)).headers(headers);
@@ -141,7 +148,7 @@ async fn pass(State(between): State<Between>, request: Request) -> Response {
             tokio::time::sleep(SILENT).await;
             Ok::<_, std::convert::Infallible>(format!("{EXPIRED}\n"))
         })),
-        Fault::None | Fault::Crash(_) => Body::from_stream(news),
+        Fault::None | Fault::Crash(_) | Fault::TooEarly => Body::from_stream(news),
     };
     response.body(body).unwrap()
 }

@@ -65,12 +65,12 @@ pub fn apply(server: &ApiServer, yaml: &str) {
     server.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).unwrap();
 }
 
-/// What the chart renders to with these values.
-fn rendered(values: &[&str]) -> String {
+/// What the chart renders to with these flags of helm.
+pub fn rendered(flags: &[&str]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut helm = Command::new(dormouse_testkit::tools::path("helm").unwrap());
     helm.args(["template", "dormouse", "charts/dormouse", "--namespace", SYSTEM]);
-    helm.args(values.iter().flat_map(|value| ["--set", value]));
+    helm.args(flags);
     let output = helm.current_dir(root).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -84,8 +84,8 @@ pub fn account(server: &ApiServer, folder: &Path) -> std::path::PathBuf {
 
 /// The same of an installation of `namespaces`, which are made.
 fn account_in(server: &ApiServer, folder: &Path, namespaces: &[&str]) -> std::path::PathBuf {
-    let watched = format!("watchNamespaces={{{}}}", namespaces.join(","));
-    account_of(server, folder, namespaces, &rendered(&[&watched, "storage.cluster=here"]))
+    let watched = format!("--set=watchNamespaces={{{}}}", namespaces.join(","));
+    account_of(server, folder, namespaces, &rendered(&[&watched, "--set=storage.cluster=here"]))
 }
 
 /// The account after `manifest` was applied, as far as it says who may do what.
@@ -134,6 +134,8 @@ pub struct Cluster {
     pub bucket: S3,
     pub minio: Minio,
     pub operator: Process,
+    /// Where the operator tells whether it is ready.
+    admin: String,
     /// Which of this process' clusters it is: its pods have addresses of their own.
     number: u8,
     folder: tempfile::TempDir,
@@ -180,12 +182,13 @@ impl Cluster {
         std::fs::write(file, token).unwrap();
     }
 
-    async fn start_with(server: ApiServer, minio: Minio, namespaces: &[&str], flags: &[&str], between: Option<&Between>) -> Self {
+    /// With these, whose operator has rights in `namespaces` only if there are any.
+    pub async fn start_with(server: ApiServer, minio: Minio, namespaces: &[&str], flags: &[&str], between: Option<&Between>) -> Self {
         let bucket = minio.create_bucket("sessions").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let archives = flags.iter().any(|flag| flag.starts_with("--archive-listen"));
         let kubeconfig = match namespaces {
-            [] if archives => account_of(&server, folder.path(), &[], &rendered(&["operator.archive=true"])),
+            [] if archives => account_of(&server, folder.path(), &[], &rendered(&["--set=operator.archive=true"])),
             [] => account(&server, folder.path()),
             some => account_in(&server, folder.path(), some),
         };
@@ -196,12 +199,12 @@ impl Cluster {
             let direct = std::fs::read_to_string(&kubeconfig).unwrap();
             std::fs::write(&kubeconfig, direct.replace(server.url(), between.url())).unwrap();
         }
-        let (operator, _) = start_operator(&kubeconfig, &minio, folder.path(), flags);
-        let admin = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
-        let config = kube::Config::from_custom_kubeconfig(admin, &Default::default()).await.unwrap();
+        let (operator, admin) = start_operator(&kubeconfig, &minio, folder.path(), flags);
+        let administrator = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(administrator, &Default::default()).await.unwrap();
         let client = kube::Client::try_from(config).unwrap();
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
-        Self { server, client, bucket, minio, operator, number, folder }
+        Self { server, client, bucket, minio, operator, admin, number, folder }
     }
 
     /// Ends the operator, and starts another in its place once `between` is done.
@@ -209,7 +212,7 @@ impl Cluster {
         self.operator.kill();
         between.await;
         let kubeconfig = self.folder.path().join("kubeconfig");
-        (self.operator, _) = start_operator(&kubeconfig, &self.minio, self.folder.path(), flags);
+        (self.operator, self.admin) = start_operator(&kubeconfig, &self.minio, self.folder.path(), flags);
     }
 
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -219,6 +222,12 @@ impl Cluster {
             }
         };
         assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "{what}: never\n{}", self.operator.output());
+    }
+
+    /// What the operator says of whether it is ready, once it says anything.
+    pub async fn readiness(&self) -> String {
+        let Ok(answer) = reqwest::get(format!("http://{}/readyz", self.admin)).await else { return String::new() };
+        format!("{} {}", answer.status().as_u16(), answer.text().await.unwrap())
     }
 
     /// What the operator has written since the first `since` writes, leases aside.
