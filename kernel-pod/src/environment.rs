@@ -21,20 +21,23 @@ pub struct Environment {
     pub memory: Memory,
 }
 
-/// The process's memory as the engine asks for it.
+/// The process's memory as the engine asks for it, for a pod of so many slots.
 #[must_use]
-pub fn growth(memory: Memory) -> Arc<dyn Growth> {
+pub fn growth(memory: Memory, slots: u32) -> Arc<dyn Growth> {
     #[derive(Debug)]
-    struct OfProcess(Memory);
+    struct OfProcess {
+        memory: Memory,
+        slots: u32,
+    }
     impl Growth for OfProcess {
-        fn take(&self, bytes: u64) -> bool {
-            self.0.take(bytes)
+        fn take(&self, has: u64, bytes: u64) -> bool {
+            self.memory.take_fairly(bytes, has, self.slots)
         }
         fn give_back(&self, bytes: u64) {
-            self.0.give_back(bytes);
+            self.memory.give_back(bytes);
         }
     }
-    Arc::new(OfProcess(memory))
+    Arc::new(OfProcess { memory, slots })
 }
 
 /// Where the work of a pod runs.

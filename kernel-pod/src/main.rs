@@ -24,7 +24,7 @@ async fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let shutdown = shutdown::signal();
     let memory = Memory::of_process(&args.memory);
-    let options = EngineOptions { cache_dir: args.engine_cache_dir.clone(), growth: Some(growth(memory.clone())) };
+    let options = EngineOptions { cache_dir: args.engine_cache_dir.clone(), growth: Some(growth(memory.clone(), args.slots)) };
     let engines = tokio::task::spawn_blocking(move || Engines::new(options)).await?.context("loading the engine")?;
     let tls = TlsFiles::load(&args.tls.tls_dir).context("reading --tls-dir")?;
     let tools = BrokerTools::new(PeerClient::new(tls.clone())?, args.broker_address.clone());

@@ -6,8 +6,8 @@ use wasmtime::{ResourceLimiter, StoreLimits};
 
 /// The memory that all instances share. Asked while code runs, so it must not block.
 pub trait Growth: Debug + Send + Sync {
-    /// Promises an instance `bytes` more. False: they cannot be had, and the script is refused them.
-    fn take(&self, bytes: u64) -> bool;
+    /// Promises `bytes` more to an instance that has `has` bytes of what was promised. False: they cannot be had, and the script is refused them.
+    fn take(&self, has: u64, bytes: u64) -> bool;
     /// An instance that had `bytes` is gone.
     fn give_back(&self, bytes: u64);
 }
@@ -34,7 +34,7 @@ impl Limits {
     /// Takes room for what the guest says: it is kept in more than one form for a while.
     pub(crate) fn take_said(&mut self, bytes: u64) -> bool {
         let Some(shared) = &self.shared else { return true };
-        let admitted = shared.take(bytes);
+        let admitted = shared.take(self.taken + self.said, bytes);
         if admitted {
             self.said += bytes;
         }
@@ -57,7 +57,7 @@ impl ResourceLimiter for Limits {
         // What an instance begins with is the base image, of which it has what it writes.
         let more = if current == 0 { 0 } else { desired.saturating_sub(current) as u64 };
         let Some(shared) = self.shared.as_ref().filter(|_| more > 0) else { return Ok(true) };
-        let admitted = shared.take(more);
+        let admitted = shared.take(self.taken + self.said, more);
         if admitted {
             self.taken += more;
         }

@@ -19,9 +19,11 @@ use dormouse_protocol::{ApiError, ErrorCode};
 use crate::error::ApiErrorResponse;
 
 /// Parts of a hundred of the limit: of what is used, up to which new work is admitted, and promises are made; and the same of what is promised in all.
+/// The last of it is promised only to who has little ([`Memory::take_fairly`]).
 const ADMITTED_PERCENT: u64 = 80;
 const PROMISES_MADE_PERCENT: u64 = 90;
 const ADMITTED_PROMISED_PERCENT: u64 = 40;
+const PROMISED_TO_MOST_PERCENT: u64 = 45;
 const PROMISED_PERCENT: u64 = 50;
 
 /// How long a reading is good for, and how much may be promised on it.
@@ -119,16 +121,33 @@ impl Memory {
         }
     }
 
+    /// What each of `sharers` would have if what is promised were shared equally.
+    #[must_use]
+    pub fn share(&self, sharers: u32) -> u64 {
+        self.0.as_ref().map_or(0, |inner| inner.lock().share(sharers))
+    }
+
     /// Promises `bytes` more. False: there is no room for them.
     #[must_use]
     pub fn take(&self, bytes: u64) -> bool {
+        self.take_up_to(bytes, |_| PROMISED_PERCENT)
+    }
+
+    /// Promises `bytes` more to one of `sharers`, who `has` some. The last tenth of what may be promised is for those who stay within their share: so
+    /// whoever takes all there is leaves something to those who need a little.
+    #[must_use]
+    pub fn take_fairly(&self, bytes: u64, has: u64, sharers: u32) -> bool {
+        self.take_up_to(bytes, |known| if has + bytes <= known.share(sharers) { PROMISED_PERCENT } else { PROMISED_TO_MOST_PERCENT })
+    }
+
+    fn take_up_to(&self, bytes: u64, percent: impl FnOnce(&Account) -> u64) -> bool {
         let Some(inner) = &self.0 else { return true };
         let mut known = inner.lock();
         if known.promised_since + bytes > READING_BYTES_MAX {
             known.read_at = None;
         }
         inner.look(&mut known);
-        let fits = known.promised + bytes <= inner.part(PROMISED_PERCENT)
+        let fits = known.promised + bytes <= inner.part(percent(&known))
             && known.used + known.promised_since + bytes <= inner.part(PROMISES_MADE_PERCENT);
         if fits {
             known.promised += bytes;
@@ -151,6 +170,12 @@ impl Memory {
         let limit = self.limit().unwrap_or(u64::MAX) >> 20;
         let message = format!("the memory of this process ({limit} MiB) is in use; nothing was done. Send the request again later");
         ApiError::new(ErrorCode::CapacityExhausted, message)
+    }
+}
+
+impl Account {
+    fn share(&self, sharers: u32) -> u64 {
+        self.promised / u64::from(sharers.max(1))
     }
 }
 
@@ -233,6 +258,17 @@ mod tests {
         memory.give_back(500 << 20);
         assert_eq!(memory.promised(), 0);
         assert!(Memory::unlimited().take(u64::MAX));
+    }
+
+    #[test]
+    fn the_last_tenth_of_promises_is_for_those_who_stay_within_their_share() {
+        let memory = Memory::with_reading(1_000 << 20, || Some(0));
+        assert!(memory.take_fairly(450 << 20, 0, 10), "one may have all but that");
+        assert!(!memory.take_fairly(1, 450 << 20, 10));
+        assert_eq!(memory.share(10), 45 << 20);
+        assert!(!memory.take_fairly(1, 45 << 20, 10) && memory.take_fairly(1, (45 << 20) - 1, 10));
+        assert!(memory.take_fairly((45 << 20) - 1, 1, 10) && !memory.take_fairly(6 << 20, 0, 10), "500 MiB are promised in all");
+        assert!(Memory::unlimited().take_fairly(u64::MAX / 2, u64::MAX / 2, 0));
     }
 
     #[test]

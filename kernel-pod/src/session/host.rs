@@ -63,7 +63,7 @@ pub(crate) struct Host {
 impl Host {
     /// A slot's share of the memory that is promised to sessions, in bytes: who holds more is the first to give some back where it is short.
     pub(crate) fn share(&self) -> u64 {
-        self.environment.memory.promised() / u64::from(self.slots.max().max(1))
+        self.environment.memory.share(self.slots.max())
     }
 
     /// Where a session of the process's tenant is stored.

@@ -138,7 +138,7 @@ impl World {
 
     /// A pod with so much memory.
     pub fn pod_with_memory(&self, memory: &Memory, slots: u32) -> Pod {
-        let options = EngineOptions { growth: Some(growth(memory.clone())), ..EngineOptions::for_user() };
+        let options = EngineOptions { growth: Some(growth(memory.clone(), slots)), ..EngineOptions::for_user() };
         let environment = Environment { memory: memory.clone(), ..Environment::default() };
         self.pod_within("a", slots, Engines::new(options).unwrap(), environment)
     }

@@ -45,7 +45,14 @@ impl Player {
     pub(super) async fn accepted(&mut self, key: &str, code: &str) -> Option<String> {
         let body = json!({"code": code, "idempotencyKey": key}).to_string().into_bytes();
         let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static("respond-async"))]);
-        let accepted = self.sender().insist_with(Method::POST, &format!("/{}/eval", self.name), Some(body), BUDGET, headers).await;
+        let (until, path) = (Instant::now() + PATIENCE, format!("/{}/eval", self.name));
+        let accepted = loop {
+            let answer = self.sender().insist_with(Method::POST, &path, Some(body.clone()), BUDGET, headers.clone()).await;
+            // Pods ended beneath it, and it may have been accepted: its key finds it again.
+            if answer.code() != "OutcomeUnknown" || Instant::now() >= until {
+                break answer;
+            }
+        };
         self.look_for_losses();
         let run = accepted.json["run"].as_str();
         assert!(run.is_some() || !accepted.is_ok(), "what is accepted has a run: {}", accepted.json);
@@ -94,8 +101,11 @@ impl Player {
         if ended["state"] == "Succeeded" && (durable || Instant::now() >= self.outdated_until) {
             self.acked += 1;
             self.model.done(steps, durable);
-        } else {
+        } else if durable {
             self.model.cut_short(steps);
+        } else {
+            // What is stored, and forked, may have it under way.
+            self.model.done_by_whoever(steps);
         }
     }
 
