@@ -45,7 +45,9 @@ pub fn init(process: &'static str) {
 
 /// Log lines: text on a terminal, else JSON.
 fn lines<S: tracing::Subscriber + for<'span> LookupSpan<'span>>(terminal: bool) -> impl Layer<S> {
-    let json = (!terminal).then(|| tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr));
+    // The list has the span that a line is in, too.
+    let json = tracing_subscriber::fmt::layer().json().flatten_event(true).with_current_span(false).with_writer(std::io::stderr);
+    let json = (!terminal).then_some(json);
     let text = terminal.then(|| tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr));
     Layer::and_then(json, text)
 }
