@@ -16,19 +16,19 @@ use tokio::sync::Semaphore;
 
 use crate::{
     ConfigError, Secrets,
-    answer::Answer,
     approval::Gate,
     audit::{Audit, Line, is_idle_look},
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
     declarations,
-    egress::{BrokerRules, Egress, FetchClients, Names},
-    exchange,
+    egress::{BrokerRules, Egress},
+    exchange::Answer,
     jobs::{Jobs, RunnerTool},
     ledger::{Admitted, BrokerStore, Ledger, NonIdempotent},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
     modules::{self, Modules},
+    net::{self, FetchClients, Names},
     recent::{Claim, Limits, RecentCalls, Ticket, ended},
     room,
     sources::{self, Found},
@@ -101,7 +101,7 @@ impl Broker {
     pub fn with_store(spec: &ToolBrokerSpec, secrets: Secrets, metrics: &Metrics, place: Option<BrokerStore>) -> Result<Self, ConfigError> {
         let names = Names::default();
         let world = Surroundings {
-            http: Http::new(exchange::client(&names)?),
+            http: Http::new(net::client(&names)?),
             fetches: FetchClients::new()?,
             ids: Ids::random(),
             clock: Clock::system(),
@@ -232,7 +232,7 @@ impl Broker {
             Gate::Approved(args) => (Arc::new(ToolCall { args, ..(*written).clone() }), true),
             Gate::Answer(answer) => {
                 if !is_idle_look(&written, &answer) {
-                    self.inner.meters.outcome(asked.as_ref(), &answer);
+                    self.inner.meters.outcome(asked.as_ref().map(Callee::label).as_deref(), &answer);
                     self.note(&Line::call("call", &written, &answer, Duration::ZERO));
                 }
                 return Ok(Arc::new(answer));
@@ -390,8 +390,9 @@ impl Broker {
 
     /// Counts a call that was made, and has it in the audit.
     pub(crate) fn made(&self, callee: Option<&Callee>, call: &ToolCall, answer: &ToolAnswer, took: Duration) {
-        self.inner.meters.took(callee, took);
-        self.inner.meters.outcome(callee, answer);
+        let label = callee.map(Callee::label);
+        self.inner.meters.took(label.as_deref(), took);
+        self.inner.meters.outcome(label.as_deref(), answer);
         let model = match callee {
             Some(Callee::Model(model)) => Some(model.name.as_str()),
             _ => None,

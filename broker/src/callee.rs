@@ -7,24 +7,20 @@ use dormouse_protocol::{
     broker::{CALL_SERVICE, ToolCall},
 };
 use dormouse_service::wire::Http;
-use jsonschema::Validator;
 use prometheus::IntCounter;
-use reqwest::header::HeaderValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
     Secrets,
-    answer::{Above, Answer},
     approval::Approval,
-    catalog::Tool,
-    credential::Caller,
-    exchange::{self, Exchange, Form, Request},
+    exchange::{self, Above, Answer, Exchange, Form, Request},
     jobs::RunnerTool,
     knowledge::{Bases, Scope, Verb},
     limits::Permit,
     models::{Asking, Model, SUB_LM, Spending},
     service::Service,
-    sources::mcp,
+    sources::McpTool,
+    tool::Tool,
     uploads::Uploads,
 };
 
@@ -37,13 +33,6 @@ pub(crate) const SERVICE: &str = CALL_SERVICE;
 
 /// How long a call of what the broker answers by itself waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
-
-/// How cells may call a service without a tool.
-#[derive(Debug)]
-pub(crate) struct Direct {
-    pub(crate) approval: Option<Approval>,
-    pub(crate) timeout: Duration,
-}
 
 /// Whom a call is for.
 #[derive(Debug, Clone)]
@@ -207,94 +196,5 @@ impl Prepared {
             Self::Question(asking) => asking.request.safe,
             Self::Asked(_) | Self::Nothing => true,
         }
-    }
-}
-
-/// A server of the Model Context Protocol, as its spec has it.
-#[derive(Debug)]
-pub(crate) struct McpServer {
-    /// Its endpoint is the whole `base_url`.
-    pub(crate) service: Arc<Service>,
-    pub(crate) server: mcp::Server,
-    pub(crate) approval: Option<Approval>,
-    pub(crate) timeout: Duration,
-}
-
-/// One of its tools.
-#[derive(Debug)]
-pub(crate) struct McpTool {
-    pub(crate) server: Arc<McpServer>,
-    pub(crate) asks: McpAsk,
-    pub(crate) input: Validator,
-    pub(crate) read_only: bool,
-}
-
-/// What a call asks of an MCP server.
-#[derive(Debug)]
-pub(crate) enum McpAsk {
-    /// A tool, by its name there.
-    Tool(String),
-    /// The list of its resources.
-    Resources,
-    /// One of them.
-    Read,
-}
-
-impl McpTool {
-    async fn make(&self, arguments: Map<String, Value>, http: &Http, secrets: &Secrets, call: &ToolCall) -> Result<Value, ApiError> {
-        let (caller, key) = (call.into(), exchange::idempotency_key(call));
-        let line = Line { server: &self.server, http, secrets, caller, key, safe: self.read_only, timeout: self.server.timeout };
-        let server = &self.server.server;
-        match &self.asks {
-            McpAsk::Tool(name) => {
-                let params = json!({ "name": name, "arguments": arguments });
-                mcp::outcome(server.call(&line, call.call, "tools/call", &params).await?)
-            }
-            McpAsk::Resources => server.resources(&line).await,
-            McpAsk::Read => Ok(server.call(&line, call.call, "resources/read", &Value::Object(arguments)).await?["contents"].take()),
-        }
-    }
-}
-
-impl McpServer {
-    /// What tools it has.
-    ///
-    /// # Errors
-    /// It cannot be asked.
-    pub(crate) async fn list(&self, http: &Http, secrets: &Secrets) -> Result<Vec<mcp::Described>, ApiError> {
-        let line = Line {
-            server: self,
-            http,
-            secrets,
-            caller: Caller::BROKER,
-            key: "\"list\"".to_owned(),
-            safe: true,
-            timeout: mcp::LIST_TIMEOUT,
-        };
-        self.server.list(&line).await
-    }
-}
-
-/// The way of messages to a server.
-struct Line<'a> {
-    server: &'a McpServer,
-    http: &'a Http,
-    secrets: &'a Secrets,
-    caller: Caller<'a>,
-    key: String,
-    safe: bool,
-    timeout: Duration,
-}
-
-impl mcp::Post for Line<'_> {
-    async fn post(&self, message: mcp::Posted) -> Result<mcp::Reply, ApiError> {
-        let service = &self.server.service;
-        let request = Request::of_message(service, message, self.safe)?;
-        let (timeout, caller, key) = (self.timeout, self.caller, self.key.clone());
-        let exchange = Exchange { service, request, timeout, output: None, caller, key, form: Form::Rpc, open: None, sent: None };
-        let mut reply = exchange.run(self.http, self.secrets).await?.value();
-        let status = reply["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
-        let session = reply["session"].as_str().and_then(|text| HeaderValue::from_str(text).ok());
-        Ok(mcp::Reply { status, session, message: reply["message"].take() })
     }
 }

@@ -5,29 +5,30 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use dormouse_crds::{
     broker::{Offload, PREVIEW_CHARS_MAX, TOOL_TIMEOUT_MS_MAX, Tool as ToolSpec, ToolBrokerSpec},
     service::{BODY_BYTES_MAX, Limits as LimitsSpec},
-    sources::{McpServer as McpServerSpec, OpenApi},
+    sources::OpenApi,
 };
 use dormouse_protocol::broker::{FETCH, ToolDescription};
-use jsonschema::{PatternOptions, Validator};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     ConfigError, Problem, ProblemKind, Secrets,
     approval::Approval,
-    callee::{Callee, DECLARATIONS, LIST, McpAsk, McpServer, McpTool, SERVICE},
-    egress::{BrokerRules, Names},
+    callee::{Callee, DECLARATIONS, LIST, SERVICE},
+    egress::BrokerRules,
     jobs::RunnerTool,
     knowledge::{Bases, Verb},
     limits::Limiter,
     models::{self, Model, SUB_LM},
     modules::Source,
+    net::Names,
     path::{Pattern, Template},
+    schema,
     service::{self, Service, limit, method},
     sources::{
-        Found, mcp,
-        openapi::{self, Operation, Shape},
+        Found, McpAsk, McpTool, compile_server, mcp,
+        openapi::{self, Operation},
     },
+    tool::Tool,
     webhooks::Hook,
 };
 
@@ -45,26 +46,6 @@ pub(crate) struct Catalog {
     pub(crate) offload: Offload,
     pub(crate) egress: Arc<BrokerRules>,
     pub(crate) modules: Option<Arc<Source>>,
-}
-
-/// A tool.
-#[derive(Debug)]
-pub(crate) struct Tool {
-    pub(crate) name: String,
-    pub(crate) method: Method,
-    pub(crate) path: Template,
-    pub(crate) timeout: Duration,
-    pub(crate) input: Validator,
-    /// What its answers must fit, where its spec says something.
-    pub(crate) output: Option<Validator>,
-    pub(crate) service: Arc<Service>,
-    pub(crate) approval: Option<Approval>,
-    pub(crate) limits: Limiter,
-    /// Where its arguments go, if it is an operation of OpenAPI.
-    pub(crate) shape: Option<Shape>,
-    /// The name of the document that it is of, if it is one.
-    pub(crate) source: Option<String>,
-    description: ToolDescription,
 }
 
 impl Catalog {
@@ -115,7 +96,7 @@ impl Catalog {
         let mut mcp = BTreeMap::new();
         for (index, spec) in spec.mcp_servers.iter().enumerate() {
             let path = format!("mcpServers[{index}]");
-            let server = Arc::new(compile_mcp_server(spec, &path, (secrets, names), &mut problems));
+            let server = Arc::new(compile_server(spec, &path, (secrets, names), &mut problems));
             let include: Vec<Pattern> = spec.tools.iter().map(|text| Pattern::of_names(text)).collect();
             for described in found.tools(&spec.name).iter().filter(|tool| include.iter().any(|pattern| pattern.names(&tool.name))) {
                 let path = format!("{path}.{}", described.name);
@@ -123,7 +104,7 @@ impl Catalog {
                     .into_iter()
                     .any(|name| tools.contains_key(name) || runners.contains_key(name) || mcp.contains_key(name));
                 name(&described.name, &path, taken, &mut problems);
-                let input = match schema(Some(&described.input_schema)) {
+                let input = match schema::compile(Some(&described.input_schema)) {
                     Ok(input) => input,
                     Err(kind) => {
                         // What is wrong with one tool does not stop the others.
@@ -147,7 +128,7 @@ impl Catalog {
                     let tool = format!("{}.{ask}", spec.name);
                     let taken = tools.contains_key(&tool) || runners.contains_key(&tool) || mcp.contains_key(&tool);
                     name(&tool, &path, taken, &mut problems);
-                    let Ok(validator) = schema(Some(&input)) else { continue };
+                    let Ok(validator) = schema::compile(Some(&input)) else { continue };
                     let (approval, server) = (server.approval.is_some(), Arc::clone(&server));
                     let (description, output) = (format!("{description} `{}`", spec.name), json!({}));
                     descriptions.push(ToolDescription { name: tool.clone(), description, input, output, approval });
@@ -246,8 +227,8 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
             problem("path", ProblemKind::PathNotAllowed(service.name.clone()));
         }
     }
-    let input = schema(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
-    let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok().map(Some);
+    let input = schema::compile(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
+    let output = schema::compile(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok().map(Some);
     let method = method(&spec.method, format!("{path}.method"), problems);
     if let (Some(service), Some(method)) = (service, &method)
         && !service.allows_method(method.as_str())
@@ -280,21 +261,6 @@ fn compile_tool(spec: &ToolSpec, path: &str, services: &BTreeMap<String, Arc<Ser
         },
         approval,
     })
-}
-
-/// A server of MCP, whose tools are another matter.
-pub(crate) fn compile_mcp_server(spec: &McpServerSpec, path: &str, from: (&Secrets, &Names), problems: &mut Vec<Problem>) -> McpServer {
-    let mut wrong = Vec::new();
-    let service = service::compile(&spec.service(), path, from, &mut wrong);
-    // What a service has as its base is the server's URL.
-    problems.extend(wrong.into_iter().map(|problem| Problem { path: problem.path.replace(".baseUrl", ".url"), ..problem }));
-    let timeout = limit(spec.timeout_ms, TOOL_TIMEOUT_MS_MAX, format!("{path}.timeoutMs"), problems);
-    McpServer {
-        service: Arc::new(service),
-        server: mcp::Server::default(),
-        approval: Approval::compile(&spec.approval, path, problems),
-        timeout: Duration::from_millis(timeout),
-    }
 }
 
 /// The tools of a document: its operations that the service allows.
@@ -354,14 +320,4 @@ fn compile_document(
         tracing::warn!(openapi = source.name, ?left_out, "operations that cannot be tools");
     }
     tools
-}
-
-/// Compiles a schema that refers to nothing outside itself, with patterns that match in linear time: what they match is a tenant's.
-pub(crate) fn schema(schema: Option<&Value>) -> Result<Validator, ProblemKind> {
-    let schema = schema.unwrap_or(&Value::Bool(true));
-    jsonschema::options()
-        .offline()
-        .with_pattern_options(PatternOptions::regex())
-        .build(schema)
-        .map_err(|error| ProblemKind::Schema(error.to_string()))
 }

@@ -12,7 +12,6 @@
 //! It must not run a tenant's code, talk to the Kubernetes API, follow a redirect that its rules do not allow, or write an argument or a credential into a log line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
-mod answer;
 mod approval;
 mod audit;
 mod breaker;
@@ -25,7 +24,6 @@ mod declarations;
 mod documents;
 mod egress;
 mod exchange;
-mod issuer;
 mod jobs;
 mod knowledge;
 mod ledger;
@@ -33,28 +31,31 @@ mod limits;
 mod meters;
 mod models;
 mod modules;
+mod net;
 mod path;
 mod pools;
 mod process;
 mod recent;
 mod redact;
-mod request;
 mod room;
-mod scheme;
+mod rpc;
+mod schema;
 mod secrets;
 mod serve;
 mod service;
+mod shape;
 mod sources;
 mod sse;
 mod tls_client;
+mod tool;
 mod uploads;
 mod webhooks;
 
 pub use broker::{Broker, Surroundings};
 pub use config::{ConfigError, Problem, ProblemKind};
-pub use egress::FetchClients;
 pub use knowledge::read_pdf_if_asked;
 pub use ledger::BrokerStore;
+pub use net::FetchClients;
 pub use pools::LivingPools;
 pub use process::{Args, run};
 pub use secrets::{ReadValues, SecretError, Secrets};

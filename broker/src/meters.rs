@@ -1,14 +1,12 @@
 //! The broker's metrics.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use dormouse_protocol::{ApiError, broker::ToolAnswer};
 use dormouse_service::Metrics;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
-use crate::callee::Callee;
-
-/// The label of calls that name nothing of the spec.
+/// The label of calls that name nothing of the spec. One of the others is a name of the spec, never what code or a far side has made up.
 const OTHER: &str = "other";
 
 /// Counters and clocks of calls.
@@ -70,23 +68,18 @@ impl Meters {
         self.refusals.with_label_values(&[error.code.to_string().as_str()]).inc();
     }
 
-    pub(crate) fn took(&self, callee: Option<&Callee>, time: Duration) {
-        self.seconds.with_label_values(&[&*label(callee)]).observe(time.as_secs_f64());
+    pub(crate) fn took(&self, label: Option<&str>, time: Duration) {
+        self.seconds.with_label_values(&[label.unwrap_or(OTHER)]).observe(time.as_secs_f64());
     }
 
-    pub(crate) fn outcome(&self, callee: Option<&Callee>, answer: &ToolAnswer) {
+    pub(crate) fn outcome(&self, label: Option<&str>, answer: &ToolAnswer) {
         let outcome = match answer {
             ToolAnswer::Ok { .. } | ToolAnswer::Stream { .. } => "ok".to_owned(),
             ToolAnswer::Err { error } => error.code.to_string(),
             ToolAnswer::Parked { .. } | ToolAnswer::Send { .. } => "parked".to_owned(),
         };
-        self.calls.with_label_values(&[&*label(callee), outcome.as_str()]).inc();
+        self.calls.with_label_values(&[label.unwrap_or(OTHER), outcome.as_str()]).inc();
     }
-}
-
-/// What a call counts as: a name of the spec, never one that code or a far side has made up.
-fn label(callee: Option<&Callee>) -> Cow<'_, str> {
-    callee.map_or(Cow::Borrowed(OTHER), Callee::label)
 }
 
 /// Counters of fetches.

@@ -14,13 +14,19 @@ use crate::{
     Problem, ProblemKind, SecretError, Secrets,
     approval::Approval,
     breaker::Breaker,
-    callee::Direct,
     credential::Authentication,
-    egress::Names,
     limits::Limiter,
+    net::Names,
     path::{Pattern, Spelled},
     tls_client::TlsClient,
 };
+
+/// How cells may call a service without a tool.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    pub(crate) approval: Option<Approval>,
+    pub(crate) timeout: Duration,
+}
 
 /// Methods that tools may use.
 const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];

@@ -7,7 +7,10 @@ use dormouse_service::wire::Http;
 use reqwest::{Certificate, Identity};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Problem, ProblemKind, SecretError, Secrets, egress::Names, exchange};
+use crate::{
+    Problem, ProblemKind, SecretError, Secrets,
+    net::{self, Names},
+};
 
 /// Makes the client of one service, and makes it anew when its certificates have changed.
 #[derive(Debug)]
@@ -65,7 +68,7 @@ impl TlsClient {
         if roots.as_ref().is_some_and(Vec::is_empty) {
             return Err(of_ca());
         }
-        let client = exchange::service_client(&self.names, |builder| {
+        let client = net::service_client(&self.names, |builder| {
             let builder = roots.iter().fold(builder, |builder, roots| builder.tls_certs_only(roots.clone()));
             identity.iter().fold(builder, |builder, identity| builder.identity(identity.clone()))
         });

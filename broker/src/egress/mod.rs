@@ -4,10 +4,6 @@
 //! wrote and nothing of a service: no credential is known here. What it answers is decoded and handed over with its head, or, when it is
 //! long or slow, kept open and handed over part by part ([`streams`]).
 
-mod address;
-mod decode;
-mod failure;
-mod reader;
 mod request;
 mod rules;
 mod serve;
@@ -28,15 +24,10 @@ use dormouse_protocol::{
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use address::{Names, Reach, Resolver, literal};
-pub(crate) use failure::silence;
-pub use request::FetchClients;
 pub(crate) use rules::BrokerRules;
 pub(crate) use serve::routes;
 
-pub(crate) use reader::{Reader, TOO_LARGE};
-
-use self::{failure::Fault, request::Parsed, rules::Judge, streams::Streams};
+use self::{request::Parsed, rules::Judge, streams::Streams};
 use crate::{
     Broker,
     approval::{Approval, Gate},
@@ -46,6 +37,7 @@ use crate::{
     limits::Shares,
     meters::EgressMeters,
     models,
+    net::{self, Fault, FetchClients, Reach, Reader},
     room::{self, SMALL_BYTES_MAX},
 };
 
@@ -101,7 +93,7 @@ impl Egress {
             Ok(Ok(sent)) => sent,
             Ok(Err(Fault::Refused(error))) => return Err(error),
             Ok(Err(Fault::Network(failure))) => return Ok(FetchOutcome::Failed(failure)),
-            Err(_) => return Ok(FetchOutcome::Failed(failure::no_head(HEAD_WAIT_MAX))),
+            Err(_) => return Ok(FetchOutcome::Failed(net::no_head(HEAD_WAIT_MAX))),
         };
         let mut response = FetchResponse {
             status: sent.response.status().as_u16(),

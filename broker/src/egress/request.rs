@@ -1,25 +1,19 @@
 //! One request and its redirects, each judged.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use dormouse_protocol::{
     ApiError, ErrorCode,
     broker::{FETCH_BODY_BYTES_MAX, FetchRequest, RedirectMode},
 };
 use reqwest::{
-    Client, Method, Response, StatusCode, Url,
+    Method, Response, StatusCode, Url,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    address::{Reach, Resolver},
-    failure::{self, Fault, network},
-    rules::{Judge, denied},
-};
-use crate::exchange::client_with;
+use super::rules::Judge;
+use crate::net::{self, Fault, FetchClients, denied, network};
 
 /// Longest URL, in bytes.
 const URL_BYTES_MAX: usize = 16 << 10;
@@ -52,32 +46,6 @@ const DROPPED_PREFIXES: [&str; 2] = ["proxy-", "sec-"];
 const OF_BODY: [HeaderName; 4] = [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_LOCATION];
 /// Headers that another origin must not see.
 const OF_ORIGIN: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
-
-/// What fetches and packages are got with, a client for each reach: a connection that was made for one is not used for the other. Clones are the same.
-#[derive(Debug, Clone)]
-pub struct FetchClients {
-    public: Client,
-    private: Client,
-}
-
-impl FetchClients {
-    /// Clients that believe the authorities of the machine, which are read here.
-    ///
-    /// # Errors
-    /// TLS cannot be had at all.
-    pub fn new() -> Result<Self, reqwest::Error> {
-        let of = |reach| client_with(move |builder| builder.dns_resolver(Arc::new(Resolver::Any(reach))));
-        Ok(Self { public: of(Reach::Public)?, private: of(Reach::Private)? })
-    }
-
-    /// The one of a reach.
-    pub(crate) fn of(&self, reach: Reach) -> &Client {
-        match reach {
-            Reach::Public => &self.public,
-            Reach::Private | Reach::Named => &self.private,
-        }
-    }
-}
 
 /// A request that can be sent.
 #[derive(Debug)]
@@ -175,7 +143,7 @@ impl Parsed {
                 None if matches!(self.method, Method::POST | Method::PUT) => request.header(header::CONTENT_LENGTH, 0),
                 None => request,
             };
-            let response = request.send().await.map_err(|error| failure::of_request(&error, &self.url))?;
+            let response = request.send().await.map_err(|error| net::of_request(&error, &self.url))?;
             let location = is_redirect(response.status()).then(|| response.headers().get(header::LOCATION)).flatten();
             let Some(location) = location.filter(|_| self.redirect != RedirectMode::Manual) else {
                 return Ok(Sent { response, url: self.url, redirected: redirects > 0 });

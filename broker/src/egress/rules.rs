@@ -1,13 +1,13 @@
 //! Whether a request may be made: a rule of the session and a rule of the broker must allow it.
 
 use dormouse_crds::egress::{BrokerEgress, EgressRule};
-use dormouse_protocol::{ApiError, ErrorCode};
+use dormouse_protocol::ApiError;
 use reqwest::{Method, Url};
 
-use super::address::{self, Names, Reach};
 use crate::{
     Problem, ProblemKind,
     approval::Approval,
+    net::{Host, Names, Reach, denied, literal, unreachable_address},
     path::{self, Pattern},
 };
 
@@ -27,32 +27,12 @@ struct Rule {
     paths: Vec<Pattern>,
 }
 
-/// The hosts of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
-    Any,
-    /// Names that end in this, which begins with a dot.
-    Below(String),
-    Exactly(String),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
     /// The scheme's own.
     Usual,
     Any,
     Exactly(u16),
-}
-
-impl Host {
-    /// Whether it is this one, as a URL shows it.
-    pub(super) fn holds(&self, host: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Below(suffix) => address::literal(host).is_none() && host.ends_with(suffix),
-            Self::Exactly(name) => host == name,
-        }
-    }
 }
 
 /// What is wrong with a rule, and in which of its fields.
@@ -110,7 +90,7 @@ fn parse_host(text: &str) -> Option<(Host, Port)> {
     let name = plain_host(url.host_str()?);
     match suffix {
         false => Some((Host::Exactly(name.to_owned()), port)),
-        true if address::literal(name).is_none() => Some((Host::Below(format!(".{name}")), port)),
+        true if literal(name).is_none() => Some((Host::Below(format!(".{name}")), port)),
         true => None,
     }
 }
@@ -191,7 +171,7 @@ impl BrokerRules {
         let target = Target::of(url, method).map_err(denied)?;
         let named = self.rules.iter().filter(|it| it.rule.allows(&target)).map(|it| it.reach).max();
         let reach = named.unwrap_or(Reach::Public);
-        match address::literal(target.host) {
+        match literal(target.host) {
             Some(address) if !reach.holds(address) => Err(unreachable_address()),
             _ => Ok(reach),
         }
@@ -232,7 +212,7 @@ impl Judge {
         let reach = self.broker.rules.iter().filter(|it| it.rule.allows(&target)).map(|it| it.reach).max();
         let reach =
             reach.ok_or_else(|| denied(format!("no rule of the ToolBroker's spec.egress.allow holds this request ({})", what())))?;
-        match address::literal(target.host) {
+        match literal(target.host) {
             Some(address) if !reach.holds(address) => Err(unreachable_address()),
             _ => Ok(reach),
         }
@@ -252,15 +232,6 @@ impl Judge {
     pub(crate) fn wants_somebody(&self, url: &Url, method: &Method, described: &serde_json::Value) -> bool {
         self.broker.approvals(url, method).into_iter().any(|approval| approval.wants(described))
     }
-}
-
-/// The host has no address that may be connected to.
-pub(crate) fn unreachable_address() -> ApiError {
-    denied(address::Unreachable.to_string())
-}
-
-pub(crate) fn denied(message: impl Into<String>) -> ApiError {
-    ApiError::new(ErrorCode::EgressDenied, message)
 }
 
 #[cfg(test)]

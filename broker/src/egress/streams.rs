@@ -17,7 +17,8 @@ use dormouse_protocol::{
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
-use super::{failure::network, lock, reader::Reader};
+use super::lock;
+use crate::net::{Reader, network};
 
 /// Open bodies of a broker. Each may have what was read of it before it was known to be large.
 const OPEN_MAX: usize = 192;

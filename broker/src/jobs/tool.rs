@@ -6,7 +6,7 @@ use jsonschema::Validator;
 use serde_json::json;
 
 use super::is_plain;
-use crate::{Problem, ProblemKind, approval::Approval, catalog::schema};
+use crate::{Problem, ProblemKind, approval::Approval, schema};
 
 /// A tool whose calls runners make.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl RunnerTool {
         if runner.expires_seconds == 0 || runner.expires_seconds > APPROVAL_SECONDS_MAX {
             problem("runner.expiresSeconds", ProblemKind::Limit(APPROVAL_SECONDS_MAX));
         }
-        let input = schema(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
-        let output = schema(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok();
+        let input = schema::compile(spec.input.as_ref()).map_err(|kind| problem("input", kind)).ok();
+        let output = schema::compile(spec.output.as_ref()).map_err(|kind| problem("output", kind)).ok();
         let approval = Approval::compile(&spec.approval, path, problems);
         let description = ToolDescription {
             name: spec.name.clone(),

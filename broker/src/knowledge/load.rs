@@ -15,9 +15,9 @@ use super::{
     parse::{self, Form},
 };
 use crate::{
-    BrokerStore, Secrets, answer,
+    BrokerStore, Secrets,
     credential::{Caller, Credential},
-    egress,
+    net,
 };
 
 /// Documents that are asked for at one time.
@@ -186,13 +186,13 @@ async fn of_urls(http: &Http, secrets: &Secrets, spec: &Knowledge, left_out: &mu
 async fn of_url(http: &Http, credential: &Credential, text: &str) -> Result<(Form, Vec<u8>), String> {
     let url = url::plain(text).ok_or("is no URL, or has a user, a query or a fragment")?;
     let by_name = Form::of_name(url.path());
-    let mut response = http.send(credential.apply(http.client().get(url))).await.map_err(|error| egress::silence(&error))?;
+    let mut response = http.send(credential.apply(http.client().get(url))).await.map_err(|error| net::silence(&error))?;
     if !response.status().is_success() {
         return Err(format!("was answered with {}", response.status()));
     }
     let media = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).and_then(Form::of_type);
     let form = media.filter(|form| *form != Form::Text).or(by_name).ok_or("is neither text, Markdown, HTML, CSV, DOCX nor PDF")?;
-    let (bytes, whole) = answer::read(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
+    let (bytes, whole) = net::read_up_to(&mut response, KNOWLEDGE_DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
     if !whole {
         return Err(format!("has more than {KNOWLEDGE_DOCUMENT_BYTES_MAX} bytes"));
     }

@@ -26,7 +26,7 @@ use self::{
     parse::{Parsed, Section},
     rank::Index,
 };
-use crate::{Problem, ProblemKind, Secrets, catalog::schema, credential::Authentication, exchange};
+use crate::{Problem, ProblemKind, Secrets, credential::Authentication, exchange, schema};
 
 pub(crate) use asked::{Scope, Verb};
 pub(crate) use load::load;
@@ -195,7 +195,7 @@ impl Bases {
         ];
         let mut validators = Vec::new();
         for ((name, said), input) in said.into_iter().zip(inputs) {
-            match schema(Some(&input)) {
+            match schema::compile(Some(&input)) {
                 Ok(validator) => validators.push(validator),
                 Err(kind) => problems.push(Problem { path: "knowledge".to_owned(), kind }),
             }

@@ -19,11 +19,10 @@ use tokio::time::Instant;
 use super::{Model, SUB_LM, spend::Reserved, spoken, used_by};
 use crate::{
     Broker,
-    answer::{Above, Answer},
     callee::Callee,
-    egress::Reader,
-    exchange::{self, Exchange, Form},
+    exchange::{self, Above, Answer, Exchange, Form},
     limits::Permit,
+    net::Reader,
     sse::Events,
 };
 

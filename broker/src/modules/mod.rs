@@ -26,7 +26,7 @@ pub(crate) use registry::Source;
 pub(crate) use serve::routes;
 
 use self::{cache::Cache, registry::Registry, resolve::Chosen, tarball::Unpacked};
-use crate::{Broker, Secrets, egress::FetchClients};
+use crate::{Broker, Secrets, net::FetchClients};
 
 /// Packages that are being resolved at one time; further ones wait.
 const LOADS_IN_FLIGHT_MAX: usize = 16;

@@ -14,7 +14,7 @@ use super::packument::Packument;
 use crate::{
     Problem, ProblemKind, Secrets,
     credential::{Authentication, Caller, Credential},
-    egress::{FetchClients, Reach, literal},
+    net::{FetchClients, Reach, literal},
 };
 
 /// Bytes of a package's metadata.

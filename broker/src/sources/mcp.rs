@@ -8,19 +8,14 @@ use std::time::Duration;
 
 use dormouse_lifecycle::json;
 use dormouse_protocol::{ApiError, ErrorCode};
-use reqwest::{
-    Response,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::{
-    callee::McpAsk,
-    room::{self, SMALL_BYTES_MAX},
-    sse::Events,
-};
+use super::server::McpAsk;
+pub(crate) use crate::rpc::Posted;
+use crate::rpc::SESSION;
 
 /// The revision in which every request stands for itself.
 const STATELESS: &str = "2026-07-28";
@@ -33,8 +28,6 @@ const CAPABILITIES_META: &str = "io.modelcontextprotocol/clientCapabilities";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// What a server calls its session with the broker.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Both forms of an answer.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 /// Pages of a list.
@@ -80,12 +73,6 @@ pub(crate) enum Speech {
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     speech: Mutex<Option<Speech>>,
-}
-
-/// One message to a server: its body, and the headers that belong to it.
-pub(crate) struct Posted {
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Value,
 }
 
 /// Sends a message and answers what came: the status, the headers, and the server's answer.
@@ -276,56 +263,9 @@ const URI_BYTES_MAX: usize = 4 << 10;
 /// How long a server that was asked may stay silent while its tools are looked for.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The answer in a response of either form: JSON, or the event that holds it. What a server says or asks before it is passed over, and not kept. `None`:
-/// an event, or the JSON, has more than `max` bytes.
-///
-/// # Errors
-/// The connection broke.
-pub(crate) async fn answer_in(response: &mut Response, max: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let streams = kind.starts_with("text/event-stream");
-    let mut events = Events::default();
-    while let Some(chunk) = response.chunk().await? {
-        if events.held() + chunk.len() > max {
-            return Ok(None);
-        }
-        if events.held() + chunk.len() > SMALL_BYTES_MAX {
-            room::current().wait_for(max).await;
-        }
-        events.push(&chunk);
-        if let Some(found) = streams.then(|| answer(&mut events)).flatten() {
-            return Ok(Some(found));
-        }
-    }
-    if streams {
-        // The last event needs no blank line behind it if the stream ends.
-        events.push(b"\n\n");
-        return Ok(Some(answer(&mut events).unwrap_or_default()));
-    }
-    Ok(Some(events.into_rest()))
-}
-
-/// The first of the events that is an answer.
-fn answer(events: &mut Events) -> Option<Vec<u8>> {
-    std::iter::from_fn(|| events.next()).find(|data| is_answer(data))
-}
-
-fn is_answer(data: &[u8]) -> bool {
-    let message: Value = serde_json::from_slice(data).unwrap_or_default();
-    message.get("result").is_some() || message.get("error").is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_answer_is_found_among_other_events() {
-        let mut events = Events::default();
-        events.push(b": hi\n\ndata: {\"method\":\"ping\",\"id\":1}\n\ndata: {\"id\":1,\ndata: \"result\":{}}\n\ndata: {\"result\":2}\n\n");
-        let found = answer(&mut events).expect("it is there");
-        assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), json!({ "id": 1, "result": {} }));
-    }
 
     #[test]
     fn a_tools_own_failure_is_one() {

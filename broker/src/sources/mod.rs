@@ -4,6 +4,9 @@
 
 pub(crate) mod mcp;
 pub(crate) mod openapi;
+mod server;
+
+pub(crate) use server::{McpAsk, McpTool, compile as compile_server};
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,9 +20,9 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use crate::{
-    BrokerStore, Secrets, answer, catalog,
-    egress::{self, Names},
+    BrokerStore, Secrets,
     knowledge::{self, Base},
+    net::{self, Names},
 };
 
 /// How long a document may take to come.
@@ -70,7 +73,7 @@ pub(crate) async fn find(
     });
     let servers = spec.mcp_servers.iter().map(|spec| async move {
         // What is wrong with its spec is told where all of it is compiled.
-        let server = catalog::compile_mcp_server(spec, "", (secrets, names), &mut Vec::new());
+        let server = server::compile(spec, "", (secrets, names), &mut Vec::new());
         (&spec.name, server.list(http, secrets).await)
     });
     let bases = spec.knowledge.iter().map(|spec| async move {
@@ -120,12 +123,12 @@ async fn document(source: &DocumentSource, secrets: &Secrets, http: &Http) -> Re
         }
         (None, Some(text)) => {
             let url = url::plain(text).ok_or("has a URL that is none, or that has a user, a query or a fragment")?;
-            let mut response = http.send(http.client().get(url)).await.map_err(|error| egress::silence(&error))?;
+            let mut response = http.send(http.client().get(url)).await.map_err(|error| net::silence(&error))?;
             let status = response.status();
             if !status.is_success() {
                 return Err(format!("was answered with {status}"));
             }
-            let (bytes, whole) = answer::read(&mut response, DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
+            let (bytes, whole) = net::read_up_to(&mut response, DOCUMENT_BYTES_MAX).await.map_err(|_| "broke off".to_owned())?;
             if !whole {
                 return Err(format!("has more than {DOCUMENT_BYTES_MAX} bytes"));
             }

@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reqwest::header::HeaderName;
 use serde_json::{Map, Value, json};
 
-use crate::{path::Pattern, scheme::usable_name};
+use crate::{
+    credential::usable_name,
+    path::Pattern,
+    shape::{BODY, Shape},
+};
 
-/// The argument that is the request's body.
-pub(crate) const BODY: &str = "body";
 /// Operations of one document.
 const OPERATIONS_MAX: usize = 1_024;
 /// References from one thing to the next that are followed.
@@ -34,14 +35,6 @@ pub(crate) struct Operation {
     pub(crate) input: Value,
     pub(crate) output: Value,
     pub(crate) shape: Shape,
-}
-
-/// Where an operation's arguments go, beside those in its path.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Shape {
-    pub(crate) query: BTreeSet<String>,
-    pub(crate) headers: BTreeMap<String, HeaderName>,
-    pub(crate) body: bool,
 }
 
 /// What a document cannot be used for.

@@ -29,7 +29,7 @@ use self::message::{Message, Order};
 use crate::{
     Broker, Problem, Secrets,
     documents::DocumentError,
-    egress::Names,
+    net::Names,
     service::{self, Service},
 };
 

@@ -1,54 +1,31 @@
 //! One HTTP request to a service, and what came of it.
 
-use std::{sync::Arc, time::Duration};
+mod answer;
+mod request;
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use jsonschema::Validator;
-use reqwest::Client;
 use serde_json::json;
 use tokio::time::Instant;
 
-pub(crate) use crate::request::{Answered, Request, arguments, idempotency_key};
+pub(crate) use self::{
+    answer::{Above, Answer},
+    request::{Answered, Request, arguments, idempotency_key},
+};
+use self::{
+    answer::{MESSAGE_BYTES_MAX, cut},
+    request::invalid,
+};
 use crate::{
     Secrets,
-    answer::{Above, Answer, MESSAGE_BYTES_MAX, cut},
     credential::{Caller, CredentialError},
-    egress::{Names, Resolver},
-    request::invalid,
     service::Service,
     uploads::{COVERED_BYTES_MAX, Upload, Uploads},
 };
-
-/// How long a service may take to accept a connection, at most; a tool's own timeout may be shorter.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The client of all that a ToolBroker names: no redirects, no proxy, no cookies.
-pub(crate) fn client(names: &Names) -> Result<Client, reqwest::Error> {
-    service_client(names, |builder| builder)
-}
-
-/// The same, with what `shape` adds.
-pub(crate) fn service_client(
-    names: &Names,
-    shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
-) -> Result<Client, reqwest::Error> {
-    let agent = concat!("dormouse-broker/", env!("CARGO_PKG_VERSION"));
-    client_with(|builder| shape(builder.user_agent(agent).dns_resolver(Arc::new(Resolver::Own(names.clone())))))
-}
-
-/// A client without redirects, proxy and cookies, and with what `shape` adds.
-pub(crate) fn client_with(shape: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder) -> Result<Client, reqwest::Error> {
-    dormouse_service::telemetry::install_tls_provider();
-    let plain = || Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().connect_timeout(CONNECT_TIMEOUT);
-    let builder = || shape(plain());
-    builder().build().or_else(|error| {
-        // An image without a certificate bundle: plain HTTP still works, and https fails at the handshake.
-        tracing::warn!(%error, "there are no certificates of public authorities; https services cannot be verified");
-        builder().tls_certs_only([]).build()
-    })
-}
 
 /// One call as a request to a service: all but the credential.
 pub(crate) struct Exchange<'a> {

@@ -1,5 +1,8 @@
 //! A service's credential: where it comes from, how it goes out, how it is renewed, and what of it must not come back.
 
+mod issuer;
+mod scheme;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,12 +24,13 @@ use reqwest::{
 use standardwebhooks::{HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook};
 use tokio::time::Instant;
 
-use crate::{
-    Problem, ProblemKind, SecretError, Secrets,
+use self::{
     issuer::{Issuer, Made},
-    redact::Redactor,
     scheme::{Scheme, SecretKey, check_scheme, header_name},
 };
+use crate::{Problem, ProblemKind, SecretError, Secrets, redact::Redactor};
+
+pub(crate) use scheme::usable_name;
 
 /// A shorter user name is not taken out of answers: it is no secret, and they would be shredded by it.
 const USER_BYTES_MIN: usize = 4;
@@ -341,7 +345,7 @@ mod tests {
         let mut problems = Vec::new();
         let checked = Authentication::check("s", &auth, &[], "services[0]", &secrets, &mut problems).unwrap();
         let call = Caller { namespace: "n", session: "s", session_uid: "u", secrets: None, request: None };
-        let http = Http::new(crate::exchange::client(&Default::default()).unwrap());
+        let http = Http::new(crate::net::client(&Default::default()).unwrap());
         let credential = checked.credential(&http, &secrets, call).await.unwrap();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(credential.redactor.text("a banana hunter22 a:hunter22"), "a banana [redacted] [redacted]");

@@ -16,16 +16,16 @@ use reqwest::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{
+use super::{
+    Again, Exchange, Failure, Outbound,
     answer::{Answer, MESSAGE_BYTES_MAX, cut, lost, receive, unreachable},
-    catalog::Tool,
+};
+use crate::{
     credential::{Credential, Outgoing},
-    exchange::{Again, Exchange, Failure, Outbound},
+    rpc::Posted,
     service::Service,
-    sources::{
-        mcp::Posted,
-        openapi::{BODY, Shape},
-    },
+    shape::{BODY, Shape},
+    tool::Tool,
 };
 
 /// Names a call to the service, so that it can make two of one name once. The value is a string of RFC 8941, as

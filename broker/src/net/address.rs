@@ -11,7 +11,7 @@ use std::{
 use dormouse_service::metadata::is_metadata;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::rules::Host;
+use super::host::Host;
 
 /// Which addresses a rule reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +120,7 @@ pub(crate) struct Names(Arc<RwLock<Vec<Host>>>);
 
 impl Names {
     /// Says which names besides the internal ones may have private addresses from now on.
-    pub(super) fn set(&self, private: Vec<Host>) {
+    pub(crate) fn set(&self, private: Vec<Host>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = private;
     }
 

@@ -11,12 +11,12 @@ use reqwest::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::{Again, Answered, Exchange, Failure, Form, Request};
 use crate::{
-    egress::{Reader, TOO_LARGE},
-    exchange::{Again, Answered, Exchange, Failure, Form, Request},
+    net::{Reader, TOO_LARGE, read_up_to},
     redact::Redactor,
     room::{self, SMALL_BYTES_MAX},
-    sources::mcp,
+    rpc,
 };
 
 /// How much of a failed answer's body is read, in bytes.
@@ -96,8 +96,8 @@ pub(crate) async fn receive(
     }
     let broken = |error: reqwest::Error| Failure::of(lost(request.safe, error.into(), redactor), Again::Harmless(None));
     if *form == Form::Rpc {
-        let session = response.headers().get(mcp::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = mcp::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
+        let session = response.headers().get(rpc::SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = rpc::answer_in(&mut response, service.response_bytes_max).await.map_err(broken)?.ok_or_else(too_large)?;
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         return Ok(json!({ "status": status.as_u16(), "session": session, "message": redactor.value(message) }).into());
     }
@@ -129,7 +129,7 @@ pub(crate) async fn receive(
             None => body,
         }
     } else {
-        let (body, whole) = read(&mut response, service.response_bytes_max).await.map_err(broken)?;
+        let (body, whole) = read_up_to(&mut response, service.response_bytes_max).await.map_err(broken)?;
         if !whole {
             return Err(too_large().into());
         }
@@ -162,25 +162,8 @@ fn retry_after(response: &Response) -> Option<Duration> {
     response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// The body up to `max` bytes, and whether that was all. What is large waits for room.
-pub(crate) async fn read(response: &mut Response, max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > SMALL_BYTES_MAX {
-            room::current().wait_for(max).await;
-        }
-        let room = max - body.len();
-        if let Some(fits) = chunk.get(..room).filter(|_| chunk.len() > room) {
-            body.extend_from_slice(fits);
-            return Ok((body, false));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((body, true))
-}
-
 async fn refusal(mut response: Response, status: StatusCode, redactor: &Redactor) -> ApiError {
-    let (body, whole) = read(&mut response, ERROR_BODY_READ_BYTES_MAX).await.unwrap_or_default();
+    let (body, whole) = read_up_to(&mut response, ERROR_BODY_READ_BYTES_MAX).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body);
     // Redacted before it is cut: half a credential would not be recognised.
     let body = if whole { redactor.text(&body) } else { redactor.cut_text(&body) };

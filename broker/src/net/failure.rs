@@ -2,14 +2,11 @@
 
 use std::{error::Error, io, time::Duration};
 
-use dormouse_protocol::{ApiError, broker::NetworkFailure};
+use dormouse_protocol::{ApiError, ErrorCode, broker::NetworkFailure};
 use dormouse_service::wire::SendError;
 use reqwest::Url;
 
-use super::{
-    address::{Unreachable, Unresolved},
-    rules::unreachable_address,
-};
+use super::address::{Unreachable, Unresolved};
 
 /// Why a request was not answered.
 #[derive(Debug)]
@@ -56,6 +53,16 @@ pub(crate) fn of_connection(error: &reqwest::Error, at: &str) -> NetworkFailure 
         _ if error.is_connect() => network("ERR_CONNECT", format!("no connection to {at}")),
         _ => network("UND_ERR_SOCKET", format!("other side closed {at}")),
     }
+}
+
+/// The host has no address that may be connected to.
+pub(crate) fn unreachable_address() -> ApiError {
+    denied(Unreachable.to_string())
+}
+
+/// A rule refuses it.
+pub(crate) fn denied(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::EgressDenied, message)
 }
 
 /// That something which a ToolBroker names does not answer, and what to do if a rule is why.

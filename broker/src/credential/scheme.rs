@@ -10,7 +10,8 @@ use reqwest::{
     header::{HeaderName, HeaderValue},
 };
 
-use crate::{Problem, ProblemKind, SecretError, Secrets, issuer::Issuer};
+use super::issuer::Issuer;
+use crate::{Problem, ProblemKind, SecretError, Secrets};
 
 /// A key of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

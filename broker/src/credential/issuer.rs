@@ -11,12 +11,11 @@ use reqwest::{
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{
-    Secrets, answer,
-    credential::{Caller, CredentialError, Outgoing, base64},
-    egress, path,
+use super::{
+    Caller, CredentialError, Outgoing, base64,
     scheme::{SecretKey, usable_name},
 };
+use crate::{Secrets, net, path};
 
 /// How long whoever makes credentials may take.
 const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -149,12 +148,12 @@ struct Issued {
 /// Asks an issuer. What it answers instead is not told: it may repeat what it was shown.
 async fn ask<T: serde::de::DeserializeOwned>(http: &Http, request: RequestBuilder, who: &str) -> Result<T, CredentialError> {
     let silent = || CredentialError::Issuer(format!("{who} cannot be reached"));
-    let mut response = http.send(request).await.map_err(|error| CredentialError::Issuer(format!("{who} {}", egress::silence(&error))))?;
+    let mut response = http.send(request).await.map_err(|error| CredentialError::Issuer(format!("{who} {}", net::silence(&error))))?;
     let status = response.status();
     if !status.is_success() {
         return Err(CredentialError::Issuer(format!("{who} answered {status}")));
     }
-    let (body, whole) = answer::read(&mut response, ISSUER_BYTES_MAX).await.map_err(|_| silent())?;
+    let (body, whole) = net::read_up_to(&mut response, ISSUER_BYTES_MAX).await.map_err(|_| silent())?;
     if !whole {
         return Err(CredentialError::Issuer(format!("{who} answered more than {ISSUER_BYTES_MAX} bytes")));
     }
