@@ -14,14 +14,14 @@ use dormouse_lifecycle::{
     keys::{self, of_broker_name},
 };
 use dormouse_protocol::{
-    ApiError, ErrorCode,
+    ApiError,
     broker::{AnswerJobCall, ToolAnswer, ToolCall, Waits, digest},
 };
 use dormouse_service::origin;
 use dormouse_store::{Condition, PutError};
 use serde::Serialize;
 
-use crate::{Broker, BrokerStore, meters::Meters};
+use crate::{BrokerStore, meters::Meters};
 
 /// How long a line waits for others.
 const GATHER: Duration = Duration::from_secs(5);
@@ -266,31 +266,6 @@ impl Audit {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Broker {
-    /// Notes a line of the audit, where there is a store for it.
-    pub(crate) fn note(&self, line: &Line) {
-        if let Some(audit) = self.audit() {
-            audit.note(line);
-        }
-    }
-
-    /// Notes a call that was refused before it was made. One that only has to be sent again is no news: its session does so.
-    pub(crate) fn note_refusal(&self, kind: &'static str, call: &ToolCall, answered: &Result<Arc<ToolAnswer>, ApiError>) {
-        if let Err(error) = answered
-            && error.code != ErrorCode::StorageUnavailable
-        {
-            self.note(&Line::refused(kind, call, error));
-        }
-    }
-
-    /// Stores the lines of the audit that wait.
-    pub async fn store_audit(&self) {
-        if let Some(audit) = self.audit() {
-            audit.flush().await;
-        }
     }
 }
 

@@ -41,7 +41,6 @@ mod room;
 mod rpc;
 mod schema;
 mod secrets;
-mod serve;
 mod service;
 mod shape;
 mod sources;

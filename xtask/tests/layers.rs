@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 7] = ["kernel-pod", "operator", "gateway", "cli", "crates/control", "crates/service", "crates/store"];
+const CRATES: [&str; 8] = ["kernel-pod", "operator", "gateway", "broker", "cli", "crates/control", "crates/service", "crates/store"];
 
 type Imports = BTreeMap<String, BTreeSet<String>>;
 

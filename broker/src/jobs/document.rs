@@ -8,27 +8,27 @@ use super::JobName;
 /// A call that a runner makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// Tells a repeated call from another one with the same number.
-    pub(super) fingerprint: String,
-    pub(super) tool: String,
-    pub(super) capability: String,
+    pub(crate) fingerprint: String,
+    pub(crate) tool: String,
+    pub(crate) capability: String,
     /// As the runner gets them.
-    pub(super) args: serde_json::Value,
-    pub(super) session: String,
+    pub(crate) args: serde_json::Value,
+    pub(crate) session: String,
     /// The epoch that made it.
-    pub(super) epoch: u64,
-    pub(super) created_ms: i64,
-    pub(super) expires_ms: i64,
+    pub(crate) epoch: u64,
+    pub(crate) created_ms: i64,
+    pub(crate) expires_ms: i64,
     /// How often it was claimed.
-    pub(super) attempts: u32,
-    pub(super) state: State,
+    pub(crate) attempts: u32,
+    pub(crate) state: State,
 }
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum State {
+pub(crate) enum State {
     /// Nobody has it.
     Waiting,
     /// A runner has it until then.
@@ -40,12 +40,12 @@ pub(super) enum State {
 }
 
 impl Document {
-    pub(super) fn job_name(&self, uid: &str, call: u64) -> JobName {
+    pub(crate) fn job_name(&self, uid: &str, call: u64) -> JobName {
         JobName { uid: uid.to_owned(), call, created_ms: self.created_ms, capability: self.capability.clone() }
     }
 
     /// Ends it, unless it has ended.
-    pub(super) fn end(&mut self, answer: ToolAnswer) -> bool {
+    pub(crate) fn end(&mut self, answer: ToolAnswer) -> bool {
         let ends = !matches!(self.state, State::Done { .. });
         if ends {
             self.state = State::Done { answer: Box::new(answer), lease: None };
@@ -54,7 +54,7 @@ impl Document {
     }
 
     /// Its runner keeps it, if it is the one with this lease.
-    pub(super) fn keep(&mut self, held: &str, until: i64) -> bool {
+    pub(crate) fn keep(&mut self, held: &str, until: i64) -> bool {
         match &mut self.state {
             State::Claimed { lease, until_ms, .. } if lease == held => {
                 *until_ms = until;
@@ -65,7 +65,7 @@ impl Document {
     }
 
     /// Its runner answers. A lease that has run out is good as long as nobody else has the job.
-    pub(super) fn answer(&mut self, held: &str, answer: &ToolAnswer) -> bool {
+    pub(crate) fn answer(&mut self, held: &str, answer: &ToolAnswer) -> bool {
         let own = matches!(&self.state, State::Claimed { lease, .. } if lease == held);
         if own {
             self.state = State::Done { answer: Box::new(answer.clone()), lease: Some(held.to_owned()) };
@@ -73,12 +73,12 @@ impl Document {
         own
     }
 
-    pub(super) fn was_answered_under(&self, held: &str) -> bool {
+    pub(crate) fn was_answered_under(&self, held: &str) -> bool {
         matches!(&self.state, State::Done { lease: Some(lease), .. } if lease == held)
     }
 
     /// As its runner gets it.
-    pub(super) fn job(&self, broker: &str, job_name: &JobName, lease: String, lease_seconds: u64) -> Job {
+    pub(crate) fn job(&self, broker: &str, job_name: &JobName, lease: String, lease_seconds: u64) -> Job {
         let time = |ms| jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default();
         Job {
             id: format!("{broker}.{}.{}", job_name.uid, job_name.call),

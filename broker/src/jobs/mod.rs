@@ -4,69 +4,48 @@
 //! The call is parked meanwhile: the session sleeps, and asks again when somebody tells it, or by itself.
 
 mod document;
-mod serve;
 mod tool;
 
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
-use dormouse_lifecycle::{calls::fingerprint, keys};
-use dormouse_protocol::{
-    ApiError, ErrorCode,
-    broker::{
-        AnswerJobCall, AnsweredJob, ClaimJobCall, ClaimedJob, HeartbeatJobCall, JobEnded, Parked, ToolAnswer, ToolCall, Waits, WaitsFor,
-    },
-    job::{Job, JobLease},
-};
+use dormouse_lifecycle::keys;
 use dormouse_service::Ids;
 use dormouse_store::{Condition, ETag};
-use serde_json::Value;
 
-use self::document::{Document, State};
-use crate::{Broker, BrokerStore, audit::Line, documents::DocumentError};
+use crate::{BrokerStore, documents::DocumentError};
 
-pub(crate) use serve::routes;
+pub(crate) use document::{Document, State};
 pub(crate) use tool::RunnerTool;
 
-/// How long a runner may say nothing.
-const LEASE: Duration = Duration::from_secs(60);
-/// How often a job is claimed before it fails: who has it may be lost by it.
-const ATTEMPTS_MAX: u32 = 5;
 /// Open jobs of a capability that one claim looks at.
-const LOOKED_MAX: usize = 256;
-/// Capabilities of one claim.
-const CAPABILITIES_MAX: usize = 16;
+pub(crate) const LOOKED_MAX: usize = 256;
 /// Bytes of an answer, as JSON.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
+pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Tries of a change that others make, too.
 const TRIES_MAX: usize = 8;
 /// Jobs whose leases are remembered.
 const LEASED_MAX: usize = 10_000;
-/// How often it is looked for open jobs that nobody claims and whose sessions are gone.
-const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Open jobs of the ToolBroker that are looked at then.
 const CLEANED_MAX: usize = 20_000;
-/// Digits of a lease.
-const LEASE_DIGITS: usize = 32;
 
 /// Where jobs are kept.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    store: BrokerStore,
-    ids: Ids,
+    pub(crate) store: BrokerStore,
+    pub(crate) ids: Ids,
     /// Open jobs that are somebody's until that time, by the names under which runners look.
     leased: Mutex<HashMap<String, i64>>,
 }
 
 /// Which job, and under which name runners find it.
-struct JobName {
-    uid: String,
-    call: u64,
-    created_ms: i64,
-    capability: String,
+pub(crate) struct JobName {
+    pub(crate) uid: String,
+    pub(crate) call: u64,
+    pub(crate) created_ms: i64,
+    pub(crate) capability: String,
 }
 
 impl Jobs {
@@ -74,15 +53,15 @@ impl Jobs {
         Self { store, ids, leased: Mutex::default() }
     }
 
-    fn key(&self, uid: &str, call: u64) -> String {
+    pub(crate) fn key(&self, uid: &str, call: u64) -> String {
         format!("{}{call}", keys::jobs_of(&self.store.prefix, &self.store.namespace, uid))
     }
 
-    fn open_prefix(&self, capability: &str) -> String {
+    pub(crate) fn open_prefix(&self, capability: &str) -> String {
         keys::jobs_open(&self.store.prefix, &self.store.namespace, &self.store.broker, capability)
     }
 
-    fn open_key(&self, job_name: &JobName) -> String {
+    pub(crate) fn open_key(&self, job_name: &JobName) -> String {
         format!("{}{}", self.open_prefix(&job_name.capability), job_name.name())
     }
 
@@ -103,12 +82,12 @@ impl Jobs {
         Ok(())
     }
 
-    async fn read(&self, uid: &str, call: u64) -> Result<Option<(Document, ETag)>, DocumentError> {
+    pub(crate) async fn read(&self, uid: &str, call: u64) -> Result<Option<(Document, ETag)>, DocumentError> {
         self.store.read(&self.key(uid, call)).await
     }
 
     /// Has it looked for by runners.
-    async fn offer(&self, job_name: &JobName) -> Result<(), DocumentError> {
+    pub(crate) async fn offer(&self, job_name: &JobName) -> Result<(), DocumentError> {
         match self.store.write(&self.open_key(job_name), &(), Condition::Absent).await {
             Ok(_) | Err(DocumentError::Changed) => Ok(()),
             Err(error) => Err(error),
@@ -116,7 +95,7 @@ impl Jobs {
     }
 
     /// Removes what the session has the answers of.
-    async fn forget_below(&self, uid: &str, settled_below: u64) -> Result<(), DocumentError> {
+    pub(crate) async fn forget_below(&self, uid: &str, settled_below: u64) -> Result<(), DocumentError> {
         let prefix = keys::jobs_of(&self.store.prefix, &self.store.namespace, uid);
         for name in self.store.names(&prefix, LOOKED_MAX).await? {
             if name.parse::<u64>().is_ok_and(|call| call < settled_below) {
@@ -127,7 +106,12 @@ impl Jobs {
     }
 
     /// Changes a job as often as others change it, too. `None`: it is as `change` wants it, or there is none.
-    async fn change(&self, uid: &str, call: u64, change: impl Fn(&mut Document) -> bool) -> Result<Option<Document>, DocumentError> {
+    pub(crate) async fn change(
+        &self,
+        uid: &str,
+        call: u64,
+        change: impl Fn(&mut Document) -> bool,
+    ) -> Result<Option<Document>, DocumentError> {
         for _ in 0..TRIES_MAX {
             let Some((mut document, etag)) = self.read(uid, call).await? else { return Ok(None) };
             if !change(&mut document) {
@@ -142,12 +126,12 @@ impl Jobs {
         Err(DocumentError::Changed)
     }
 
-    fn is_leased(&self, name: &str, now_ms: i64) -> bool {
+    pub(crate) fn is_leased(&self, name: &str, now_ms: i64) -> bool {
         let leased = self.leased.lock().unwrap_or_else(PoisonError::into_inner);
         leased.get(name).is_some_and(|until_ms| *until_ms > now_ms)
     }
 
-    fn note_lease(&self, name: String, until_ms: i64) {
+    pub(crate) fn note_lease(&self, name: String, until_ms: i64) {
         let mut leased = self.leased.lock().unwrap_or_else(PoisonError::into_inner);
         if leased.len() >= LEASED_MAX {
             leased.clear();
@@ -157,11 +141,11 @@ impl Jobs {
 }
 
 impl JobName {
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{:014}_{}_{}", self.created_ms, self.uid, self.call)
     }
 
-    fn read(name: &str, capability: &str) -> Option<Self> {
+    pub(crate) fn read(name: &str, capability: &str) -> Option<Self> {
         // A session's name with its pool has one of these, too.
         let (created_ms, rest) = name.split_once('_')?;
         let (uid, call) = rest.rsplit_once('_')?;
@@ -170,207 +154,7 @@ impl JobName {
     }
 }
 
-impl Broker {
-    /// Makes a job of a call, or says how far it is. `args` have what references stand for.
-    pub(crate) async fn offer_job(&self, tool: &RunnerTool, call: &ToolCall, args: Value) -> Result<ToolAnswer, ApiError> {
-        let Some(jobs) = self.jobs() else { return Err(no_store()) };
-        if call.settled_below > 0 {
-            jobs.forget_below(&call.session_uid, call.settled_below).await?;
-        }
-        let now_ms = self.clock().now_ms();
-        let fresh = Document {
-            fingerprint: fingerprint(&call.tool, &call.args.to_string()),
-            tool: tool.name.clone(),
-            capability: tool.capability.clone(),
-            args,
-            session: call.session.clone(),
-            epoch: call.epoch,
-            created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(i64::try_from(tool.expires_seconds.saturating_mul(1_000)).unwrap_or(i64::MAX)),
-            attempts: 0,
-            state: State::Waiting,
-        };
-        match jobs.store.write(&jobs.key(&call.session_uid, call.call), &fresh, Condition::Absent).await {
-            Ok(_) | Err(DocumentError::Changed) => {}
-            Err(error) => return Err(error.into()),
-        }
-        self.job_of(jobs, call).await
-    }
-
-    /// What came of a call that became a job.
-    pub(crate) async fn look_at_job(&self, call: &ToolCall) -> Result<ToolAnswer, ApiError> {
-        let Some(jobs) = self.jobs() else { return Err(no_store()) };
-        if call.waits == Waits::JobOver {
-            let message = "no runner answered in time; make the call again if it is still wanted";
-            let over = ToolAnswer::Err { error: ApiError::new(ErrorCode::TimeoutError, message) };
-            jobs.change(&call.session_uid, call.call, |document| document.end(over.clone())).await?;
-        }
-        self.job_of(jobs, call).await
-    }
-
-    async fn job_of(&self, jobs: &Jobs, call: &ToolCall) -> Result<ToolAnswer, ApiError> {
-        let Some((document, _)) = jobs.read(&call.session_uid, call.call).await? else {
-            let message = "the job of this call is not there any more: nobody knows whether a runner has made it";
-            return Ok(ToolAnswer::Err { error: ApiError::new(ErrorCode::OutcomeUnknown, message) });
-        };
-        if call.epoch < document.epoch {
-            return Err(ApiError::new(ErrorCode::SessionGone, format!("the session is at epoch {}", document.epoch)));
-        }
-        if document.fingerprint != fingerprint(&call.tool, &call.args.to_string()) {
-            return Err(ApiError::new(ErrorCode::Conflict, format!("call {} was another one", call.call)));
-        }
-        let job_name = document.job_name(&call.session_uid, call.call);
-        match document.state {
-            State::Done { answer, .. } => {
-                jobs.store.remove(&jobs.open_key(&job_name)).await?;
-                Ok(*answer)
-            }
-            State::Waiting | State::Claimed { .. } => {
-                jobs.offer(&job_name).await?;
-                let left_ms = document.expires_ms.saturating_sub(self.clock().now_ms());
-                let expires_seconds = u64::try_from(left_ms).unwrap_or(0).div_ceil(1_000);
-                Ok(ToolAnswer::Parked { parked: Parked { expires_seconds, editable: false, waits_for: WaitsFor::Runner, made_in: None } })
-            }
-        }
-    }
-
-    /// Removes the names of jobs that are not there any more, for ever.
-    pub async fn keep_jobs_clean(self) {
-        let Some(jobs) = self.jobs() else { return };
-        loop {
-            if let Err(error) = jobs.clean().await {
-                tracing::warn!(%error, "names of jobs that are over stay for now");
-            }
-            tokio::time::sleep(CLEAN_EVERY).await;
-        }
-    }
-
-    /// Gives a runner the oldest job that it can do and nobody has.
-    ///
-    /// # Errors
-    /// There is no store for jobs, or it does not answer.
-    pub async fn claim_job(&self, call: &ClaimJobCall) -> Result<ClaimedJob, ApiError> {
-        let Some(jobs) = self.jobs() else { return Err(no_store()) };
-        let mut claimed = ClaimedJob::default();
-        for capability in call.capabilities.iter().take(CAPABILITIES_MAX).filter(|name| is_plain(name)) {
-            for name in jobs.store.names(&jobs.open_prefix(capability), LOOKED_MAX).await? {
-                let Some(job_name) = JobName::read(&name, capability).filter(|_| !jobs.is_leased(&name, self.clock().now_ms())) else {
-                    continue;
-                };
-                match self.try_claim(jobs, &job_name, &call.runner, &mut claimed.ended).await {
-                    Ok(Some(job)) => return Ok(ClaimedJob { job: Some(job), ..claimed }),
-                    // Another one has it.
-                    Ok(None) | Err(DocumentError::Changed) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(claimed)
-    }
-
-    async fn try_claim(
-        &self,
-        jobs: &Jobs,
-        job_name: &JobName,
-        runner: &str,
-        ended: &mut Vec<JobEnded>,
-    ) -> Result<Option<Job>, DocumentError> {
-        let now_ms = self.clock().now_ms();
-        let open = jobs.open_key(job_name);
-        let Some((mut document, etag)) = jobs.read(&job_name.uid, job_name.call).await? else {
-            jobs.store.remove(&open).await?;
-            return Ok(None);
-        };
-        match &document.state {
-            State::Done { .. } => {
-                jobs.store.remove(&open).await?;
-                return Ok(None);
-            }
-            State::Claimed { until_ms, .. } if *until_ms > now_ms => {
-                jobs.note_lease(job_name.name(), *until_ms);
-                return Ok(None);
-            }
-            State::Claimed { .. } | State::Waiting => {}
-        }
-        let key = jobs.key(&job_name.uid, job_name.call);
-        if document.attempts >= ATTEMPTS_MAX {
-            let message = format!("{ATTEMPTS_MAX} runners took the job, and none answered; it is not offered again");
-            document.end(ToolAnswer::Err { error: ApiError::new(ErrorCode::ToolResultInvalid, message) });
-            jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
-            jobs.store.remove(&open).await?;
-            ended.push(JobEnded { session: document.session, call: job_name.call });
-            return Ok(None);
-        }
-        let lease = jobs.ids.digits(LEASE_DIGITS);
-        let until_ms = now_ms.saturating_add(lease_ms());
-        document.attempts += 1;
-        document.state = State::Claimed { runner: runner.to_owned(), lease: lease.clone(), until_ms };
-        jobs.store.write(&key, &document, Condition::Matches(etag)).await?;
-        jobs.note_lease(job_name.name(), until_ms);
-        Ok(Some(document.job(&jobs.store.broker, job_name, lease, LEASE.as_secs())))
-    }
-
-    /// A runner lives, and goes on with its job.
-    ///
-    /// # Errors
-    /// `Conflict`: the job is not its any more.
-    pub async fn keep_job(&self, call: &HeartbeatJobCall) -> Result<JobLease, ApiError> {
-        let Some(jobs) = self.jobs() else { return Err(no_store()) };
-        let until_ms = self.clock().now_ms().saturating_add(lease_ms());
-        let kept = jobs.change(&call.session_uid, call.call, |document| document.keep(&call.lease, until_ms)).await?;
-        kept.map(|_| JobLease { lease_seconds: LEASE.as_secs() }).ok_or_else(lost)
-    }
-
-    /// Takes a runner's answer. The same one may come twice.
-    ///
-    /// # Errors
-    /// `Conflict`: the job is not its any more. `ToolResultInvalid`: it does not fit the tool, or is too large; the job stays the runner's.
-    pub async fn answer_job(&self, call: &AnswerJobCall) -> Result<AnsweredJob, ApiError> {
-        let Some(jobs) = self.jobs() else { return Err(no_store()) };
-        let Some((document, _)) = jobs.read(&call.session_uid, call.call).await? else { return Err(lost()) };
-        if let ToolAnswer::Ok { value } = &call.answer {
-            let large = serde_json::to_vec(value).map_or(usize::MAX, |json| json.len()) > ANSWER_BYTES_MAX;
-            if large {
-                return Err(ApiError::new(
-                    ErrorCode::ToolResultInvalid,
-                    format!("an answer has {ANSWER_BYTES_MAX} bytes at most: put what is larger where the tool's arguments say"),
-                ));
-            }
-            // Of a tool that is gone meanwhile nothing is known.
-            let tool = self.runner_tool(&document.tool);
-            if let Some(Err(error)) = tool.as_ref().map(|tool| tool.output.validate(value)) {
-                let path = error.instance_path().to_string();
-                let message = format!("the answer does not fit the tool's output schema at `{path}`");
-                return Err(ApiError::new(ErrorCode::ToolResultInvalid, message).with_detail("path", path));
-            }
-        }
-        let ended = AnsweredJob { session: document.session.clone() };
-        if document.was_answered_under(&call.lease) {
-            return Ok(ended);
-        }
-        let changed = jobs.change(&call.session_uid, call.call, |document| document.answer(&call.lease, &call.answer)).await?;
-        let Some(document) = changed else { return Err(lost()) };
-        jobs.store.remove(&jobs.open_key(&document.job_name(&call.session_uid, call.call))).await?;
-        self.note(&Line::job(call, &document.session, &document.tool, &document.args, &call.by));
-        Ok(ended)
-    }
-}
-
-fn lease_ms() -> i64 {
-    i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// Whether a capability can be a part of a key.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() <= 63 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-}
-
-fn no_store() -> ApiError {
-    let message = "jobs need a journal that is stored: give the ToolBroker a pool in spec.journal";
-    ApiError::new(ErrorCode::NotSupported, message)
-}
-
-fn lost() -> ApiError {
-    let message = "the job is not this runner's any more: it was answered, is over, or was offered again for want of a heartbeat";
-    ApiError::new(ErrorCode::Conflict, message)
 }

@@ -5,7 +5,6 @@
 
 mod spend;
 mod spoken;
-mod stream;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,10 +14,13 @@ use dormouse_protocol::{ApiError, ErrorCode, broker::ToolCall};
 use dormouse_service::wire::Http;
 use serde_json::{Value, json};
 
-pub(crate) use self::{spend::Spending, stream::is_question};
 use self::{
     spend::Spent,
     spoken::{Answered, Question},
+};
+pub(crate) use self::{
+    spend::{Reserved, Spending},
+    spoken::heard,
 };
 use crate::{
     Secrets,
@@ -35,14 +37,14 @@ pub(crate) const SUB_LM: &str = "host.subLM";
 pub(crate) struct Model {
     pub(crate) service: Arc<Service>,
     pub(crate) name: String,
-    api: ModelApi,
+    pub(crate) api: ModelApi,
     /// Its name at the service.
     model: String,
     max_tokens: u64,
     pub(crate) timeout: Duration,
     /// Millionths of millionths of what money there is, for a token that is sent and one that comes.
     price: (u64, u64),
-    budgets: Budgets,
+    pub(crate) budgets: Budgets,
 }
 
 /// What may be spent.
@@ -124,7 +126,7 @@ pub(crate) struct Asking {
     /// Whether its answer is read as it comes.
     streams: bool,
     /// What it may cost at most, but for what the service counts of the question in another way.
-    reserve: Spent,
+    pub(crate) reserve: Spent,
 }
 
 impl Model {
@@ -142,7 +144,7 @@ impl Model {
         Ok(Asking { request, streams: question.streams(), reserve: self.spent(sent, come) })
     }
 
-    fn spent(&self, sent: u64, come: u64) -> Spent {
+    pub(crate) fn spent(&self, sent: u64, come: u64) -> Spent {
         let cost = sent.saturating_mul(self.price.0).saturating_add(come.saturating_mul(self.price.1));
         Spent { tokens: sent.saturating_add(come), cost }
     }
@@ -182,7 +184,7 @@ impl Model {
 }
 
 /// What a question has used that failed so: nothing if an answer refused it. Otherwise nobody knows.
-fn used_by(error: &ApiError, reserve: Spent) -> Spent {
+pub(crate) fn used_by(error: &ApiError, reserve: Spent) -> Spent {
     let answered = error.details.as_ref().is_some_and(|details| details.get("status").is_some());
     if answered || matches!(error.code, ErrorCode::ToolDenied | ErrorCode::RateLimited) { Spent::default() } else { reserve }
 }

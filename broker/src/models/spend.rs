@@ -34,8 +34,8 @@ const NAME_DIGITS: usize = 16;
 /// Tokens, and money in millionths of millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
-    pub(super) tokens: u64,
-    pub(super) cost: u64,
+    pub(crate) tokens: u64,
+    pub(crate) cost: u64,
 }
 
 /// As it is stored.
@@ -60,7 +60,7 @@ pub(crate) struct Spending {
 
 /// What was reserved for a question, by whom it is counted for.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     model: String,
     keys: Vec<String>,
     reserve: Spent,
@@ -79,7 +79,7 @@ impl Spending {
     }
 
     /// Counts tokens for whoever looks at metrics.
-    pub(super) fn count(&self, model: &str, sent: u64, come: u64) {
+    pub(crate) fn count(&self, model: &str, sent: u64, come: u64) {
         for (direction, tokens) in [("input", sent), ("output", come)] {
             self.meters.tokens.with_label_values(&[model, direction]).inc_by(tokens);
         }
@@ -89,7 +89,7 @@ impl Spending {
     ///
     /// # Errors
     /// `ModelBudgetExceeded`; `StorageUnavailable`, and nothing is asked then.
-    pub(super) async fn reserve(&self, model: &str, session_uid: &str, budgets: &Budgets, reserve: Spent) -> Result<Reserved, ApiError> {
+    pub(crate) async fn reserve(&self, model: &str, session_uid: &str, budgets: &Budgets, reserve: Spent) -> Result<Reserved, ApiError> {
         let mut reserved = Reserved { model: model.to_owned(), keys: Vec::new(), reserve };
         if budgets.is_none() {
             return Ok(reserved);
@@ -111,7 +111,7 @@ impl Spending {
     }
 
     /// Leaves what was used. What cannot be taken away now stays counted, and so does all of a reserve that nobody settles.
-    pub(super) async fn settle(&self, Reserved { model, keys, reserve }: Reserved, used: Spent) {
+    pub(crate) async fn settle(&self, Reserved { model, keys, reserve }: Reserved, used: Spent) {
         let Some(place) = &self.place else { return };
         // Of a question that cost more than was thought, the rest is added without asking.
         let less = Spent { tokens: reserve.tokens.saturating_sub(used.tokens), cost: reserve.cost.saturating_sub(used.cost) };

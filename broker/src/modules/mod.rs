@@ -9,7 +9,6 @@ mod cache;
 mod packument;
 mod registry;
 mod resolve;
-mod serve;
 mod tarball;
 
 use std::sync::{Arc, PoisonError};
@@ -20,13 +19,12 @@ use dormouse_protocol::{
     broker::{ModulesAnswer, ModulesCall, Package},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 
 pub(crate) use registry::Source;
-pub(crate) use serve::routes;
 
 use self::{cache::Cache, registry::Registry, resolve::Chosen, tarball::Unpacked};
-use crate::{Broker, Secrets, net::FetchClients};
+use crate::{Secrets, net::FetchClients};
 
 /// Packages that are being resolved at one time; further ones wait.
 const LOADS_IN_FLIGHT_MAX: usize = 16;
@@ -48,7 +46,8 @@ impl Modules {
         Self { clients, slots: Semaphore::new(LOADS_IN_FLIGHT_MAX), cache: std::sync::Mutex::default() }
     }
 
-    async fn load(&self, source: &Source, secrets: &Secrets, call: &ModulesCall) -> Result<ModulesAnswer, ApiError> {
+    /// Finds a package and all that it needs.
+    pub(crate) async fn load(&self, source: &Source, secrets: &Secrets, call: &ModulesCall) -> Result<ModulesAnswer, ApiError> {
         let specifier = Specifier::parse(&call.specifier)
             .ok_or_else(|| ApiError::new(ErrorCode::InvalidRequest, "specifier: write NAME or npm:NAME@RANGE"))?;
         let _slot = self.slots.acquire().await;
@@ -96,35 +95,5 @@ impl Modules {
 
     fn cached(&self) -> std::sync::MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Broker {
-    /// Finds a package and all that it needs.
-    ///
-    /// # Errors
-    /// `EgressDenied` without a registry, `ModuleNotFound`, `ModuleUnavailable`, and `SizeAdmissionError` for what is too large.
-    pub async fn modules(&self, call: ModulesCall) -> Result<ModulesAnswer, ApiError> {
-        let started = Instant::now();
-        let answer = match self.module_source() {
-            Some(source) => self.module_loads().load(&source, self.secrets(), &call).await,
-            None => {
-                let message = "the session's ToolBroker has no registry: write one into its spec.modules.registry";
-                Err(ApiError::new(ErrorCode::EgressDenied, message))
-            }
-        };
-        let outcome = answer.as_ref().map_or_else(|error| error.code.to_string(), |_| "ok".to_owned());
-        self.count_load(&outcome);
-        tracing::info!(
-            session = call.session,
-            session_uid = call.session_uid,
-            specifier = call.specifier,
-            root = answer.as_ref().map_or("", |answer| answer.root.as_str()),
-            packages = answer.as_ref().map_or(0, |answer| answer.packages.len()),
-            outcome,
-            milliseconds = started.elapsed().as_millis(),
-            "modules",
-        );
-        answer
     }
 }

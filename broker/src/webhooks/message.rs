@@ -22,41 +22,41 @@ const ATTEMPTS_KEPT_MAX: usize = 20;
 /// A message to one URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// As people see it.
-    pub(super) view: Delivery,
+    pub(crate) view: Delivery,
     /// What goes out, to the byte: every attempt is signed over the same.
-    pub(super) body: String,
+    pub(crate) body: String,
     /// What signs it.
-    pub(super) secret: KeyRef,
+    pub(crate) secret: KeyRef,
     /// Whether a cell's request names the URL, and not the ToolBroker.
-    pub(super) from_eval: bool,
-    pub(super) created_ms: i64,
+    pub(crate) from_eval: bool,
+    pub(crate) created_ms: i64,
     /// When it is tried next.
-    pub(super) next_ms: i64,
+    pub(crate) next_ms: i64,
     /// Attempts since it was taken, or asked for again.
-    pub(super) round: usize,
+    pub(crate) round: usize,
     /// Who tries it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) lease: Option<Lease>,
+    pub(crate) lease: Option<Lease>,
 }
 
 /// The right to try a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Lease {
-    pub(super) by: String,
-    pub(super) until_ms: i64,
+pub(crate) struct Lease {
+    pub(crate) by: String,
+    pub(crate) until_ms: i64,
 }
 
 /// A message that this process may try.
-pub(super) struct Leased {
-    pub(super) message: Message,
-    pub(super) etag: ETag,
+pub(crate) struct Leased {
+    pub(crate) message: Message,
+    pub(crate) etag: ETag,
 }
 
 /// Whether a message is tried.
-pub(super) enum Order {
+pub(crate) enum Order {
     Now(Box<Leased>),
     /// Not before this time, in milliseconds since the Unix epoch.
     Later(i64),
@@ -64,14 +64,14 @@ pub(super) enum Order {
 
 /// What came of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) attempt: DeliveryAttempt,
-    pub(super) verdict: Verdict,
+pub(crate) struct Sent {
+    pub(crate) attempt: DeliveryAttempt,
+    pub(crate) verdict: Verdict,
 }
 
 /// What an attempt means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Delivered,
     /// It will never be taken.
     Refused,
@@ -81,7 +81,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// What a status means.
-    pub(super) fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
         match status {
             200..=299 => Self::Delivered,
             408 | 429 | 500.. => Self::Again(retry_after),
@@ -91,7 +91,7 @@ impl Verdict {
 }
 
 impl Message {
-    pub(super) fn new(id: String, notice: &Notice, url: String, secret: KeyRef, from_eval: bool, now_ms: i64) -> Self {
+    pub(crate) fn new(id: String, notice: &Notice, url: String, secret: KeyRef, from_eval: bool, now_ms: i64) -> Self {
         let mut data = notice.data.clone();
         data.insert("namespace".to_owned(), json!(notice.namespace));
         data.insert("session".to_owned(), json!(notice.session));
@@ -113,7 +113,7 @@ impl Message {
     }
 
     /// Notes an attempt that ended now.
-    pub(super) fn note(&mut self, sent: Sent, now_ms: i64) {
+    pub(crate) fn note(&mut self, sent: Sent, now_ms: i64) {
         self.lease = None;
         self.view.attempts.push(sent.attempt);
         while self.view.attempts.len() > ATTEMPTS_KEPT_MAX {
@@ -135,18 +135,18 @@ impl Message {
     }
 
     /// Has it tried from the beginning.
-    pub(super) fn begin_again(&mut self, now_ms: i64) {
+    pub(crate) fn begin_again(&mut self, now_ms: i64) {
         (self.round, self.next_ms, self.lease) = (0, now_ms, None);
         self.view.state = DeliveryState::Pending;
         self.view.next_attempt_at = Some(time(now_ms));
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.view.state != DeliveryState::Pending
     }
 }
 
-pub(super) fn time(ms: i64) -> String {
+pub(crate) fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default()
 }
 

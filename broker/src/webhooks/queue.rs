@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::message::{Lease, Leased, Message, Order, Sent, Verdict};
-use crate::{Broker, BrokerStore, documents::DocumentError, meters::Meters};
+use crate::{BrokerStore, documents::DocumentError, meters::Meters};
 
 /// Attempts under way at one time.
 const IN_FLIGHT_MAX: usize = 32;
@@ -92,12 +92,12 @@ impl Queue {
         Self { inner: Arc::new(inner) }
     }
 
-    pub(super) fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         self.inner.clock
     }
 
     /// The key of a message that waits.
-    pub(super) fn open_key(&self, id: &str) -> String {
+    pub(crate) fn open_key(&self, id: &str) -> String {
         format!("{}{id}", self.open())
     }
 
@@ -115,12 +115,12 @@ impl Queue {
         format!("{}{}-{}", self.done(), keys::newest_first(message.created_ms), message.view.id)
     }
 
-    pub(super) async fn read(&self, key: &str) -> Result<Option<(Message, ETag)>, DocumentError> {
+    pub(crate) async fn read(&self, key: &str) -> Result<Option<(Message, ETag)>, DocumentError> {
         self.inner.place.read(key).await
     }
 
     /// Stores a message that waits from now on. One that is there, or is over, stays as it is.
-    pub(super) async fn put(&self, message: &Message) -> Result<(), ApiError> {
+    pub(crate) async fn put(&self, message: &Message) -> Result<(), ApiError> {
         if self.read(&self.done_key(message)).await.map_err(ApiError::from)?.is_some() {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// The keys of all messages, newest first as far as keys tell.
-    pub(super) async fn keys(&self, max: usize) -> Result<Vec<String>, ApiError> {
+    pub(crate) async fn keys(&self, max: usize) -> Result<Vec<String>, ApiError> {
         let (open, done) = (self.open(), self.done());
         let waiting = self.inner.place.names(&open, max).await.map_err(ApiError::from)?;
         let over = self.inner.place.names(&done, max).await.map_err(ApiError::from)?;
@@ -145,7 +145,7 @@ impl Queue {
     }
 
     /// Takes the right to try a message.
-    pub(super) async fn lease(&self, mut message: Message, etag: &ETag) -> Result<Order, DocumentError> {
+    pub(crate) async fn lease(&self, mut message: Message, etag: &ETag) -> Result<Order, DocumentError> {
         let now_ms = self.inner.clock.now_ms();
         if message.is_over() {
             // It was moved by one that ended before it could remove it here.
@@ -164,7 +164,7 @@ impl Queue {
     }
 
     /// Stores what came of an attempt. Answers when the message is to be looked at again.
-    pub(super) async fn settle(&self, leased: Box<Leased>, sent: Sent) -> Result<Option<i64>, DocumentError> {
+    pub(crate) async fn settle(&self, leased: Box<Leased>, sent: Sent) -> Result<Option<i64>, DocumentError> {
         let Leased { mut message, etag } = *leased;
         message.note(sent.clone(), self.inner.clock.now_ms());
         let outcome = match (sent.verdict, message.is_over()) {
@@ -184,7 +184,7 @@ impl Queue {
     }
 
     /// Has a message tried now. `None`: there is none of this id.
-    pub(super) async fn again(&self, id: &str) -> Result<Option<Message>, DocumentError> {
+    pub(crate) async fn again(&self, id: &str) -> Result<Option<Message>, DocumentError> {
         let (key, now_ms) = (self.open_key(id), self.inner.clock.now_ms());
         if let Some((mut message, etag)) = self.read(&key).await? {
             message.begin_again(now_ms);
@@ -209,8 +209,12 @@ impl Queue {
         self.inner.changed.notify_one();
     }
 
-    /// Delivers what waits, for ever.
-    pub(super) async fn run(&self, broker: &Broker) {
+    /// Has what waits tried by `attempt`, for ever. It answers when the message of this id is to be looked at again, in milliseconds since the Unix epoch;
+    /// `None`: it is over.
+    pub(crate) async fn run<Tried>(&self, attempt: impl Fn(String) -> Tried)
+    where
+        Tried: Future<Output = Result<Option<i64>, DocumentError>> + Send + 'static,
+    {
         let (mut look, mut prune) = (Instant::now(), Instant::now());
         loop {
             if Instant::now() >= look {
@@ -227,9 +231,9 @@ impl Queue {
                 let next = self.lock().take_due(now_ms);
                 let Some(id) = next else { break };
                 let Ok(slot) = Arc::clone(&self.inner.slots).acquire_owned().await else { return };
-                let (queue, broker) = (self.clone(), broker.clone());
+                let (queue, tried) = (self.clone(), attempt(id.clone()));
                 tokio::spawn(async move {
-                    queue.try_one(&broker, &id).await;
+                    queue.tried(&id, tried.await);
                     drop(slot);
                 });
             }
@@ -243,8 +247,8 @@ impl Queue {
         }
     }
 
-    async fn try_one(&self, broker: &Broker, id: &str) {
-        let next = match broker.try_message(self, id).await {
+    fn tried(&self, id: &str, tried: Result<Option<i64>, DocumentError>) {
+        let next = match tried {
             Ok(next) => next.filter(|at| *at < i64::MAX),
             // Another process has it.
             Err(DocumentError::Changed) => Some(self.inner.clock.now_ms().saturating_add(1_000)),

@@ -1,5 +1,10 @@
 //! The broker's routes: who may call, what is admitted, and how an answer leaves.
 
+mod fetch;
+mod jobs;
+mod modules;
+mod webhooks;
+
 use std::{sync::Arc, time::Duration};
 
 use axum::{
@@ -29,12 +34,11 @@ use dormouse_service::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::Broker;
 use crate::{
-    Broker, egress, jobs, modules,
     pools::LivingPools,
     room::{self, Holding, SMALL_BYTES_MAX},
     uploads::{Asked, Upload},
-    webhooks,
 };
 
 /// How long the end waits for the last lines of the audit.
@@ -52,7 +56,7 @@ impl Broker {
             .route("/v1/call", post(call).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
             .route("/v1/upload", post(upload))
             .route("/v1/tools", get(tools))
-            .merge(egress::routes())
+            .merge(fetch::routes())
             .merge(modules::routes())
             .merge(webhooks::notices())
             .with_state(state.clone());

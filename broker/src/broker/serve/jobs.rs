@@ -11,13 +11,14 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult};
 
-use crate::serve::Served;
+use super::Served;
+use crate::jobs::ANSWER_BYTES_MAX;
 
 /// Largest answer, in bytes, with the rest of the message.
-const ANSWER_MESSAGE_BYTES_MAX: usize = super::ANSWER_BYTES_MAX + (64 << 10);
+const ANSWER_MESSAGE_BYTES_MAX: usize = ANSWER_BYTES_MAX + (64 << 10);
 
 /// The routes.
-pub(crate) fn routes() -> Router<Served> {
+pub(super) fn routes() -> Router<Served> {
     Router::new()
         .route("/v1/jobs/claim", post(claim))
         .route("/v1/jobs/heartbeat", post(heartbeat))

@@ -4,10 +4,10 @@ use axum::{Json, Router, extract::State, routing::post};
 use dormouse_protocol::broker::{ModulesAnswer, ModulesCall};
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::serve::Served;
+use super::Served;
 
 /// The route.
-pub(crate) fn routes() -> Router<Served> {
+pub(super) fn routes() -> Router<Served> {
     Router::new().route("/v1/modules", post(modules))
 }
 

@@ -1,5 +1,15 @@
 //! The broker itself: a call from claim to answer.
 
+mod audited;
+mod fetch;
+mod gate;
+mod jobs;
+mod modules;
+mod send;
+mod serve;
+mod stream;
+mod webhooks;
+
 use std::{
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
@@ -14,9 +24,9 @@ use dormouse_service::{Clock, Ids, Metrics, origin::Origin, wire::Http};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use self::gate::Gate;
 use crate::{
     ConfigError, Secrets,
-    approval::Gate,
     audit::{Audit, Line, is_idle_look},
     callee::{Callee, Means, Prepared, SERVICE},
     catalog::Catalog,
@@ -27,7 +37,7 @@ use crate::{
     ledger::{Admitted, BrokerStore, Ledger, NonIdempotent},
     meters::{EgressMeters, Meters},
     models::{SUB_LM, Spending},
-    modules::{self, Modules},
+    modules::{Modules, Source},
     net::{self, FetchClients, Names},
     recent::{Claim, Limits, RecentCalls, Ticket, ended},
     room,
@@ -39,7 +49,7 @@ use crate::{
 /// Calls that are being made at one time; further ones wait within their own timeout.
 const CALLS_IN_FLIGHT_MAX: usize = 256;
 /// What a broker that makes a call may take beyond the time that it waits for a slot and for the service.
-pub(crate) const OUTCOME_SLACK: Duration = Duration::from_secs(1);
+const OUTCOME_SLACK: Duration = Duration::from_secs(1);
 
 /// What a broker runs in.
 #[derive(Debug, Clone)]
@@ -447,7 +457,7 @@ impl Broker {
         &self.inner.modules
     }
 
-    pub(crate) fn module_source(&self) -> Option<Arc<modules::Source>> {
+    pub(crate) fn module_source(&self) -> Option<Arc<Source>> {
         self.catalog().modules.clone()
     }
 

@@ -14,20 +14,20 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::serve::Served;
+use super::Served;
 
 /// Of kernel pods.
-pub(crate) fn notices() -> Router<Served> {
+pub(super) fn notices() -> Router<Served> {
     Router::new().route("/v1/notices", post(notice)).route("/v1/events", post(events))
 }
 
 /// Of gateways and the operator, who tell what becomes of a session that no kernel pod has.
-pub(crate) fn sessions() -> Router<Served> {
+pub(super) fn sessions() -> Router<Served> {
     Router::new().route(SESSION_NOTICES, post(session_notice)).route(WANTED_EVENTS, post(wanted))
 }
 
 /// Of gateways.
-pub(crate) fn orders() -> Router<Served> {
+pub(super) fn orders() -> Router<Served> {
     Router::new().route("/v1/deliveries", post(deliveries)).route("/v1/redeliver", post(redeliver))
 }
 

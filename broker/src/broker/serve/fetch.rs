@@ -12,13 +12,14 @@ use dormouse_protocol::{
 };
 use dormouse_service::{ApiJson, error::ApiResult, tls::PeerIdentity};
 
-use crate::{room, serve::Served};
+use super::Served;
+use crate::room;
 
 /// Largest message with a request, in bytes: the body as base64, and the rest.
 const CALL_BYTES_MAX: usize = FETCH_BODY_BYTES_MAX * 2;
 
 /// The routes.
-pub(crate) fn routes() -> Router<Served> {
+pub(super) fn routes() -> Router<Served> {
     Router::new()
         .route("/v1/fetch", post(fetch).layer(DefaultBodyLimit::max(CALL_BYTES_MAX)))
         .route("/v1/body", post(body))

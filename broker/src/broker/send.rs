@@ -11,11 +11,11 @@ use reqwest::{
 };
 use tokio::time::Instant;
 
-use super::message::{Message, Sent, Verdict, time};
+use super::Broker;
 use crate::{
-    Broker,
     credential::Caller,
     service::{self, Service},
+    webhooks::{Message, Sent, Verdict, time},
 };
 
 /// How long an attempt may take.

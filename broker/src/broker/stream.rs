@@ -16,12 +16,12 @@ use reqwest::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Model, SUB_LM, spend::Reserved, spoken, used_by};
+use super::Broker;
 use crate::{
-    Broker,
     callee::Callee,
     exchange::{self, Above, Answer, Exchange, Form},
     limits::Permit,
+    models::{Model, Reserved, SUB_LM, heard, used_by},
     net::Reader,
     sse::Events,
 };
@@ -30,7 +30,7 @@ use crate::{
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 /// Whether a fetch asks a model.
-pub(crate) fn is_question(request: &FetchRequest) -> bool {
+pub(super) fn is_question(request: &FetchRequest) -> bool {
     request.url.starts_with(MODEL_SCHEME)
 }
 
@@ -165,7 +165,7 @@ impl Speaking {
             let silent = arrived.is_empty() && Instant::now() >= until;
             self.events.push(&arrived);
             while let Some(data) = self.events.next() {
-                let said = spoken::heard(self.model.api, &data);
+                let said = heard(self.model.api, &data);
                 self.used = (said.sent.or(self.used.0), said.come.or(self.used.1));
                 if !said.text.is_empty() {
                     line(&mut lines, &json!({ "text": said.text }));
