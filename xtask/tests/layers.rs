@@ -1,4 +1,5 @@
-//! The rooms of a crate, which are the modules that its `lib.rs` declares, stand above one another: none imports one that imports it, by whatever way.
+//! The rooms of a crate, which are the modules that its `lib.rs` declares, stand above one another: none imports one that imports it, by whatever way,
+//! names that `lib.rs` has from a room among them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::{
@@ -7,7 +8,24 @@ use std::{
 };
 
 /// The crates of which that is so.
-const CRATES: [&str; 8] = ["kernel-pod", "operator", "gateway", "broker", "cli", "crates/control", "crates/service", "crates/store"];
+const CRATES: [&str; 13] = [
+    "kernel-pod",
+    "operator",
+    "gateway",
+    "broker",
+    "cli",
+    "crates/control",
+    "crates/service",
+    "crates/store",
+    "crates/cells",
+    "crates/seal",
+    "crates/protocol",
+    "crates/kms",
+    "crates/testkit",
+];
+
+/// The room of each name behind `crate::`.
+type Rooms = BTreeMap<String, String>;
 
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
@@ -44,15 +62,29 @@ fn firsts(group: &str) -> Vec<&str> {
     found
 }
 
+/// The rooms that a root declares, and what it has from them, by name.
+fn declared(root: &str) -> Rooms {
+    let declared = root.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
+    let mut rooms: Rooms = declared.map(|room| (room.to_owned(), room.to_owned())).collect();
+    for again in root.split("\npub use ").skip(1) {
+        let Some((room, names)) = again.split_once(';').and_then(|(path, _)| path.split_once("::")) else { continue };
+        if rooms.contains_key(room) {
+            let words = names.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|word| !word.is_empty());
+            words.for_each(|word| drop(rooms.entry(word.to_owned()).or_insert_with(|| room.to_owned())));
+        }
+    }
+    rooms
+}
+
 /// The rooms that a source names by `crate::`, outside of comments.
-fn named(source: &str, rooms: &BTreeSet<String>) -> BTreeSet<String> {
+fn named(source: &str, rooms: &Rooms) -> BTreeSet<String> {
     let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
     let names = code.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
         Some(group) => firsts(group),
         None => vec![first(rest)],
     });
-    names.filter(|name| rooms.contains(*name)).map(str::to_owned).collect()
+    names.filter_map(|name| rooms.get(name).cloned()).collect()
 }
 
 /// A way from `from` back to it.
@@ -75,13 +107,11 @@ fn circle(imports: &Imports, from: &str) -> Option<Vec<String>> {
 
 /// What each room of a crate imports.
 fn imports(folder: &Path) -> Imports {
-    let root = std::fs::read_to_string(folder.join("lib.rs")).unwrap();
-    let declared = root.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
-    let rooms: BTreeSet<String> = declared.map(str::to_owned).collect();
+    let rooms = declared(&std::fs::read_to_string(folder.join("lib.rs")).unwrap());
     let mut imports = Imports::new();
     for path in sources(folder) {
         let inside = path.strip_prefix(folder).unwrap().iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs").to_owned();
-        if rooms.contains(&inside) {
+        if rooms.contains_key(&inside) {
             let mut names = named(&std::fs::read_to_string(&path).unwrap(), &rooms);
             names.remove(&inside);
             imports.entry(inside).or_default().extend(names);
@@ -103,11 +133,12 @@ fn no_room_imports_one_that_imports_it() {
 
 #[test]
 fn a_circle_is_found_whatever_form_its_imports_have() {
-    let rooms: BTreeSet<String> = ["a", "b", "c"].map(str::to_owned).into();
+    let rooms = declared("mod a;\npub mod b;\nmod c;\n\npub use c::{Word, d::Other};\npub use elsewhere::Word2;\n");
     let source = "use crate::{\n    b::{self, d::{E, c}},\n    x,\n};\n// crate::c\nfn f() { crate::c::g() }";
     let names = named(source, &rooms);
     assert_eq!(names, ["b", "c"].map(str::to_owned).into());
     assert_eq!(named("use crate::{b::{a, c}};", &rooms), ["b".to_owned()].into());
+    assert_eq!(named("use crate::Other;", &rooms), ["c".to_owned()].into(), "whatever name the root has for it");
     let imports = [("a".to_owned(), names), ("b".to_owned(), BTreeSet::new()), ("c".to_owned(), ["a".to_owned()].into())].into();
     assert_eq!(circle(&imports, "a").unwrap(), ["a", "c", "a"]);
     assert_eq!(circle(&imports, "b"), None);

@@ -19,38 +19,15 @@ use oxc::{
 use crate::{
     accessors, check,
     constants::{self, Known},
-    cost, decorate, deep, ends, erase, imports, lower,
+    cost, decorate, deep, ends, erase, imports,
+    language::Language,
+    lower,
     lowered::Lowered,
     modular, namespaces,
     position::Positions,
     splice,
     syntax_error::SyntaxError,
 };
-
-/// The language of a cell's source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Language {
-    /// TypeScript; every JavaScript cell is one too.
-    #[default]
-    Typescript,
-    /// JavaScript only: type annotations are a syntax error.
-    Javascript,
-    /// TypeScript with JSX. Type assertions are written with `as`.
-    Tsx,
-    /// JavaScript with JSX.
-    Jsx,
-}
-
-impl Language {
-    fn source_type(self) -> SourceType {
-        match self {
-            Self::Typescript => SourceType::ts(),
-            Self::Tsx => SourceType::tsx(),
-            Self::Javascript => SourceType::mjs().with_jsx(false),
-            Self::Jsx => SourceType::mjs().with_jsx(true),
-        }
-    }
-}
 
 /// How to read a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,11 @@
 //! cell is admitted by an upper bound of what they can need. It is linear to compute and errs on the dear side: bytes of strings and comments
 //! count as code.
 
-use crate::{Language, reach, syntax_error::SyntaxError};
+use crate::{
+    Language,
+    reach::{self, is_word},
+    syntax_error::SyntaxError,
+};
 
 /// Bytes of heap that compiling a cell may take, whatever its text.
 pub const HEAP_BYTES_MAX: u64 = 64 << 20;
@@ -93,10 +97,6 @@ impl Cost {
             _ => {}
         }
     }
-}
-
-pub(crate) fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
 /// Refuses what could take more than a compilation may.

@@ -6,8 +6,6 @@
 //! the printer's; a cell asks for them.
 
 mod members;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 

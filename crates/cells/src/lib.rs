@@ -13,12 +13,15 @@ mod compile;
 mod constants;
 mod cost;
 mod decorate;
+#[cfg(test)]
+mod decorate_tests;
 mod deep;
 #[cfg(test)]
 mod edit_tests;
 mod ends;
 mod erase;
 mod imports;
+mod language;
 mod lower;
 mod lowered;
 mod modular;
@@ -30,7 +33,8 @@ mod syntax_error;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Declared, Language, Options, Script, compile};
+pub use compile::{Declared, Options, Script, compile};
 pub use cost::{HEAP_BYTES_MAX, LEVELS_MAX};
 pub use deep::{NESTING_MAX, SOURCE_BYTES_MAX};
+pub use language::Language;
 pub use syntax_error::SyntaxError;

@@ -5,12 +5,15 @@
 //! ahead anew at each reading: each level of those doubles the work. So every place has its reach, up to where reading ahead surely ends, and
 //! the number of times that it is read.
 
-use crate::cost::is_word;
-
 /// Deeper brackets than these are not looked into when reading ahead: the whole rest counts.
 const BRACKETS_MAX: usize = 4_096;
 /// Bytes that may be looked at beyond those that count, so that looking is linear, too.
 const LOOKED_AT_MAX: u64 = 1 << 24;
+
+/// Whether a byte is a part of a word.
+pub(crate) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
 
 /// The bytes that are read again, or `None` when they are more than `bytes_max`.
 pub(crate) fn bytes_read_again(text: &[u8], bytes_max: u64) -> Option<u64> {

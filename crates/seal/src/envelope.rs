@@ -15,10 +15,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use bytes::Bytes;
 
-use crate::{
-    keys::{KEY_BYTES, KeyError},
-    service::KeyServiceError,
-};
+use crate::keys::{KEY_BYTES, KeyError, KeyServiceError};
 
 /// Bytes of a field of the header.
 pub const FIELD_BYTES_MAX: usize = 255;

@@ -41,6 +41,22 @@ const REREAD_MISSING_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of one file at most: a key in base64 with some white space.
 const FILE_BYTES_MAX: u64 = 1024;
 
+/// Why a key service gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyServiceError {
+    /// It does not answer, or does not let us.
+    #[error("{service}: {reason}")]
+    Unavailable {
+        /// Where it is.
+        service: String,
+        /// What it said, and what to do.
+        reason: String,
+    },
+    /// It says that what it is to decrypt is not what it encrypted.
+    #[error("it did not encrypt this data key")]
+    NotIts,
+}
+
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {

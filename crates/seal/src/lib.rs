@@ -16,6 +16,6 @@ mod seal;
 pub mod service;
 
 pub use envelope::{Name, SealError};
-pub use keys::{KeyError, Keyring, Keys};
+pub use keys::{KeyError, KeyServiceError, Keyring, Keys};
 pub use seal::{Opened, Seal, Sealed, Writer};
-pub use service::{KeyService, KeyServiceError};
+pub use service::KeyService;

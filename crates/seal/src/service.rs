@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     envelope::{DataKey, FIELD_BYTES_MAX, Parts, SealError, key_binding, random_key, usable},
-    keys::KEY_BYTES,
+    keys::{KEY_BYTES, KeyServiceError},
 };
 
 /// Before the service's name, this is the id of its key. No key of a Secret is called so.
@@ -30,22 +30,6 @@ pub const DECRYPTED_KEYS_MAX: usize = 4_096;
 
 /// How long a service that failed is not asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// Why a key service gave nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyServiceError {
-    /// It does not answer, or does not let us.
-    #[error("{service}: {reason}")]
-    Unavailable {
-        /// Where it is.
-        service: String,
-        /// What it said, and what to do.
-        reason: String,
-    },
-    /// It says that what it is to decrypt is not what it encrypted.
-    #[error("it did not encrypt this data key")]
-    NotIts,
-}
 
 /// Has the key that encrypts data keys, and does not give it away.
 #[async_trait]

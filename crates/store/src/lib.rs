@@ -5,6 +5,7 @@
 //! happened) and *failed* (it did not), because a commit is decided by that difference.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking"))]
 
+pub mod access_key;
 pub mod args;
 pub mod credentials;
 pub mod disk;
@@ -17,14 +18,14 @@ mod resolver;
 pub mod rights;
 pub mod s3;
 mod s3_errors;
-pub mod s3_parts;
 pub mod sts;
 
 use bytes::Bytes;
 use futures::future::join_all;
 
+pub use access_key::Credentials;
 pub use args::S3Args;
-pub use credentials::{CredentialSource, Credentials};
+pub use credentials::CredentialSource;
 pub use disk::{DiskCache, DiskCacheOptions};
 pub use error::{PutError, StoreError};
 pub use folder::Folder;

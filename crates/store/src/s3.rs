@@ -1,5 +1,7 @@
 //! S3 and what speaks like it.
 
+mod parts;
+
 use std::time::Duration;
 
 use aws_sdk_s3::{
@@ -24,8 +26,10 @@ use crate::{
     held::Held,
     resolver::Resolver,
     s3_errors::BucketAddress,
-    s3_parts::in_parts,
 };
+
+use self::parts::in_parts;
+pub use self::parts::{PART_BYTES, PARTS_FROM_BYTES};
 
 /// To open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use dormouse_store::{
     Condition, CredentialSource, Credentials, PutError, S3, S3Options, SnapshotStore, StoreError,
     probe::{StoreUnsafe, conditional_writes},
     rights::{Rights, policy},
-    s3_parts::{PART_BYTES, PARTS_FROM_BYTES},
+    s3::{PART_BYTES, PARTS_FROM_BYTES},
     sts::{Identity, Role, StsError},
 };
 use dormouse_testkit::minio::Minio;

@@ -7,7 +7,8 @@ use aws_sdk_s3::{
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use crate::{Condition, ETag, PutError, S3, StoreError};
+use super::S3;
+use crate::{Condition, ETag, PutError, StoreError};
 
 /// Bytes of an object from which on it is put in parts.
 pub const PARTS_FROM_BYTES: usize = 32 << 20;

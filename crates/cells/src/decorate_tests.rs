@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{Options, compile, tests::error};
 
-const HELPER: &str = include_str!("../../../guest/modules/web/decorators.js");
+const HELPER: &str = include_str!("../../guest/modules/web/decorators.js");
 
 /// What the cells print by `log(…)`, a line each.
 fn printed(cells: &[&str]) -> Vec<String> {
